@@ -40,6 +40,20 @@ class Configuration:
 
 
 @dataclass(frozen=True, slots=True)
+class ChoiceUse:
+    """An operation of a graph that max-autotune chose for: its node, and what became of it.
+
+    ``configuration`` is the place of the candidate that ``kernel``, by its id, was generated from;
+    both are None where that was not recorded, or where a library's function was taken.
+    """
+
+    graph: str
+    node: str | None
+    configuration: int | None = None
+    kernel: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Tuning:
     """One time that a kernel was tuned, for one ``key``: configurations in the tuner's order.
 
@@ -59,6 +73,7 @@ class Tuning:
     seconds: float | None = None
     operation: str | None = None
     """What max-autotune chose a kernel for (``mm``); None where a kernel was tuned."""
+    uses: tuple[ChoiceUse, ...] = ()
 
     @property
     def winner(self) -> Configuration | None:
@@ -395,7 +410,8 @@ class Kernel:
     """A GPU function by name, with who wrote it and every compilation of it.
 
     ``fusion`` is known of what torch.compile generates or calls. ``autotune`` is every tuning of
-    it that was seen, in order.
+    it that was seen, in order. ``tried_for`` is the graph for which Inductor compared it with
+    others; it is no call of that graph.
     """
 
     id: str
@@ -405,12 +421,26 @@ class Kernel:
     variants: tuple[Variant, ...]
     fusion: Fusion | None = None
     autotune: tuple[Tuning, ...] = ()
+    tried_for: str | None = None
 
     @property
     def called(self) -> str:
         """Its name without its parameters; of a library's template, with what it computes."""
         extern = self.origin is Origin.EXTERN
         return short_name(self.demangled or self.name) if extern else base_name(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class TriedFusion:
+    """Operations that Inductor compiled as one kernel to measure whether that is faster.
+
+    ``nodes`` are those whose results it computes, one where it was measured alone. ``time_us`` is
+    the shortest that Inductor measured, None where it measured none.
+    """
+
+    nodes: tuple[str, ...]
+    kernel: str
+    time_us: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,6 +451,7 @@ class Graph:
     what was recorded of its last graph's nodes and of what the scheduler made of them, ``dynamo``
     of the nodes of Dynamo's graph: JSON, None where it was not recorded. ``passes`` are those of
     Inductor on the graph itself, in their order: their name, the text before, the text after.
+    ``tried`` are the fusions that it measured before it decided.
     """
 
     id: str
@@ -431,6 +462,7 @@ class Graph:
     nodes: Content | None = None
     dynamo: Content | None = None
     passes: tuple[tuple[str, Content, Content], ...] = ()
+    tried: tuple[TriedFusion, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

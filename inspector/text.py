@@ -110,6 +110,13 @@ def kibibytes(count: int) -> str:
     return f"{kib:.3g} KiB" if kib < 999.5 else f"{kib:,.0f} KiB"
 
 
+def seconds(value: float) -> str:
+    """``1.25 s``, ``38 ms``, ``0.4 ms``."""
+    if value >= 0.9995:
+        return f"{value:.2f} s" if value < 99.995 else f"{value:,.0f} s"
+    return f"{value * 1000:.0f} ms" if value >= 0.00995 else f"{value * 1000:.1f} ms"
+
+
 def microseconds(us: float) -> str:
     """µs to as many places as are worth reading: ``1.38``, ``30.4``, ``1,234``."""
     return f"{us:.2f}" if us < 9.995 else f"{us:.1f}" if us < 999.95 else f"{us:,.0f}"

@@ -21,7 +21,7 @@ from inspector.analyse.graph_view import (
     buffer_bytes,
 )
 from inspector.names import base_name
-from inspector.text import counted, kibibytes, plural
+from inspector.text import counted, kibibytes, microseconds, plural
 
 MOST_WIDE = 48
 """Letters of a column of the table; a longer text is written out and moves the rest of its row."""
@@ -110,7 +110,9 @@ def graph_rows(name: str, view: GraphView) -> list[GraphRow]:
     cells = [call_cells(call) for call in view.calls]
     out += _table(CALL_HEAD, cells, [(call.number,) for call in view.calls])
     out += _by_line(view)
+    out += _chosen(view)
     out += _fused(view)
+    out += _tried(view)
     out += _refused(view)
     out += _memory(view)
     # What was recorded may have lines of its own; a row is one.
@@ -167,6 +169,32 @@ def _fused(view: GraphView) -> Iterator[GraphRow]:
     for call in fused:
         what = f"{call.name}: {', '.join(call.operations)}"
         yield GraphRow(f"{call.number}  {what}", (call.number,))
+
+
+def _chosen(view: GraphView) -> Iterator[GraphRow]:
+    if not view.choices:
+        return
+    yield GraphRow("")
+    yield GraphRow("chosen by max-autotune (calls by their numbers)")
+    for one in view.choices:
+        numbers = () if one.call is None else (one.call,)
+        yield GraphRow(f"{UNKNOWN if one.call is None else one.call}  {one.text}", numbers)
+
+
+def _tried(view: GraphView) -> Iterator[GraphRow]:
+    if not view.tried:
+        return
+    yield GraphRow("")
+    yield GraphRow("compiled by Inductor to see whether a fusion is faster")
+    for one in view.tried:
+        how = "as one kernel" if len(one.nodes) > 1 else "alone"
+        took = "not measured" if one.time_us is None else f"{microseconds(one.time_us)} µs"
+        numbers = tuple(
+            call.number
+            for call in view.calls
+            if any(node.name in one.nodes for node in call.results or call.nodes)
+        )
+        yield GraphRow(f"{', '.join(one.nodes)} {how}: {took}", numbers)
 
 
 def refusal(view: GraphView, one: RefusedFusion) -> str:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import bisect
 import re
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from inspector.analyse.estimates import element_bytes
 from inspector.listing.wrapper import Wrapper, WrapperBuffer, WrapperCall
+from inspector.model import TriedFusion
 
 Place = tuple[str, int, str]
 """File, line and code."""
@@ -94,6 +95,8 @@ class GraphCall:
     reuses: tuple[tuple[str, str], ...] = ()
     results: tuple[FxNode, ...] = ()
     bytes_from: str | None = None
+    tuned: str | None = None
+    """The kernel, by its id, that stands for the operation which max-autotune chose it for."""
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -128,6 +131,20 @@ class RefusedFusion:
 
 
 @dataclass(frozen=True, slots=True)
+class GraphChoice:
+    """An operation that max-autotune chose for, by the id of the kernel that stands for it.
+
+    ``node`` is the graph's node, ``call`` the number of the call that computes it, None where that
+    is not known; ``text`` says what was chosen from what.
+    """
+
+    kernel: str
+    node: str | None
+    text: str
+    call: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class GraphView:
     """All that is known of a graph's calls. ``recorded``: its scheduler's nodes were recorded."""
 
@@ -142,6 +159,8 @@ class GraphView:
     """The number of the call that each of the scheduler's operations became."""
     origins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The nodes that each of the scheduler's operations is from."""
+    choices: tuple[GraphChoice, ...] = ()
+    tried: tuple[TriedFusion, ...] = ()
 
     @property
     def allocated(self) -> tuple[WrapperBuffer, ...]:
@@ -152,6 +171,22 @@ class GraphView:
     def reused(self) -> tuple[WrapperBuffer, ...]:
         """The buffers that are given another's memory."""
         return tuple(one for one in self.buffers if one.reuses is not None)
+
+
+def with_choices(view: GraphView, chosen: Iterable[GraphChoice],
+                 tried: Sequence[TriedFusion]) -> GraphView:  # fmt: skip
+    """A graph with what max-autotune chose for its calls and the fusions that Inductor measured."""
+    calls, choices = list(view.calls), []
+    for choice in chosen:
+        number = None
+        for call in view.calls:
+            own = call.results or call.nodes
+            if choice.node is not None and any(node.name == choice.node for node in own):
+                number = call.number
+                calls[number - 1] = replace(calls[number - 1], tuned=choice.kernel)
+                break
+        choices.append(replace(choice, call=number))
+    return replace(view, calls=tuple(calls), choices=tuple(choices), tried=tuple(tried))
 
 
 def graph_view(

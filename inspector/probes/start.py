@@ -67,6 +67,8 @@ def start() -> None:
     hooks.when_imported("triton.runtime.autotuner", _lazily("autotune.triton_tuner"))
     hooks.when_imported("torch._inductor.runtime.triton_heuristics", _lazily("autotune.inductor"))
     hooks.when_imported("torch._inductor.select_algorithm", _lazily("autotune.templates"))
+    for module, function in (("codegen.triton", "attach_code"), ("scheduler", "attach_scheduler")):
+        hooks.when_imported(f"torch._inductor.{module}", _lazily("autotune.templates", function))
 
 
 def _lazily(name: str, function: str = "attach") -> hooks.AfterImport:

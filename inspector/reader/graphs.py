@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from inspector import files
+from inspector.analyse import choices
 from inspector.analyse.estimates import tensor_bytes
 from inspector.analyse.graph_text import (
     GraphRow,
@@ -18,7 +19,7 @@ from inspector.analyse.graph_text import (
     of_output_code,
     of_source,
 )
-from inspector.analyse.graph_view import GraphView, graph_view
+from inspector.analyse.graph_view import GraphChoice, GraphView, graph_view, with_choices
 from inspector.errors import PtxviewError, Unreadable
 from inspector.listing import parse
 from inspector.listing.line import Listing
@@ -82,8 +83,14 @@ class Graphs:
                     parse_wrapper(text.split("\n")), _json(graph.nodes), _json(graph.dynamo),
                     kernels, self._launched_with(graph), self._own(graph),
                 )  # fmt: skip
+                view = with_choices(view, self._choices(graph), graph.tried)
                 self._views[id(graph)] = graph, view, graph_rows(graph.id, view)
             return self._views[id(graph)][1:]
+
+    def _choices(self, graph: Graph) -> Iterator[GraphChoice]:
+        for kernel, tuning, use in choices.of_graph(self._recording, graph):
+            said = f"{choices.chosen(tuning, use)}; {choices.candidates(tuning)}"
+            yield GraphChoice(kernel.id, use.node, f"{kernel.name}: {said}")
 
     def _own(self, graph: Graph) -> set[str]:
         """The nodes that a backward graph's text defines."""

@@ -25,6 +25,7 @@ from inspector.model import (
     Resources,
     Stage,
     StageFile,
+    TriedFusion,
     Uncaptured,
     Unmade,
     Variant,
@@ -77,7 +78,8 @@ class Assembly:
         self._blob = blob
         self._kernels: dict[Key, _Kernel] = {}
         self._graphs: dict[str, _Graph] = {}
-        self._texts: set[str] = set()
+        self._texts: dict[str, _Graph] = {}
+        self._refs: dict[autotune.GraphRef, _Graph] = {}
         self._files: dict[str, tuple[StageFile, output_code.KernelText]] = {}
         self._sources: dict[str, Content] = {}
         self._origins = Origins(blob)
@@ -176,10 +178,11 @@ class Assembly:
         fusions = [self._origins.fusion(event, index, k, parsed.aot_id) for k in parsed.kernels]
         for kernel, fusion in zip(parsed.kernels, fusions, strict=True):
             self._fusions.setdefault(key_of(kernel), []).append(fusion)
+        ref = autotune.graph_of({**event, "graph": parsed.aot_id})
         if digest in self._texts:
+            self._refs.setdefault(ref, self._texts[digest])
             return
-        self._texts.add(digest)
-        graph = _Graph(
+        graph = self._texts[digest] = self._refs[ref] = _Graph(
             self._graph_id(event, parsed.aot_id),
             StageFile(content, as_text(event.get("path")), "Inductor's output_code"),
             self._origins.stages(event, index, parsed.aot_id),
@@ -196,8 +199,9 @@ class Assembly:
             definition = () if kernel.line is None else (kernel.line,)
             graph.calls[key] = (*graph.calls.get(key, ()), *definition, *kernel.launches)
             self._kernels.setdefault(key, _Kernel(Origin(key[0]), key[1]))
-            if kernel.path:
-                self._files.setdefault(PurePath(kernel.path).name, (graph.text, kernel))
+            for path in (kernel.path, kernel.copy):
+                if path:
+                    self._files.setdefault(PurePath(path).name, (graph.text, kernel))
 
     def _graph_id(self, event: Event, aot: str | None) -> str:
         frame, compiled = event.get("frame_id"), event.get("frame_compile_id")
@@ -339,7 +343,7 @@ class Assembly:
                 variants=variants,
                 fusion=fusion,
             )
-        self._tune(kernels)
+        tried = self._tune(kernels)
         graphs = tuple(
             Graph(
                 id=g.id,
@@ -354,6 +358,7 @@ class Assembly:
                 nodes=g.nodes[0],
                 dynamo=g.nodes[1],
                 passes=g.passes,
+                tried=tuple(tried.get(g.id, ())),
             )
             for g in self._graphs.values()
         )
@@ -380,11 +385,30 @@ class Assembly:
                 more = "1 more kernel was" if unnamed == 1 else f"{unnamed} more kernels were"
                 yield f"{more} made by {maker}, which is not captured"
 
-    def _tune(self, kernels: dict[Key, Kernel]) -> None:
-        """Add its tunings to each kernel, and their result to each variant."""
+    def _tune(self, kernels: dict[Key, Kernel]) -> dict[str, list[TriedFusion]]:
+        """Add its tunings to each kernel, and their result to each variant; the fusions that were
+        tried for each graph."""
         files = {name: key_of(kernel) for name, (_, kernel) in self._files.items()}
-        placed = self._tunings.place({k: kernel.variants for k, kernel in kernels.items()}, files)
+        graphs = {
+            ref: (g.id, {k[1]: kernels[k].id for k in g.kernels}) for ref, g in self._refs.items()
+        }
+        of_kernels = {k: kernel.variants for k, kernel in kernels.items()}
+        placed = self._tunings.place(of_kernels, files, graphs)
         kernels.update({k: autotune.tuned(kernels[k], tunings) for k, tunings in placed.items()})
+        settings = autotune.generated(kernels.values())
+        for key, kernel in kernels.items():
+            if (config := settings.get(kernel.id)) is not None:
+                # Of a template only warps and stages are options of the compiler.
+                own = tuple(replace(v, config={**config, **v.config}) for v in kernel.variants)
+                kernels[key] = replace(kernel, variants=own)
+        tried: dict[str, list[TriedFusion]] = {}
+        ids = {ref: graph.id for ref, graph in self._refs.items()}
+        for graph, key, fusion in self._tunings.tried(kernels, ids):
+            if kernels[key].tried_for is None:
+                kernels[key] = replace(kernels[key], tried_for=graph)
+            if fusion is not None:
+                tried.setdefault(graph, []).append(fusion)
+        return tried
 
     def _known(self, variant: Variant) -> Resources:
         from inspector.recording.resources import merge

@@ -6,15 +6,26 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
-from inspector.model import Configuration, Kernel, Origin, Tuning, Variant
+from inspector.model import (
+    ChoiceUse,
+    Configuration,
+    Kernel,
+    Origin,
+    TriedFusion,
+    Tuning,
+    Variant,
+)
 from inspector.recording.facts import as_int, as_map, as_text
 from inspector.recording.variants import VariantOfKernel
 
 Event = Mapping[str, object]
 Key = tuple[str, str, str]
 Process = tuple[int, int]
+GraphRef = tuple[int | None, int | None, int | None, str | None]
+"""A graph as events name it: process, frame, which compile of that, and AOTAutograd's name."""
 # Triton asks its stopwatch for these quantiles, in this order.
 QUANTILES = (0.5, 0.2, 0.8)
+LONGEST_NAME = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +38,8 @@ class _Heard:
     compiled: tuple[tuple[str | None, str | None], ...]
     kept: bool = False
     files: tuple[str | None, ...] = ()
+    node: str | None = None
+    graph: GraphRef = (None, None, None, None)
 
     @property
     def operation(self) -> Key | None:
@@ -36,10 +49,29 @@ class _Heard:
         return Origin.INDUCTOR.value, self.name, f"{self.tuning.operation} {self.tuning.key}"
 
 
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """Operations that were compiled in one file, to be measured; ``choice`` is what wrote them."""
+
+    nodes: tuple[str, ...]
+    graph: GraphRef
+    choice: tuple[object, int] | None
+
+    @property
+    def key(self) -> Key:
+        """The kernel that stands for these operations of this graph."""
+        name = "+".join(self.nodes)
+        short = name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
+        return Origin.INDUCTOR.value, f"{short} (tried)", f"{self.graph} {name}"
+
+
 class Tunings:
     """Collects the events of autotuning of all processes."""
 
     def __init__(self) -> None:
+        self._written: dict[object, list[tuple[int, str]]] = {}
+        self._tried: dict[str, _Tried] = {}
+        self._tried_ms: dict[str, float] = {}
         self._generation: dict[int, int] = {}
         self._heard: dict[object, _Heard] = {}
         self._failed: list[_Heard] = []
@@ -59,18 +91,40 @@ class Tunings:
                 self._failed.append(heard)
         elif kind == "autotune":
             heard = _heard(event)
-            number = as_int(event.get("tuning"))
             if heard is None:
                 return
-            if number is None or pid is None:
-                self._heard[len(self._heard), None, None] = heard
-            else:
-                self._heard[pid, self._generation.get(pid, 0), number] = heard
+            self._heard[self._name(event) or (len(self._heard), None, None)] = heard
+        elif kind == "written":
+            index, kernel = as_int(event.get("configuration")), as_text(event.get("kernel"))
+            if index is not None and kernel is not None:
+                self._written.setdefault(self._name(event), []).append((index, kernel))
+        elif kind == "fusion_tried":
+            self._try(event)
+        elif kind == "fusion_time" and (ms := finite(event.get("ms"))) is not None:
+            self._tried_ms[PurePath(as_text(event.get("file")) or "").name] = ms
+
+    def _name(self, event: Event) -> tuple[int, int, int] | None:
+        """A tuning among those of all processes; None of what has no number."""
+        pid, number = as_int(event.get("pid")), as_int(event.get("tuning"))
+        if pid is None or number is None:
+            return None
+        return pid, self._generation.get(pid, 0), number
+
+    def _try(self, event: Event) -> None:
+        file, nodes = as_text(event.get("file")), event.get("nodes")
+        names = tuple(str(n) for n in nodes) if isinstance(nodes, list | tuple) else ()
+        if not file or not names:
+            return
+        index, tuning = as_int(event.get("configuration")), self._name(event)
+        choice = None if index is None or tuning is None else (tuning, index)
+        # The same text is compiled once, whoever asks for it again.
+        self._tried.setdefault(PurePath(file).name, _Tried(names, graph_of(event), choice))
 
     def candidate(self, compiled: VariantOfKernel) -> VariantOfKernel:
         """A compile, under its operation if it was a candidate for one of max-autotune's.
 
-        Inductor writes each candidate into a file of its own, which is told with it.
+        Inductor writes each candidate into a file of its own, which is told with it; likewise
+        what it compiles to see whether a fusion is faster.
         """
         if not self._candidates:
             for heard in self._heard.values():
@@ -80,12 +134,42 @@ class Tunings:
                     if file and key is not None:
                         entry = (key, configuration.config)
                         self._candidates.setdefault(PurePath(file).name, entry)
+            for name, tried in self._tried.items():
+                self._candidates.setdefault(name, (tried.key, self._settings(tried)))
         home = self._candidates.get(PurePath(compiled.key[2]).name) if self._candidates else None
         if home is None or compiled.origin is not Origin.INDUCTOR:
             return compiled
         key, config = home
         variant = replace(compiled.variant, config={**config, **compiled.variant.config})
         return replace(compiled, key=key, name=key[1], variant=variant)
+
+    def _settings(self, tried: _Tried) -> Mapping[str, object]:
+        """The settings of the candidate that wrote what was tried."""
+        heard = None if tried.choice is None else self._heard.get(tried.choice[0])
+        if heard is None or tried.choice is None:
+            return {}
+        every = heard.tuning.configurations
+        return every[tried.choice[1]].config if 0 <= tried.choice[1] < len(every) else {}
+
+    def tried(
+        self, kernels: Mapping[Key, Kernel], graphs: Mapping[GraphRef, str]
+    ) -> Iterator[tuple[str, Key, TriedFusion | None]]:
+        """Graphs, and the kernels that were compared for each; of a fusion how long it took."""
+        for heard in self._heard.values():
+            key = heard.operation
+            if key in kernels and key is not None and (graph := graphs.get(heard.graph)):
+                yield graph, key, None
+        shortest: dict[Key, float | None] = {}
+        of: dict[Key, _Tried] = {}
+        for file, tried in self._tried.items():
+            of.setdefault(tried.key, tried)
+            times = (shortest.get(tried.key), self._tried_ms.get(file))
+            shortest[tried.key] = min((t for t in times if t is not None), default=None)
+        for key, tried in of.items():
+            if key in kernels and (graph := graphs.get(tried.graph)):
+                ms = shortest[key]
+                us = None if ms is None else ms * 1000
+                yield graph, key, TriedFusion(tried.nodes, kernels[key].id, us)
 
     def strangers(self, keys: Collection[Key]) -> Iterator[tuple[Key, Origin, str]]:
         """Kernels that are known only because they were tuned: Triton's, and operations."""
@@ -103,19 +187,29 @@ class Tunings:
                 yield (origin.value, heard.name, heard.file), origin, heard.name
 
     def place(
-        self, kernels: Mapping[Key, tuple[Variant, ...]], files: Mapping[str, Key]
+        self,
+        kernels: Mapping[Key, tuple[Variant, ...]],
+        files: Mapping[str, Key],
+        graphs: Mapping[GraphRef, tuple[str, Mapping[str, str]]],
     ) -> dict[Key, tuple[Tuning, ...]]:
         """The tunings of each kernel, with its variants' ids; variants must have theirs.
 
-        ``files``: the kernel in each of Inductor's files, by the file's name.
+        ``files``: the kernel in each of Inductor's files, by the file's name. ``graphs``: their
+        ids, and of each the ids of its kernels by name.
         """
         tunings_of: dict[Key, list[tuple[Tuning, bool]]] = {}
-        for heard in self._heard.values():
+        for name, heard in self._heard.items():
             key = _kernel(heard, kernels, files)
             if key is not None:
                 of_kernel = tunings_of.setdefault(key, [])
                 linked = _linked(heard, kernels[key], self._configured)
+                linked = replace(linked, uses=self._uses(name, heard, graphs))
                 of_kernel.append((linked, heard.tuning.from_cache))
+        for key, fused in self._fusions().items():
+            if key in kernels:
+                every = tuple(_chosen(c, kernels[key]) for c in fused.configurations)
+                linked = replace(fused, configurations=every)
+                tunings_of.setdefault(key, []).append((linked, False))
         operations = {heard.operation for heard in self._heard.values()}
         for heard in self._failed:
             key = _kernel(heard, kernels, files)
@@ -123,6 +217,61 @@ class Tunings:
                 linked = _linked(heard, kernels[key], self._configured)
                 _drop(tunings_of.setdefault(key, []), linked)
         return {key: _distinct(tunings) for key, tunings in tunings_of.items()}
+
+    def _fusions(self) -> dict[Key, Tuning]:
+        """The candidates that were compiled with what could be fused into them, as tunings."""
+        tried: dict[Key, list[Configuration]] = {}
+        for file, one in self._tried.items():
+            if config := self._settings(one):
+                ms = self._tried_ms.get(file)
+                us = None if ms is None else ms * 1000
+                entry = Configuration(config, time_us=us, maker="Triton")
+                tried.setdefault(one.key, []).append(entry)
+        out = {}
+        for key, entries in tried.items():
+            times = [(c.time_us, n) for n, c in enumerate(entries) if c.time_us is not None]
+            best = min(times)[1] if times else None
+            nodes = {"fused": key[2].rpartition(" ")[2]}
+            out[key] = Tuning("inductor", nodes, tuple(entries), best, method="fusion")
+        return out
+
+    def _uses(
+        self,
+        name: object,
+        heard: _Heard,
+        graphs: Mapping[GraphRef, tuple[str, Mapping[str, str]]],
+    ) -> tuple[ChoiceUse, ...]:
+        if heard.operation is None or heard.graph not in graphs:
+            return ()
+        graph, kernels = graphs[heard.graph]
+        count = len(heard.tuning.configurations)
+        written = [
+            (index, kernels[kernel])
+            for index, kernel in self._written.get(name, ())
+            if kernel in kernels and 0 <= index < count
+        ]
+        if not written:
+            return (ChoiceUse(graph, heard.node),)
+        return tuple(ChoiceUse(graph, heard.node, *one) for one in written)
+
+
+def graph_of(event: Event) -> GraphRef:
+    """How an event names the graph that it is about."""
+    name = as_text(event.get("graph")) or as_text(event.get("aot"))
+    numbers = (as_int(event.get(key)) for key in ("pid", "frame_id", "frame_compile_id"))
+    pid, frame, compiled = numbers
+    return pid, frame, compiled, name
+
+
+def generated(kernels: Iterable[Kernel]) -> dict[str, Mapping[str, object]]:
+    """The settings of each kernel that was generated from a candidate, by its id."""
+    return {
+        use.kernel: tuning.configurations[use.configuration].config
+        for kernel in kernels
+        for tuning in kernel.autotune
+        for use in tuning.uses
+        if use.kernel is not None and use.configuration is not None
+    }
 
 
 def tuned(kernel: Kernel, tunings: tuple[Tuning, ...]) -> Kernel:
@@ -192,6 +341,8 @@ def _heard(event: Event) -> _Heard | None:
         compiled=tuple((as_text(c.get("hash")), as_text(c.get("cache_key"))) for c in entries),
         kept=event.get("kept") is True,
         files=tuple(as_text(c.get("file")) for c in entries),
+        node=as_text(event.get("node")),
+        graph=graph_of(event),
     )  # fmt: skip
 
 
@@ -336,14 +487,42 @@ def _drop(tunings: list[tuple[Tuning, bool]], failed: Tuning) -> None:
 
 
 def _distinct(tunings: list[tuple[Tuning, bool]]) -> tuple[Tuning, ...]:
-    """Each tuning once, without cached ones whose winner was measured in this recording."""
+    """Each tuning once, without cached ones whose winner was measured in this recording; what
+    they were used for is the measured one's."""
     measured = [t for t, cached in tunings if not cached]
-    won = [t.winner.config for t in measured if t.winner is not None]
     out: list[Tuning] = []
     for tuning, cached in tunings:
+        same = next((n for n, one in enumerate(out) if _alike(one, tuning)), None)
         winner = tuning.winner
-        if cached and tuning.by == "inductor" and winner is not None and winner.config in won:
-            continue
-        if tuning not in out:
+        if same is None and cached and tuning.by == "inductor" and winner is not None:
+            first = next((t for t in measured if t.winner is not None
+                          and t.winner.config == winner.config), None)  # fmt: skip
+            if first is not None:
+                same = next((n for n, one in enumerate(out) if _alike(one, first)), None)
+                if same is None:  # it comes later, with its times
+                    out.append(first)
+                    same = len(out) - 1
+        if same is None:
             out.append(tuning)
+        elif tuning.uses:
+            out[same] = _with_uses(out[same], tuning)
     return tuple(out)
+
+
+def _alike(one: Tuning, other: Tuning) -> bool:
+    return replace(one, uses=()) == replace(other, uses=())
+
+
+def _with_uses(tuning: Tuning, other: Tuning) -> Tuning:
+    """A tuning with what another of the same operation was used for, by its own candidates."""
+    places: dict[str, int] = {}
+    for n, configuration in enumerate(tuning.configurations):
+        places.setdefault(repr(configuration.config), n)
+    uses = list(tuning.uses)
+    for use in other.uses:
+        own = None if use.configuration is None else other.configurations[use.configuration]
+        place = None if own is None else places.get(repr(own.config))
+        moved = replace(use, configuration=place)
+        if moved not in uses:
+            uses.append(moved)
+    return replace(tuning, uses=tuple(uses))

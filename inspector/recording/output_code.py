@@ -47,11 +47,12 @@ class Comment:
 class KernelText:
     """A kernel that ``output_code`` defines or calls.
 
-    ``origin`` is ``inductor``, ``cpp`` or ``extern``; ``path`` the file that Inductor wrote the
-    kernel to; ``body`` the line of ``output_code`` that holds the first line of the kernel's own
-    text, which that file repeats; ``last`` the last line of it. ``comment`` is what Inductor wrote
-    above its definition (or, of an extern kernel, above its call), ``launches`` the lines of the
-    wrapper that call it.
+    ``origin`` is ``inductor``, ``cpp`` or ``extern``; ``path`` the file that Inductor says that it
+    wrote the kernel to, ``copy`` the name of the one that the quoted text goes to: of a template
+    the two texts differ in blanks at the ends of lines. ``body`` is the line of ``output_code``
+    that holds the first line of the kernel's own text, which that file repeats; ``last`` the last
+    line of it. ``comment`` is what Inductor wrote above its definition (or, of an extern kernel,
+    above its call), ``launches`` the lines of the wrapper that call it.
 
     Of a kernel that the user wrote, ``written`` is its own file and the line that it begins at
     there, ``symbol`` its own name and ``definition`` the line of ``output_code`` with its ``def``.
@@ -60,6 +61,7 @@ class KernelText:
     name: str
     origin: str
     path: str | None = None
+    copy: str | None = None
     line: int | None = None
     body: int | None = None
     last: int | None = None
@@ -125,6 +127,9 @@ def parse(text: str) -> OutputCode:
                 last=end,
                 comment=replace(comment, nodes=tuple(nodes), became=tuple(became)),
             )
+            if kernel.body is not None and match[2] == "triton":
+                copy = _copied_to("\n".join(("", *lines[kernel.body : end - 1], "")))
+                kernel = replace(kernel, copy=copy)
             if written is not None and quote >= 0:
                 kernel = _hand_written(kernel, written, match[4] or match[1], lines)
             defined[match[1]] = kernel
@@ -150,14 +155,13 @@ def parse(text: str) -> OutputCode:
 def _hand_written(
     kernel: KernelText, written: tuple[str, int], symbol: str, lines: Sequence[str]
 ) -> KernelText:
-    """A kernel that the user wrote and Inductor copied, with the name of the file of its copy."""
+    """A kernel that the user wrote and Inductor copied."""
     first, last = kernel.body or 1, (kernel.last or 1) - 1
-    quoted = "\n".join(("", *lines[first:last], ""))
     start = f"def {symbol}("
     definition = next((n for n in range(first, last) if lines[n].startswith(start)), None)
     return replace(
         kernel,
-        path=kernel.path or _copied_to(quoted),
+        path=kernel.path or kernel.copy,
         written=written,
         symbol=symbol,
         definition=None if definition is None else definition + 1,

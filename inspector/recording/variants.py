@@ -115,7 +115,7 @@ def from_triton(
         key = key_of(kernel)
         stages[Stage.OUTPUT_CODE] = text
         if kernel.body is not None:
-            embedded = (kernel.path or file, kernel.body)
+            embedded = (file, kernel.body)
             span = (kernel.body, kernel.last or kernel.body)
         if kernel.written is not None:
             origin, name = Origin.TRITON, key[1]

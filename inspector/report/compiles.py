@@ -11,6 +11,7 @@ from pathlib import PurePath
 from rich.cells import cell_len
 from rich.text import Text
 
+from inspector.analyse import choices as choice_words
 from inspector.model import (
     FrameCompile,
     GraphBreak,
@@ -29,7 +30,7 @@ from inspector.report.compile_phases import (
     length,
 )
 from inspector.report.tables import UNKNOWN
-from inspector.text import microseconds, plural, shown
+from inspector.text import plural, seconds, shown
 
 COLOURS = {
     "D": "blue", "A": "cyan", "I": "green", "T": "magenta", "p": "red", "b": "yellow", "n": "red",
@@ -37,8 +38,6 @@ COLOURS = {
 CACHES = {"fx_graph": "FX graph", "fx_graph_bundled": "FX graph (bundled)",
           "aotautograd": "AOTAutograd", "triton": "Triton"}  # fmt: skip
 _RESUMED = re.compile(r"(?:torch_dynamo_resume_in_|__resume_at_)(.*)_at_(\d{1,9})$")
-TOLD = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_warps", "num_stages")
-"""Settings of a candidate that are told where one line has to do."""
 LEAST_BAR = 12
 MOST_LABEL = 44
 
@@ -278,23 +277,8 @@ def choices(rec: Recording) -> Iterator[CompileLine]:
         for tuning in kernel.autotune:
             if tuning.operation is None:
                 continue
-            makers = Counter(c.maker or "unknown" for c in tuning.configurations)
-            parts = [", ".join(f"{n} of {maker}" for maker, n in makers.items())]
-            bad = sum((c.reason or "").startswith("failed") for c in tuning.configurations)
-            parts += [f"{bad} failed"] if bad else []
-            if tuning.from_cache:
-                parts.append("times from torch's cache")
-            elif tuning.seconds is not None:
-                parts.append(f"measured in {seconds(tuning.seconds)}")
-            best = tuning.winner
-            chosen = "none was measured"
-            if best is not None:
-                took = "" if best.time_us is None else f" {microseconds(best.time_us)} µs"
-                whose = " of ATen" if best.maker == "ATen" else ""
-                told_apart = [f"{name} {best.config[name]}" for name in TOLD if name in best.config]
-                chosen = f"{best.config.get('choice')}{whose}{took}"
-                chosen += f" ({', '.join(told_apart)})" if told_apart else ""
-            told.append(f"  {kernel.name}: {chosen}; {', '.join(parts)}")
+            said = f"{choice_words.chosen(tuning)}; {choice_words.candidates(tuning)}"
+            told.append(f"  {kernel.name}: {said}")
     if told:
         yield CompileLine(Text("max-autotune", "bold cyan"))
         yield from (CompileLine(Text(shown(line))) for line in told)
@@ -417,13 +401,6 @@ def failed(rec: Recording) -> Iterator[CompileLine]:
     for one in bad:
         first = (one.failed or "").strip().partition("\n")[0]
         yield CompileLine(Text(f"  {shown(one.id)} {called(one)}: {shown(first)}"), _begins(one))
-
-
-def seconds(value: float) -> str:
-    """``1.25 s``, ``38 ms``, ``0.4 ms``."""
-    if value >= 0.9995:
-        return f"{value:.2f} s" if value < 99.995 else f"{value:,.0f} s"
-    return f"{value * 1000:.0f} ms" if value >= 0.00995 else f"{value * 1000:.1f} ms"
 
 
 # -- JSON -----------------------------------------------------------------------------------------

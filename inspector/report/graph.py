@@ -27,6 +27,10 @@ def document(graph: Graph, view: GraphView, stages: Sequence[Stage]) -> dict[str
             for one in view.refused
         ],
         "not_fused_left_out": view.refused_left_out,
+        "tried": [
+            {"nodes": list(one.nodes), "kernel": one.kernel, "time_us": one.time_us}
+            for one in view.tried
+        ],
         "buffers": [
             {
                 "name": one.name,
@@ -63,6 +67,7 @@ def _call(call: GraphCall) -> dict[str, object]:
         "bytes_written": call.bytes_written,
         "bytes_from": call.bytes_from,
         "reuses": [{"buffer": new, "of": old} for new, old in call.reuses],
+        "tuned": call.tuned,
     }
 
 

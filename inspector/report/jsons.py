@@ -198,6 +198,7 @@ def kernel(
         "made_from": None if k.fusion is None else [made_from(m) for m in k.fusion.made_from],
         "variants": [variant(v, figures(v), profiled(v), hints(v)) for v in k.variants],
         "autotune": [tuning(t) for t in k.autotune],
+        "tried_for": k.tried_for,
     }
 
 
@@ -213,6 +214,15 @@ def tuning(t: Tuning) -> dict[str, object]:
         "from_cache": t.from_cache,
         "seconds": t.seconds,
         "operation": t.operation,
+        "uses": [
+            {
+                "graph": use.graph,
+                "node": use.node,
+                "configuration": use.configuration,
+                "kernel": use.kernel,
+            }
+            for use in t.uses
+        ],
         "configurations": [
             {
                 "config": dict(c.config),

@@ -1,7 +1,9 @@
 """What max-autotune looks at for one operation: templates of Triton and CUTLASS, and ATen's own.
 
 ``AlgorithmSelectorCache`` is given the choices and gets a time for each, by measuring them or from
-its table on disk; from torch 2.9 on all of it is in ``do_autotuning``, before in ``lookup``.
+its table on disk; from torch 2.9 on all of it is in ``do_autotuning``, before in ``lookup``. Which
+choice a kernel was generated from, with what was fused into it, is known when its code is written:
+the graph's buffer has the function of the choice that writes it.
 """
 
 from __future__ import annotations
@@ -16,13 +18,17 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from ..calls import subjects
 from ..writer import emit
 from . import inductor
 from .trials import emulated, first_line, number
 
 _now = threading.local()  # selection: the one under way in this thread
-_inputs: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
-"""What each choice is given: torch asks for times when nobody says it any more."""
+_asked: weakref.WeakKeyDictionary[Any, tuple[Any, dict[str, Any]]] = weakref.WeakKeyDictionary()
+"""What each choice is given, and which node of which graph it is for: torch asks for times when
+nobody says it any more."""
+_writers: weakref.WeakKeyDictionary[Any, tuple[int, int]] = weakref.WeakKeyDictionary()
+"""The tuning and the place in it of the choice that each function writes the code of."""
 _reasons: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 _watched: set[type] = set()
 _SETTING = re.compile(r"(\w{1,64})=('[^']{0,200}'|\[[^\]]{0,200}\]|\([^)]{0,200}\)|[^,]{1,200})")
@@ -34,8 +40,9 @@ FIRST = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M", "num_warps", "num_stages")
 class Selection:
     """The choices for one operation, as torch gave them, and what came of each."""
 
-    def __init__(self, name: Any, inputs: Any, choices: Any) -> None:
+    def __init__(self, name: Any, inputs: Any, choices: Any, asked: dict[str, Any]) -> None:
         self.number = number()
+        self.asked = asked
         self.name, self.inputs = str(name), inputs
         self.choices = list(choices)[:MOST_CHOICES]
         self.key: str | None = None  # torch's own text of the inputs, where they are not known
@@ -91,11 +98,33 @@ def _begin(name: str, operation: Any, args: Any, given: Any) -> Selection:
     else:
         inputs = given.get("input_nodes", args[0] if args else ())
         choices = given.get("choices", args[4] if len(args) > 4 else ())
-    selection = Selection(operation, inputs, choices)
+    known = None if name == "__call__" else _known(choices)
+    asked = _node() if known is None else known[1]
+    selection = Selection(operation, inputs, choices, asked)
     for choice in selection.choices:
         _watch(type(choice))
-        _inputs[choice] = inputs
+        _asked[choice] = inputs, asked
     return selection
+
+
+def _known(choices: Any) -> tuple[Any, dict[str, Any]] | None:
+    first = next(iter(choices), None)
+    return None if first is None else _asked.get(first)
+
+
+def _node() -> dict[str, Any]:
+    """The node that is being lowered, and its graph as torch's trace names it."""
+    try:
+        from torch._inductor.virtualized import V
+
+        from ..compiles import graph_nodes
+
+        name = getattr(V.graph.current_node, "name", None)
+        node = name if isinstance(name, str) else None
+        return {"node": node, "graph": graph_nodes.aot(), **graph_nodes.ids()}
+    except Exception as error:
+        subjects.failed("max-autotune's node", error)
+        return {}
 
 
 def _watch(owner: type) -> None:
@@ -171,8 +200,9 @@ def _lookup(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _alone(op: Any, inputs: Any, choices: Any) -> Selection:
-    known = _inputs.get(next(iter(choices), None))
-    selection = Selection(op, known or (), choices)
+    known = _known(choices)
+    given, asked = ((), {}) if known is None else known
+    selection = Selection(op, given, choices, asked)
     selection.key = str(inputs)[:1000] if known is None else None
     return selection
 
@@ -187,6 +217,9 @@ def _tell(selection: Selection) -> None:
     finite: list[tuple[float, int]] = []
     for index, choice in enumerate(selection.choices):
         timed = selection.timings.get(choice)
+        writer = getattr(choice, "make_kernel_render", None)
+        if callable(writer):
+            _writers[writer] = selection.number, index
         known = None
         if isinstance(timed, int | float) and math.isfinite(timed) and not emulated():
             known = float(timed)
@@ -205,6 +238,7 @@ def _tell(selection: Selection) -> None:
     emit(
         {
             "event": "autotune",
+            **selection.asked,
             "tuning": selection.number,
             "by": "inductor",
             "operation": selection.name,
@@ -219,6 +253,120 @@ def _tell(selection: Selection) -> None:
             "winner": min(finite)[1] if finite else None,
         }
     )
+
+
+def attach_code(module: Any) -> None:
+    """``torch._inductor.codegen.triton``: it gives a kernel its name when its code is written, and
+    measures what a fusion would give."""
+    inductor.wrap(module.TritonScheduling, "define_kernel", _define)
+    inductor.wrap(module.TritonScheduling, "benchmark_fused_nodes", _fused)
+    inductor.wrap(module.TritonScheduling, "benchmark_codegened_module", _benchmarked)
+
+
+def attach_scheduler(module: Any) -> None:
+    """``torch._inductor.scheduler``: it compiles a template with what could be fused into it."""
+    inductor.wrap(module.Scheduler, "compile_kernel", _compile)
+
+
+def _define(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def define_kernel(self: Any, code: Any, nodes: Any, *args: Any, **given: Any) -> Any:
+        name = original(self, code, nodes, *args, **given)
+        if _writers:
+            inductor.quietly(_written, name, nodes)
+        return name
+
+    return define_kernel
+
+
+def _written(name: Any, nodes: Any) -> None:
+    chosen = _choice_of(nodes)
+    if chosen is not None:
+        tuning, index = chosen
+        emit({"event": "written", "tuning": tuning, "configuration": index, "kernel": str(name)})
+
+
+def _choice_of(nodes: Any) -> tuple[int, int] | None:
+    """The tuning and the place in it of the choice that is now to write the nodes' code."""
+    for node in nodes:
+        buffer = getattr(node, "node", None)
+        # Where it writes one kernel for each of several sizes, its own function is of none of them.
+        several = len(getattr(buffer, "_make_kernel_renders", None) or ()) > 1
+        writer = getattr(buffer, "make_kernel_render", None)
+        if not several and callable(writer) and writer in _writers:
+            return _writers[writer]
+    return None
+
+
+def _compile(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def compile_kernel(self: Any, nodes: Any, *args: Any, **given: Any) -> Any:
+        result = original(self, nodes, *args, **given)
+        inductor.quietly(_tried, nodes, result)
+        return result
+
+    return compile_kernel
+
+
+def _tried(nodes: Any, result: Any) -> None:
+    module = result[1] if isinstance(result, tuple) and len(result) > 1 else None
+    path = getattr(module, "__file__", None)
+    if isinstance(path, str):
+        _fusion(path, nodes)
+
+
+def _fused(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def benchmark_fused_nodes(self: Any, nodes: Any, *args: Any, **given: Any) -> Any:
+        outer, _now.nodes = getattr(_now, "nodes", None), nodes
+        try:
+            return original(self, nodes, *args, **given)
+        finally:
+            _now.nodes = outer
+
+    return benchmark_fused_nodes
+
+
+def _benchmarked(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def benchmark_codegened_module(self: Any, module: Any, *args: Any, **given: Any) -> Any:
+        nodes, path = getattr(_now, "nodes", None), getattr(module, "__file__", None)
+        if nodes is not None and isinstance(path, str):
+            inductor.quietly(_fusion, path, nodes)
+        result = original(self, module, *args, **given)
+        if isinstance(path, str) and isinstance(result, tuple) and result:
+            inductor.quietly(_fusion_time, path, result[0])
+        return result
+
+    return benchmark_codegened_module
+
+
+def _fusion(path: str, nodes: Any) -> None:
+    """Tell what is compiled in a file of its own to be measured: operations in one kernel."""
+    from ..compiles import graph_nodes
+
+    names: dict[str, None] = {}
+    for node in nodes:
+        operation = getattr(node, "node", None)
+        own = graph_nodes.origins_of(operation)
+        names.update(dict.fromkeys([own["result"]] if own["result"] else own["origins"]))
+    chosen = _choice_of(nodes)
+    emit(
+        {
+            "event": "fusion_tried",
+            "file": path,
+            "nodes": list(names),
+            "tuning": None if chosen is None else chosen[0],
+            "configuration": None if chosen is None else chosen[1],
+            "graph": graph_nodes.aot(),
+            **graph_nodes.ids(),
+        }
+    )
+
+
+def _fusion_time(path: str, ms: Any) -> None:
+    known = isinstance(ms, int | float) and math.isfinite(ms) and not emulated()
+    emit({"event": "fusion_time", "file": path, "ms": float(ms) if known else None})
 
 
 def _key(selection: Selection, sizes: str) -> dict[str, Any]:

@@ -145,7 +145,7 @@ def _told(original: Any) -> Any:
     return codegen
 
 
-def _ids() -> dict[str, Any]:
+def ids() -> dict[str, Any]:
     """How torch's trace names what is being compiled."""
     from torch._guards import CompileContext
 
@@ -158,7 +158,7 @@ def _ids() -> dict[str, Any]:
     }
 
 
-def _aot() -> str | None:
+def aot() -> str | None:
     """The name that stands in ``output_code`` as its AOT ID."""
     from torch._guards import TracingContext
 
@@ -173,7 +173,7 @@ def _dynamo(model: Any) -> None:
         nodes = getattr(getattr(model, "graph", None), "nodes", None)
         if nodes is not None:
             text = json.dumps(_nodes(nodes))
-            emit({"event": "dynamo_nodes", "blob": blob(text), **_ids()})
+            emit({"event": "dynamo_nodes", "blob": blob(text), **ids()})
     except Exception as error:
         problem("Dynamo's graph", error)
 
@@ -189,7 +189,7 @@ def _emit_graph(graphs: list[dict[str, Any]], refused: Refused) -> None:
     own["not_fused"] = [[a, b, text, n] for (a, b, _, text), n in refused.reasons.items()]
     own["not_fused_left_out"] = refused.more
     digest = blob(json.dumps(own))
-    emit({"event": "graph_nodes", "graph": _aot(), "blob": digest, **_ids()})
+    emit({"event": "graph_nodes", "graph": aot(), "blob": digest, **ids()})
 
 
 def _graph(lowering: Any) -> dict[str, Any]:
@@ -280,7 +280,7 @@ def _scheduled(node: Any) -> dict[str, Any]:
         "kind": type(node).__name__,
         "buffer": None if inside is None else type(inside).__name__,
         "operations": [
-            {"name": str(one.get_name()), **_origins(getattr(one, "node", None))} for one in inner
+            {"name": str(one.get_name()), **origins_of(getattr(one, "node", None))} for one in inner
         ],
         "outputs": [str(output.get_name()) for output in outputs],
         "mutates": [str(name) for output in outputs for name in output.get_mutations()],
@@ -295,7 +295,7 @@ def _scheduled(node: Any) -> dict[str, Any]:
     }
 
 
-def _origins(node: Any) -> dict[str, Any]:
+def origins_of(node: Any) -> dict[str, Any]:
     """The graph's nodes that an operation is from, and the one whose result it is."""
     get = getattr(node, "get_origins", None)
     origins = get() if callable(get) else getattr(node, "origins", None)
@@ -353,4 +353,4 @@ def _ir(nodes: Any, name: str, module: Any) -> None:
         return
     with _printed_once():
         text = module.DebugFormatter._write_ir(nodes)
-    emit({"event": "graph_text", "kind": name, "graph": _aot(), "blob": blob(text), **_ids()})
+    emit({"event": "graph_text", "kind": name, "graph": aot(), "blob": blob(text), **ids()})

@@ -174,10 +174,11 @@ def _graph(
     """A graph, with its kernels in the order of the wrapper's calls."""
     key = (*above, graph.id)
     own = [kernels[ident] for ident in graph.kernels if ident in kernels]
-    beneath = tuple(_named(own, key, depth + 1, graph))
+    tried = [one for one in kernels.values() if one[0].tried_for == graph.id]
+    beneath = (*_named(own, key, depth + 1, graph), *_named(tried, key, depth + 1, None))
     text = f"graph {graph.id}" if not graph.id.startswith("graph") else graph.id
     row = TreeRow(key, depth, TreeKind.GRAPH, label(text), TreeSubject(graph=graph), len(own))
-    return TreeEntry(row, _words(*above, text), beneath)
+    return TreeEntry(row, _words(*above, text), tuple(beneath))
 
 
 def whole_tree(recording: Recording) -> tuple[TreeEntry, ...]:
@@ -185,6 +186,7 @@ def whole_tree(recording: Recording) -> tuple[TreeEntry, ...]:
     many = Counter({kernel.name: kernel.called for kernel in recording.kernels}.values())
     kernels = {k.id: (k, _short(k, many)) for k in recording.kernels}
     in_graphs = {name for graph in recording.graphs for name in graph.kernels}
+    in_graphs |= {kernel.id for kernel in recording.kernels if kernel.tried_for is not None}
     entries = []
     order = {origin.value: number for number, origin in enumerate(Origin)}
     for heading, origin in sorted(

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from inspector.model import Origin
+from inspector.analyse.graph_text import graph_rows
+from inspector.model import Origin, Recording, Stage, Tuning, Variant
+from inspector.reader.graphs import Graphs
 from inspector.report import compiles, jsons
+from inspector.tui.tree.rows import whole_tree
 from tests.probes.compiles.test_user_kernels import read
 from tests.probes.conftest import Run, ok
 
@@ -104,13 +107,49 @@ def test_without_a_gpu_candidates_are_one_row_and_no_time_is_made_up(
     assert "none was measured" in line and "1 of ATen" in line and "µs" not in line
     # No candidate is left as a kernel of its own.
     assert not [k for k in rec.kernels if k.name.startswith("triton_mm")]
+    _what_became_of_it(rec, operation.id, tuning)
     json.loads(jsons.dumps(jsons.recording(rec, lambda v: v.known)))
 
 
-def _warps(variant: object) -> int:
-    from inspector.model import Stage, Variant
+def _what_became_of_it(rec: Recording, operation: str, tuning: Tuning) -> None:
+    """The generated kernel is the graph's, from the candidate whose constants are in its code."""
+    (graph,) = rec.graphs
+    (use,) = tuning.uses
+    kernels = {k.id: k for k in rec.kernels}
+    assert use.node == "mm" and use.graph == graph.id and use.kernel in graph.kernels
+    assert use.configuration is not None
+    config = tuning.configurations[use.configuration].config
+    (variant,) = kernels[use.kernel].variants
+    assert variant.span is not None
+    text = graph.stages[Stage.OUTPUT_CODE].content.read().decode().split("\n")
+    own = "\n".join(text[variant.span[0] - 1 : variant.span[1]])
+    constants = dict(re.findall(r"(BLOCK_\w|GROUP_M) : tl.constexpr = (\d+)", own))
+    assert constants == {name: str(config[name]) for name in constants} and len(constants) == 4
+    assert {name: str(variant.config[name]) for name in constants} == constants
+    # What it compiled to see whether a fusion is faster is of the graph too, and named.
+    assert kernels[operation].tried_for == graph.id
+    assert [(one.nodes, one.time_us) for one in graph.tried] == [
+        (("relu",), None), (("mm", "relu"), None),
+    ]  # fmt: skip
+    for one in graph.tried:
+        assert kernels[one.kernel].tried_for == graph.id
+    (fused,) = kernels[graph.tried[1].kernel].variants
+    ptx = fused.stages[Stage.PTX].content.read().decode()
+    assert "mma.sync" in ptx and "setp.lt.f16x2" in ptx  # the product, and relu
+    assert fused.config["BLOCK_M"] == config["BLOCK_M"]
+    assert not [k for k in rec.kernels if k.name == "triton_"]
+    view = Graphs(rec).view(graph)
+    assert [call.tuned for call in view.calls] == [operation, None]
+    text = [row.text for row in graph_rows(graph.id, view)]
+    assert any(use.kernel in row and "was generated from triton_mm" in row for row in text)
+    (entry,) = [e for e in whole_tree(rec) if e.row.text == "inductor"]
+    beneath = [e.row.subject.kernel for e in entry.beneath[0].beneath]
+    assert [k.id for k in beneath if k] == [
+        *graph.kernels, operation, *(one.kernel for one in graph.tried),
+    ]  # fmt: skip
 
-    assert isinstance(variant, Variant)
+
+def _warps(variant: Variant) -> int:
     text = variant.stages[Stage.PTX].content.read().decode()
     found = re.search(r"\.reqntid (\d+)", text)
     assert found is not None
