@@ -9,11 +9,13 @@ from textual.widget import Widget
 
 from inspector.listing.line import Kind, Line, Listing
 from inspector.listing.ptx_location import Locations, frames_of
-from inspector.model import Location
+from inspector.model import GRAPH_STAGES, Location, Stage
 from inspector.tui.code.view import CodeView
 from inspector.tui.widgets.visible import label, shorten
 
 _NONE = "no source location"
+_OWN_LINES = (Stage.SOURCE, Stage.OUTPUT_CODE, *GRAPH_STAGES)
+"""Stages whose lines name no place of their own: a graph's have the user's lines beside them."""
 _NEAR = 64  # lines around one without a location in which an instruction is looked for
 
 
@@ -116,7 +118,7 @@ class StatusLine(Widget):
         self._left = self._right = ""
         if view.source is not None and view.lines:
             parts = [f"{stage} {view.cursor}/{view.lines}"]
-            if stage not in ("source", "output_code"):
+            if stage not in _OWN_LINES:
                 parts.append(place(location_of(view.source.listing, view.cursor)))
             self._left = "  ".join(parts)
             right = [
