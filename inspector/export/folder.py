@@ -10,7 +10,7 @@ from inspector.export.gathering import Found
 from inspector.export.markdown import markdown
 from inspector.listing.cuda import is_cuda
 from inspector.measure.time.stored import StoredTimes
-from inspector.model import Stage
+from inspector.model import FX_STAGES, GRAPH_STAGES, Stage
 from inspector.names import base_name
 from inspector.reader.reader import Reader
 from inspector.report import annotated, card, jsons, tables
@@ -62,14 +62,25 @@ def contents(
         files = " ".join(f"[{leaf}]({name}/{leaf})" for leaf in (*written, "card.txt"))
         config = escaped(tables.config(variant))
         index.append(f"- {code(base_name(kernel.name))} {code(variant.id)} {config}: {files}")
-    for number, graph in enumerate(reader.recording.graphs):
+    for graph in reader.recording.graphs:
         try:
             data = graph.stages[Stage.OUTPUT_CODE].content.read()
         except (PtxviewError, KeyError):
             continue
-        name = f"graphs/{_unique(f'graph-{graph.id}', taken)}.py"
-        yield name, data
-        index.append(f"- graph {code(graph.id)}: [{number}]({name})")
+        name = f"graphs/{_unique(f'graph-{graph.id}', taken)}"
+        yield f"{name}.py", data
+        leaves = [f"[output_code]({name}.py)"]
+        for stage in reader.graph_stages(graph):
+            if stage in GRAPH_STAGES:
+                leaf = f"{name}.{stage.value}.{'py' if stage in FX_STAGES else 'txt'}"
+                try:
+                    text = reader.graph_text(graph, stage)
+                except PtxviewError as error:
+                    missing(f"{stage.value} of graph {graph.id}: {error.message}")
+                    continue
+                yield leaf, text.encode("utf-8", "surrogateescape")
+                leaves.append(f"[{stage.value}]({leaf})")
+        index.append(f"- graph {code(graph.id)}: {' '.join(leaves)}")
     table = markdown(reader, chosen, times, removed)
     lines = ["# Kernels", "", *index, "", *table, ""]
     yield "README.md", "\n".join(lines).encode("utf-8", "replace")

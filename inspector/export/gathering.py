@@ -146,7 +146,8 @@ class Gathered:
         }
 
     def graph(self, graph: Graph, places: Mapping[str, int]) -> dict[str, object]:
-        """A compiled graph: its text, and which lines of it make and launch each kernel."""
+        """A compiled graph: the text of each of its stages, and which of its kernels, by their
+        places in the list, each line belongs to."""
         out: dict[str, object] = {
             "id": shown(graph.id),
             "kernels": [
@@ -154,12 +155,32 @@ class Gathered:
                 for name, lines in ((k, graph.calls.get(k, ())) for k in graph.kernels)
             ],
         }
-        try:
-            held = graph.stages[Stage.OUTPUT_CODE]
-            listing = self.reader.graph_listing(graph)
-            out["text"] = self._text(listing, Stage.OUTPUT_CODE, held.origin_path, graph.id)
-        except (PtxviewError, KeyError) as error:
-            out["why"] = shown(str(error))
+        texts: list[dict[str, object]] = []
+        for stage in self.reader.graph_stages(graph):
+            if stage is Stage.SOURCE:
+                continue  # it is a whole file, and each kernel has it
+            try:
+                held = graph.stages.get(stage)
+                path = None if held is None else held.origin_path
+                text = self._text(self.reader.graph_listing(graph, stage), stage, path, graph.id)
+                of = self._kernels_of(graph, stage)
+            except PtxviewError as error:
+                text, of = shown(error.message), []
+            texts.append({"stage": stage.value, "text": text, "of": of})
+        out["texts"] = texts
+        return out
+
+    def _kernels_of(self, graph: Graph, stage: Stage) -> list[list[object]]:
+        """Lines of a graph's stage, each with the places of the kernels that it belongs to."""
+        own = {
+            n: at for at, k in enumerate(graph.kernels) for n in graph.calls.get(k, ())
+        }  # fmt: skip
+        if stage is Stage.OUTPUT_CODE:
+            return [[n, [at]] for n, at in own.items()]
+        out: list[list[object]] = []
+        for n, lines in self.reader.graph_links(graph, stage, Stage.OUTPUT_CODE).items():
+            if kernels := sorted({own[line] for line in lines if line in own}):
+                out.append([n, kernels])
         return out
 
     # -- one variant ----------------------------------------------------------------------------

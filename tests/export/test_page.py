@@ -368,6 +368,17 @@ async def test_a_graph_names_its_kernels_and_their_lines(lecture: Path, tmp_path
             "[...document.querySelectorAll('#graph .l.linked b')].map((b) => Number(b.textContent))"
         )
         assert marked == sorted(graph["calls"][kernel])
+        # Each of its stages is a key away, its lines tied to the same kernels.
+        stages = await tab.value(
+            "[...document.querySelectorAll('#graph .stages button')].map((b) => b.textContent)"
+        )
+        assert stages[-2:] == ["operations", "output_code"] and "post_grad" in stages
+        await tab.click("#graph .stages [data-stage=operations]")
+        lines = "[...document.querySelectorAll('#graph .l.linked')].map((l) => l.textContent)"
+        await tab.come(f"{lines}.some((l) => l.includes({kernel!r}))")
+        await tab.click("#graph .kernels td:last-child button")  # a line is output_code's
+        pressed = "document.querySelector('#graph .stages [aria-pressed=true]').textContent"
+        await tab.come(f"{pressed} === 'output_code'")
         await tab.click("#graph .kernels button")
         await tab.come(f"document.querySelector('#subject h2').textContent === {kernel!r}")
         await tab.come(FIRST)

@@ -162,6 +162,7 @@ function besides(box, rows, texts) {
 
 // -- a graph --------------------------------------------------------------------------------------
 async function showGraph(n) {
+  let shown = 0;
   const turn = ++opened, graph = index.graphs[n];
   Object.assign(state, { kind: 'graph', at: n, variant: null, panes: [] });
   document.title = `graph ${graph.id} \u00b7 ${index.name}`;
@@ -171,26 +172,34 @@ async function showGraph(n) {
   $('tabs').hidden = true;
   $('graph').hidden = false;
   $('subject').replaceChildren(make('h2', {}, `graph ${graph.id}`), make('p', { cls: 'sub' }, `${plural(graph.kernels.length, 'kernel')}, in the order of the calls`));
-  const of = new Map();
-  graph.kernels.forEach((k, i) => k.lines.forEach((line) => of.set(line, i)));
+  let rows = null, of = new Map();
   const table = make('tbody', {}, ...graph.kernels.map((k) => {
     const about = k.at === null ? null : index.kernels[index.variants[k.at].kernel];
     const figures = k.at === null ? null : index.variants[k.at];
     return make('tr', {}, make('td', { cls: 'mono' }, k.at === null ? k.name : make('button', { type: 'button', cls: 'chip', on: { click: () => showVariant(k.at) } }, k.name)),
       make('td', {}, about ? about.ops.join(', ') : ''), make('td', { cls: 'mono' }, about ? about.made_from.map(([file, line]) => `${file.split('/').pop()}:${line}`).join(', ') : ''),
       make('td', { cls: 'r' }, figures ? known(figures.registers) : DASH),
-      make('td', {}, ...k.lines.slice(0, 8).map((line) => make('button', { type: 'button', cls: 'chip', on: { click: () => rows?.go(line - 1) } }, String(line)))));
+      make('td', {}, ...k.lines.slice(0, 8).map((line) => make('button', { type: 'button', cls: 'chip', on: { click: () => show('output_code', line) } }, String(line)))));
   }));
   const box = make('div', { id: 'graph-lines', cls: 'lines' });
-  $('graph').replaceChildren(make('div', { cls: 'kernels' }, make('table', {}, make('thead', {}, make('tr', {}, make('th', {}, 'kernel'), make('th', {}, 'operators'), make('th', {}, 'made from'), make('th', { cls: 'r' }, 'registers'), make('th', {}, 'lines'))), table)), box);
-  let rows = null;
+  const tabs = make('div', { cls: 'stages', role: 'group', 'aria-label': 'Stages of the graph' }, ...graph.texts.map((t) => make('button', { type: 'button', cls: 'chip', 'data-stage': t.stage, on: { click: () => show(t.stage) } }, t.stage)));
+  $('graph').replaceChildren(make('div', { cls: 'kernels' }, make('table', {}, make('thead', {}, make('tr', {}, make('th', {}, 'kernel'), make('th', {}, 'operators'), make('th', {}, 'made from'), make('th', { cls: 'r' }, 'registers'), make('th', {}, 'lines'))), table)), tabs, box);
   address();
-  if (typeof graph.text !== 'number') { box.append(make('p', { cls: 'nothing' }, graph.why ?? graph.text ?? 'its text was not kept')); return; }
-  const held = await textOf(graph.text);
-  if (turn !== opened) return;
-  rows = new Rows(box, { height: ROW, label: `output_code of graph ${graph.id}`, build: (at) => make('div', { cls: ['l', of.has(at + 1) && 'linked', rows && at === rows.at && 'at'].filter(Boolean).join(' ') },
-    make('span', { cls: 'n' }, make('s'), make('b', {}, String(at + 1))), make('span', {}, painted(held.lines[at], held.tokens[at]))),
-    move: (at) => [...table.children].forEach((tr, i) => tr.classList.toggle('on', of.get(at + 1) === i)),
-    open: (at) => { const k = graph.kernels[of.get(at + 1)]; if (k && k.at !== null) showVariant(k.at); } });
-  rows.fill(held.lines.length, held.lines.reduce((most, line) => Math.max(most, line.length), 0) + 12);
+  await show('output_code');
+
+  async function show(stage, line = 0) {
+    const one = graph.texts.find((t) => t.stage === stage), mine = ++shown;
+    for (const tab of tabs.children) tab.setAttribute('aria-pressed', String(tab.dataset.stage === stage));
+    if (typeof one?.text !== 'number') { box.replaceChildren(make('p', { cls: 'nothing' }, one?.text ?? 'its text was not kept')); rows = null; return; }
+    const held = await textOf(one.text);
+    if (turn !== opened || mine !== shown) return;
+    of = new Map(one.of);
+    box.replaceChildren();
+    rows = new Rows(box, { height: ROW, label: `${stage} of graph ${graph.id}`, build: (at) => make('div', { cls: ['l', of.has(at + 1) && 'linked', rows && at === rows.at && 'at'].filter(Boolean).join(' ') },
+      make('span', { cls: 'n' }, make('s'), make('b', {}, String(at + 1))), make('span', {}, painted(held.lines[at], held.tokens[at]))),
+      move: (at) => [...table.children].forEach((tr, i) => tr.classList.toggle('on', !!of.get(at + 1)?.includes(i))),
+      open: (at) => { const k = graph.kernels[of.get(at + 1)?.[0]]; if (k && k.at !== null) showVariant(k.at); } });
+    rows.fill(held.lines.length, held.lines.reduce((most, line) => Math.max(most, line.length), 0) + 12);
+    if (line) rows.go(line - 1);
+  }
 }
