@@ -5,8 +5,9 @@
 Run by hand on a machine with a GPU. It records a product of matrices with an epilogue, cold and
 then with the table on disk, by ``ptxview run`` and caches of its own. Exits with 1 where a
 candidate, a time or the winner differs from the lines beneath ``AUTOTUNE``, where a candidate of
-Triton's has neither a variant nor a reason, or where the second run does not say that its times
-came from the cache.
+Triton's has neither a variant nor a reason, where the generated kernel is not told of the candidate
+whose sizes stand in its code, or where the second run does not say that its times came from the
+cache.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+
+from inspector.model import Recording, Stage, Tuning
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PROGRAM = """
@@ -33,6 +37,7 @@ half = dict(device="cuda", dtype=torch.bfloat16)
 layer(torch.randn(1024, 512, **half), torch.randn(512, 2048, **half), torch.randn(2048, **half))
 """
 HEAD = re.compile(r"^AUTOTUNE (\w+\(.*\))$", re.MULTILINE)
+SIZE = re.compile(r"(BLOCK_[MNK]) : tl.constexpr = (\d+)")
 ROW = re.compile(r"^  (\w+) ([\d.]+) ms ", re.MULTILINE)
 
 
@@ -86,10 +91,27 @@ def main() -> int:
                 wrong.append(f"{run}: {chosen} is not {best}")
             lost = [c for c in tuning.configurations
                     if c.maker == "Triton" and c.variant is None and not c.reason]  # fmt: skip
+            wrong += [f"{run}: {why}" for why in not_generated(open_path(out), tuning)]
             if run == "cold" and lost:
                 wrong.append(f"neither a variant nor a reason: {[dict(c.config) for c in lost]}")
     print("\n".join(wrong) or "all as torch says")
     return 1 if wrong else 0
+
+
+def not_generated(recording: Recording, tuning: Tuning) -> Iterator[str]:
+    """What is wrong with the kernel that is said to be generated from a candidate."""
+    every = [use for use in tuning.uses if use.kernel is not None]
+    if len(every) != 1 or every[0].configuration is None:
+        yield f"{len(every)} kernels were generated from a candidate, not 1"
+        return
+    (graph,) = recording.graphs
+    code = graph.stages[Stage.OUTPUT_CODE].content.read().decode()
+    sizes = {name: str(size) for name, size in tuning.configurations[every[0].configuration].config
+             .items() if name in ("BLOCK_M", "BLOCK_N", "BLOCK_K")}  # fmt: skip
+    if dict(SIZE.findall(code)) != sizes:
+        yield f"{every[0].kernel} has {SIZE.findall(code)}, not {sizes}"
+    if not any(one.time_us is not None and len(one.nodes) > 1 for one in graph.tried):
+        yield f"no fusion has a time: {graph.tried}"
 
 
 if __name__ == "__main__":
