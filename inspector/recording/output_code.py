@@ -9,6 +9,7 @@ import ast
 import base64
 import hashlib
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -171,7 +172,9 @@ def _hand_written(
 def _copied_to(quoted: str) -> str | None:
     """The name of the file that Inductor writes a text to: the head of the text's own digest."""
     try:
-        text = ast.literal_eval(f"'''{quoted}'''") if "\\" in quoted else quoted
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Python's on unknown escapes is about no code of ours
+            text = ast.literal_eval(f"'''{quoted}'''") if "\\" in quoted else quoted
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return None
     if not isinstance(text, str):
