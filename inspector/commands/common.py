@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from inspector import printing
 from inspector.capture.opening import kept_cache, newest, open_path
-from inspector.measure.ncu.files import is_report
 
 if TYPE_CHECKING:
     from inspector.measure.ncu.model import Report
@@ -31,10 +30,11 @@ def open_profiled(
     ``device`` is what figures are told for. ``reports`` are ncu's; without any, those that lie
     beside the recording or are kept with it. A path may be a report itself.
     """
+    # Imported here: who runs a program has no report, and the program would wait for the import.
     from inspector.measure.ncu import files
 
     where = Path(path) if path is not None else newest()
-    if is_report(where):
+    if files.is_report(where):
         report = files.load([where, *map(Path, reports)])
         return profiled(files.alone(where, report), device, report)
     recording = open_path(where)

@@ -13,18 +13,19 @@ import contextlib
 import re
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from inspector import printing
 from inspector.capture.running import RunOutcome, RunRequest
 from inspector.capture.running import run as record
 from inspector.commands.common import reader_of, split_program
-from inspector.commands.list import print_kernels
 from inspector.commands.open import browse, on_terminal
 from inspector.errors import Exit, PtxviewError, RunFailed
 from inspector.printing import narrate
-from inspector.reader.reader import Reader
-from inspector.report import tables, verification
 from inspector.text import plural
+
+if TYPE_CHECKING:
+    from inspector.reader.reader import Reader
 
 # Seconds for all times of a run, for one time, and after which a launch is given up.
 TIME_BUDGET, TIME_SECONDS, TIME_LIMIT = 120, 1.0, 30.0
@@ -162,17 +163,28 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         return _watched(request)
     outcome = record(request, lambda text: narrate(f"ptxview: {text}"))
     narrate(summary(outcome))
-    if outcome.recording is not None:
-        reader = reader_of(outcome.recording)
-        err = printing.err()
-        if outcome.recording.kernels:
-            print_kernels(reader, err)
-        tables.graphs(outcome.recording, err)
-        tables.problems(outcome.recording, err)
+    rec = outcome.recording
+    if rec is not None and (rec.kernels or rec.graphs or rec.problems or args.time):
+        reader = reader_of(rec)
+        _print(reader)
         if args.time:
             _times(reader, outcome.path, args.python or _typed(request))
-        _keep_rows(reader, outcome.path)
+        if rec.kernels:
+            _keep_rows(reader, outcome.path)
     return verified(outcome)
+
+
+def _print(reader: Reader) -> None:
+    """What was recorded, on standard error."""
+    # Imported here: until then the program would wait for it, and many make no kernels.
+    from inspector.commands.list import print_kernels
+    from inspector.report import tables
+
+    rec, err = reader.recording, printing.err()
+    if rec.kernels:
+        print_kernels(reader, err)
+    tables.graphs(rec, err)
+    tables.problems(rec, err)
 
 
 def verified(outcome: RunOutcome) -> int:
@@ -180,6 +192,9 @@ def verified(outcome: RunOutcome) -> int:
     rec = outcome.recording
     if rec is None or rec.verified is None:
         return outcome.status
+    # Imported here: most runs are not verified.
+    from inspector.report import verification
+
     for told in (*verification.details(rec), verification.sentence(rec)):
         narrate(f"ptxview: {told}")
     return Exit.DIFFERENT if any(one.differ for one in rec.verified) else outcome.status
@@ -191,8 +206,7 @@ def _keep_rows(reader: Reader, path: Path) -> None:
     from inspector.tui.tree.kernel_tree import keep_rows
 
     with contextlib.suppress(PtxviewError, OSError):
-        if reader.recording.kernels:
-            keep_rows(reader, path)
+        keep_rows(reader, path)
 
 
 def _typed(request: RunRequest) -> str | None:
@@ -277,8 +291,12 @@ def emulation(args: argparse.Namespace) -> tuple[tuple[str, str], ...]:
 def summary(outcome: RunOutcome) -> str:
     """One line: what was captured, where, how long it took."""
     rec = outcome.recording
-    what = tables.heading(rec) if rec is not None else "nothing"
-    if rec is not None and not rec.kernels and not rec.graphs:
+    what = "nothing"
+    if rec is not None and (rec.kernels or rec.graphs):
+        from inspector.report import tables
+
+        what = tables.heading(rec)
+    elif rec is not None:
         what = (
             "no process that was looked into launched a kernel"
             if rec.mode == "gpu"

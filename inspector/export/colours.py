@@ -56,30 +56,28 @@ def tokens(lines: Sequence[str], stage: Stage, path: str | None) -> list[str]:
 
 
 def _lines(lines: Sequence[str], lexer: Lexer) -> Iterator[str]:
-    runs: list[tuple[int, str]] = []
+    runs: list[str] = []
+    last, length = PLAIN, 0
     for _, token, value in lexer.get_tokens_unprocessed("\n".join(lines) + "\n"):
         kind = _known.get(token)
         if kind is None:
             kind = _known[token] = _class_of(token)
-        first = True
-        for piece in value.split("\n"):
-            if not first:
-                yield _written(runs)
-                runs = []
-            first = False
-            if piece and runs and runs[-1][1] == kind:
-                runs[-1] = (runs[-1][0] + len(piece), kind)
-            elif piece:
-                runs.append((len(piece), kind))
+        rest = value
+        while rest:
+            piece, newline, rest = rest.partition("\n") if "\n" in rest else (rest, "", "")
+            if piece and kind != last:
+                if length:
+                    runs.append(f"{length}{last}")
+                last, length = kind, 0
+            length += len(piece)
+            if newline:
+                if last != PLAIN:
+                    runs.append(f"{length}{last}")
+                yield "".join(runs)
+                runs, last, length = [], PLAIN, 0
 
 
 def _class_of(token: _TokenType) -> str:
     """The class of the nearest kind of token above one that has a class."""
     classes = dict(CLASSES)
     return next((classes[of] for of in reversed(token.split()) if of in classes), PLAIN)
-
-
-def _written(runs: list[tuple[int, str]]) -> str:
-    while runs and runs[-1][1] == PLAIN:
-        runs.pop()
-    return "".join(f"{length}{kind}" for length, kind in runs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -17,7 +17,7 @@ from inspector.model import Content, Resources, Stage, Variant
 from inspector.reader.listings import decode
 from inspector.recording.layout import DerivedCache
 from inspector.recording.resources import from_res_usage, max_threads, merge
-from inspector.system.process import cores
+from inspector.system.process import cores, stop_tools
 
 RECENT = 64
 """Cubins whose figures are kept by function: several kernels of one are asked for in a row."""
@@ -58,6 +58,7 @@ class VariantFigures:
             if (variant.hash, variant.symbol) not in self._resources:
                 todo.setdefault(variant.hash, []).append(variant)
         waiting, done = iter(todo.values()), 0
+        left: set[Future[None]] = set()
         pool = ThreadPoolExecutor(max_workers=cores())
         try:
             while wave := list(islice(waiting, WAVE)):
@@ -68,7 +69,13 @@ class VariantFigures:
                         one.result()
                     done += len(ready)
                     yield done, len(todo)
-        finally:  # interrupted, nobody waits for what has not begun
+        except KeyboardInterrupt:  # nobody waits for what runs, nor for what follows it
+            pool.shutdown(wait=False, cancel_futures=True)
+            running = [one for one in left if not one.cancelled()]
+            while wait(running, GLANCE / 10).not_done:
+                stop_tools()
+            raise
+        finally:  # nor, where they are not read to the end, for what has not begun
             pool.shutdown(wait=True, cancel_futures=True)
 
     def _of_one_cubin(self, variants: Sequence[Variant]) -> None:
