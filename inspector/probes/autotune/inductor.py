@@ -271,11 +271,15 @@ def _precompile(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _candidates(tuner: Any) -> None:
-    """Record the configurations that will be measured, if there are several."""
-    if len(tuner.launchers) < 2:
+    """Record the configurations that will be measured, if there are several.
+
+    Until torch 2.6 what is only compiled ahead has None in the place of a launcher.
+    """
+    launchers = [launcher for launcher in tuner.launchers if launcher is not None]
+    if len(launchers) < 2:
         return
     tuning = _of(tuner)
-    for launcher in tuner.launchers:
+    for launcher in launchers:
         trial = tuning.trial(config_of(launcher.config))
         trial.hash = _hash(launcher) or trial.hash
     _tell(tuner, tuning, None, None)

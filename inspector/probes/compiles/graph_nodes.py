@@ -66,12 +66,18 @@ def attach_scheduler(module: Any) -> None:
         refused = getattr(_now, "refused", None)
         if refused is not None:
             try:
-                refused.add(str(self.name1), str(self.name2), reason, args)
+                refused.add(_of_fusion(self, 1), _of_fusion(self, 2), reason, args)
             except Exception as error:
                 _once("fusion", error)
         return result
 
     kind.__call__ = why
+
+
+def _of_fusion(why: Any, number: int) -> str:
+    """The name of one of the two nodes; until torch 2.6 it is the node that is kept."""
+    name = getattr(why, f"name{number}", None)
+    return str(getattr(why, f"node{number}").get_name() if name is None else name)
 
 
 def attach_debug(module: Any) -> None:
