@@ -43,6 +43,8 @@ def start() -> None:
     hooks.when_imported("torch.utils.cpp_extension", _lazily("compiles.extension_builds"))
     hooks.when_imported("torch._ops", libraries.attach_ops)
     hooks.when_imported("torch", _lazily("compiles.device"))
+    for package in ("triton", "torch._dynamo", "torch._inductor", "torch._inductor.runtime"):
+        hooks.when_imported(package, _lazily("private_names", "package"))
     for module, function in MAKERS:
         hooks.when_imported(module, _lazily("uncaptured", function))
     target = os.environ.get("PTXVIEW_TARGET")

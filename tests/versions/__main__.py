@@ -27,11 +27,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
+ROOT = Path(__file__).parents[2]
+PLACE = ROOT / "tests" / "data" / "versions"
 PAIRS = (
-    "2.6.0", "2.7.1", "2.8.0", "2.9.1", "2.10.0", "2.11.0", "2.12.1", "2.13.0/3.7.1", "2.13.0/3.8.0",
-    "2.13.0/3.9.0", "2.14.1", "2.15.0",
+    "2.6.0", "2.7.1", "2.8.0", "2.9.1", "2.10.0", "2.11.0", "2.12.1", "2.13.0/3.7.1",
+    "2.13.0/3.8.0", "2.13.0/3.9.0", "2.14.1", "2.15.0",
 )  # fmt: skip
 """What a run without words tries: from the oldest that is supported to the newest."""
 BESIDE = ("numpy", "setuptools<81", "ninja")
@@ -85,7 +85,7 @@ class Environment:
     def __init__(self, place: Path, python: str) -> None:
         self.folder = place / "environment"
         self.python = self.folder / "bin" / "python"
-        subprocess.run([python, "-m", "venv", self.folder], check=True)
+        subprocess.run([python, "-m", "venv", str(self.folder)], check=True)
 
     def install(self, asked: str, seconds: float) -> str | None:
         """Why a pair could not be installed; None once it is."""
@@ -104,7 +104,7 @@ class Environment:
         return None
 
     def _pip(self, words: Sequence[str], seconds: float) -> str | None:
-        argv = [self.python, "-m", "pip", "install", "-q", "--no-cache-dir", *words]
+        argv = [str(self.python), "-m", "pip", "install", "-q", "--no-cache-dir", *words]
         try:
             done = subprocess.run(
                 argv, capture_output=True, text=True, timeout=max(seconds, 1), check=False
@@ -124,7 +124,7 @@ class Environment:
         """Those of torch and Triton, as they say them."""
         code = "import torch, triton; print(torch.__version__, triton.__version__)"
         done = subprocess.run(
-            [self.python, "-c", code], capture_output=True, text=True, check=False
+            [str(self.python), "-c", code], capture_output=True, text=True, check=False
         )
         if done.returncode:
             raise OSError((done.stderr.strip().splitlines() or ["python failed"])[-1])
@@ -141,7 +141,7 @@ def ptxview(*words: object, env: dict[str, str] | None = None) -> subprocess.Com
 
 
 def recorded(program: Program, python: Path, place: Path) -> Iterator[str]:
-    """How the recording of a program differs from what the program makes; nothing if it does not."""
+    """How the recording of a program differs from what the program makes."""
     out = place / f"{program.name}.ptxview"
     env = {k: v for k, v in os.environ.items() if not k.startswith(("PTXVIEW_", "TRITON_"))}
     env |= {
@@ -150,7 +150,7 @@ def recorded(program: Program, python: Path, place: Path) -> Iterator[str]:
         "TORCH_EXTENSIONS_DIR": str(place / "extensions"),
         "TMPDIR": str(place), "PYTHONWARNINGS": "ignore", "PATH": path_with(python),
     }  # fmt: skip
-    script = HERE / "programs" / f"{program.name}.py"
+    script = PLACE / f"{program.name}.py"
     done = ptxview("run", "--no-tui", "--target", "sm_90", "-o", out, "--python", python, script,
                    env=env)  # fmt: skip
     if done.returncode:
@@ -205,7 +205,9 @@ def unlinked(program: Program, out: Path, kernel: dict[str, Any]) -> Iterator[st
     if done.returncode:
         yield f"{kernel['name']} cannot be shown: {done.stderr.strip()}"
         return
-    reached = {s for line in json.loads(done.stdout)["lines"] for s, n in line["links"].items() if n}
+    reached = {
+        s for line in json.loads(done.stdout)["lines"] for s, n in line["links"].items() if n
+    }
     lacking = [s for s in program.stages if s not in ("ptx", *reached)]
     if lacking:
         yield f"{kernel['name']}: no line of PTX is linked to {', '.join(lacking)}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import math
 import re
 import threading
@@ -16,10 +17,12 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from .. import private_names
 from ..writer import emit
 from . import inductor
 from .trials import emulated, first_line, number
 
+CACHE = "torch._inductor.select_algorithm:AlgorithmSelectorCache"
 _now = threading.local()  # selection: the one under way in this thread
 _inputs: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 """What each choice is given: torch asks for times when nobody says it any more."""
@@ -46,16 +49,10 @@ class Selection:
 
 def attach(module: Any) -> None:
     """``torch._inductor.select_algorithm``; call it after all else that changes it."""
-    cache = module.AlgorithmSelectorCache
     for name in ("do_autotuning", "__call__"):
-        inductor.wrap(cache, name, functools.partial(_outer, name=name))
-    if callable(getattr(cache, "lookup", None)):
-        cache.lookup = _lookup(cache.lookup)
-    method = vars(cache).get("benchmark_choice")
-    if isinstance(method, classmethod):
-        cache.benchmark_choice = classmethod(_benchmark(method.__func__, 1))
-    elif isinstance(method, staticmethod):
-        cache.benchmark_choice = staticmethod(_benchmark(method.__func__, 0))
+        private_names.wrap(f"{CACHE}.{name}", functools.partial(_outer, name=name))
+    private_names.wrap(f"{CACHE}.lookup", _lookup, inherited=True)
+    private_names.wrap(f"{CACHE}.benchmark_choice", _benchmark)
 
 
 def _outer(original: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -118,7 +115,10 @@ def _watch(owner: type) -> None:
     owner.precompile = precompile  # type: ignore[attr-defined]
 
 
-def _benchmark(original: Callable[..., Any], place: int) -> Callable[..., Any]:
+def _benchmark(original: Callable[..., Any]) -> Callable[..., Any]:
+    # It is given its class first where it is a method of the class, and not where it is static.
+    place = list(inspect.signature(original).parameters).index("choice")
+
     @functools.wraps(original)
     def benchmark_choice(*args: Any, **given: Any) -> Any:
         try:

@@ -240,10 +240,11 @@ def _set(libc: Any, name: str, value: bytes | None) -> None:
 
 def leave_before(module: Any, functions: tuple[str, ...], who: str) -> None:
     """Leave when one of a module's functions is called, before it runs."""
+    from .. import private_names
+
     for name in functions:
-        original = getattr(module, name, None)
-        if callable(original):
-            setattr(module, name, _leaving(original, who))
+        wrapper = functools.partial(_leaving, who=who)
+        private_names.wrap(f"{module.__name__}:{name}", wrapper)
 
 
 def _yield_to(who: str) -> None:
