@@ -172,14 +172,54 @@ NAMES: dict[str, Row] = {
     "pycuda.compiler:compile": (_OTHERS, "launches at the driver are"),
 }  # fmt: skip
 
-MODULES: dict[str, tuple[str, ...]] = {
-    "triton": (
-        "triton.compiler.compiler", "triton.runtime.autotuner", "triton.runtime.jit",
+_DEVICE = "the emulated device does without it, and what needs it fails"
+
+PARTS: dict[str, tuple[str, ...]] = {
+    "target.cuda": (
+        "torch.cuda:_get_device_properties", "torch.cuda:_initialized",
+        "torch.cuda:_is_in_bad_fork", "torch.cuda:_exchange_device",
+        "torch.cuda:_maybe_exchange_device", "torch.cuda:_utils._get_device_index",
+        "torch.cuda.graphs:_cuda_isCurrentStreamCapturing", "torch.cuda.nvtx:_nvtx",
+        "torch.cuda:_get_pynvml_handler",
     ),
+    "target.extension": (
+        "torch.utils.cpp_extension:_get_build_directory",
+        "torch.utils.cpp_extension:_prepare_ldflags", "torch.utils.cpp_extension:_write_ninja_file",
+        "torch.utils.cpp_extension:_jit_compile",
+    ),
+    "target.driver": (
+        "triton.backends.compiler:GPUTarget", "triton.backends.driver:DriverBase",
+        "triton.backends:backends",
+    ),
+    "target.tuning": ("triton.testing:Mark._run", "triton.runtime.autotuner:Autotuner._bench"),
+    "target.inductor": (
+        "torch._inductor:config", "torch._C._dynamo.guards:_empty_strided_cuda",
+        "torch._functorch:config", "torch._inductor.compile_fx:compile_fx_inner",
+    ),
+    "target.interp": (
+        "triton.runtime.interpreter:_patch_lang", "triton.runtime.interpreter:_implicit_cvt",
+        "triton.runtime.interpreter:_get_np_dtype", "triton.runtime.interpreter:ReduceOps",
+        "triton.runtime.interpreter:ScanOps", "triton.runtime.jit:TensorWrapper",
+        "triton.runtime.interpreter:FunctionRewriter._compile_and_exec",
+    ),
+    "target.rounding": (
+        "triton.runtime.interpreter:_convert_float", "triton.runtime.interpreter:_round_f32_to_tf32",
+    ),
+    "ahead": (
+        "triton.compiler:ASTSource", "triton.backends.compiler:GPUTarget",
+        "triton.compiler.compiler:make_backend", "triton._C.libtriton:ir",
+        "triton._C.libtriton:llvm",
+    ),
+}  # fmt: skip
+"""What parts that are written against a library's insides touch besides, by part."""
+
+MODULES: dict[str, tuple[str, ...]] = {
+    "triton.compiler": ("triton.compiler.compiler",),
+    "triton.runtime": ("triton.runtime.autotuner", "triton.runtime.jit"),
     "torch._dynamo": ("torch._dynamo.convert_frame",),
     "torch._inductor": (
         "torch._inductor.graph", "torch._inductor.compile_fx", "torch._inductor.scheduler",
-        "torch._inductor.debug", "torch._inductor.output_code", "torch._inductor.runtime",
+        "torch._inductor.debug", "torch._inductor.output_code",
         "torch._inductor.select_algorithm",
     ),
     "torch._inductor.runtime": (
@@ -231,14 +271,22 @@ def wrap(name: str, wrapper: Callable[[Any], Any], inherited: bool = False) -> b
     return True
 
 
-def missing(name: str, now: str = "") -> None:
+def missing(name: str) -> None:
     """Tell that a name is missing, unless this version of the library is known to lack it."""
-    lost, instead, *versions = NAMES.get(name, ("", ""))
+    lost, instead, *versions = NAMES.get(name, (_DEVICE, ""))
     if name in _told or (versions and not _expected(name, *versions)):
         return
     _told.add(name)
     text = f"{_library(name)} has no such name: {lost}"
     problem(name.replace(":", "."), f"{text}; {instead}" if instead else text)
+
+
+def check(part: str) -> None:
+    """Tell what is missing of the names that a part needs, of modules that are imported by now."""
+    for name in PARTS[part]:
+        module, _, path = name.partition(":")
+        if module in sys.modules and _reach(module, path) is _ABSENT:
+            missing(name)
 
 
 def package(module: Any) -> None:

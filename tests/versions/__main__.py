@@ -76,7 +76,7 @@ class Row:
 
     def cells(self) -> list[str]:
         """The row as the table has it."""
-        return [self.torch, self.triton, *(self.results.get(p.name, "–") for p in PROGRAMS)]
+        return [self.torch, self.triton, *(self.results.get(p.name, "not run") for p in PROGRAMS)]
 
 
 class Environment:
@@ -200,6 +200,9 @@ def differs(program: Program, listed: dict[str, Any]) -> Iterator[str]:
 
 def unlinked(program: Program, out: Path, kernel: dict[str, Any]) -> Iterator[str]:
     """Stages of a kernel that no line of its PTX is linked to."""
+    if not kernel["variants"]:
+        yield f"{kernel['name']} has no variant"
+        return
     variant = kernel["variants"][0]["id"]
     done = ptxview("show", out, variant, "--stage", "ptx", "--json")
     if done.returncode:
@@ -213,7 +216,9 @@ def unlinked(program: Program, out: Path, kernel: dict[str, Any]) -> Iterator[st
         yield f"{kernel['name']}: no line of PTX is linked to {', '.join(lacking)}"
 
 
-def try_pair(asked: str, place: Path, python: str, seconds: float) -> Row:
+def try_pair(
+    asked: str, programs: Sequence[Program], place: Path, python: str, seconds: float
+) -> Row:
     """Install one pair, record the programs in it, delete it."""
     row = Row(asked)
     try:
@@ -221,7 +226,7 @@ def try_pair(asked: str, place: Path, python: str, seconds: float) -> Row:
         said = environment.install(asked, seconds)
         if said is None:
             row.torch, row.triton = environment.versions()
-        for program in PROGRAMS if said is None else ():
+        for program in programs if said is None else ():
             lines = list(recorded(program, environment.python, place))
             row.results[program.name] = "yes" if not lines else "differs"
             row.differs += [f"{program.what}: {line}" for line in lines[:SAID]]
@@ -232,7 +237,7 @@ def try_pair(asked: str, place: Path, python: str, seconds: float) -> Row:
     if said is not None:
         row.torch, _, row.triton = asked.partition("/")
         row.triton = row.triton or "–"
-        row.results = {p.name: "not run" for p in PROGRAMS}
+        row.results = {p.name: "not run" for p in programs}
         row.differs.append(said)
     return row
 
@@ -243,13 +248,15 @@ def main() -> int:
     parser.add_argument("pairs", nargs="*", metavar="TORCH[/TRITON]", default=PAIRS)
     parser.add_argument("--python", default=sys.executable, help="what makes the environments")
     parser.add_argument("--seconds", type=float, default=PATIENCE, help="for an install, at most")
+    parser.add_argument("--only", action="append", choices=[p.name for p in PROGRAMS])
     asked = parser.parse_args()
+    programs = [p for p in PROGRAMS if not asked.only or p.name in asked.only]
     heads = ["torch", "triton", *(p.what for p in PROGRAMS)]
     print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}", flush=True)
     status = 0
     for pair in asked.pairs:
         with tempfile.TemporaryDirectory(prefix="ptxview-versions-") as place:
-            row = try_pair(pair, Path(place) / "pair", asked.python, asked.seconds)
+            row = try_pair(pair, programs, Path(place) / "pair", asked.python, asked.seconds)
         print(f"| {' | '.join(row.cells())} |", flush=True)
         for line in row.differs:
             print(f"  {line}", file=sys.stderr, flush=True)

@@ -26,6 +26,7 @@ STAGES = ("ttir", "ttgir", "llir", "ptx")
 
 def gpu_target(number: int) -> Any:
     """Triton's name of an architecture."""
+    private_names.check("ahead")
     from triton.backends.compiler import GPUTarget
 
     return GPUTarget("cuda", number, 32)

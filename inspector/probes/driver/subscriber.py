@@ -124,8 +124,8 @@ def tell() -> None:
     if _state["library"] is not None:
         _state["library"].ptxview_driver_tell()
     elif _state.get("lacks"):
-        torch = sys.modules.get("torch")
-        if torch is None or torch.cuda.is_initialized():
+        cuda = getattr(sys.modules.get("torch"), "cuda", None)
+        if cuda is None or getattr(cuda, "is_initialized", bool)():
             problem("driver", f"launches are not seen: {_state['lacks']}")
 
 
