@@ -67,7 +67,7 @@ NAMES: dict[str, Row] = {
         "nodes of graphs within graphs are not recorded", ""),
     "torch._inductor.graph:GraphLowering.run": (_COMPARED, ""),
     "torch._inductor.graph:GraphLowering.compile_to_module": (_COMPARED, ""),
-    "torch._inductor.graph:GraphLowering.compile_to_fn": (_COMPARED, "", "", "2.9"),
+    "torch._inductor.graph:GraphLowering.compile_to_fn": (_COMPARED, "", "", "2.8"),
     "torch._inductor.scheduler:WhyNoFuse.__call__": (
         "why nodes were not fused is not recorded", ""),
     "torch._inductor.debug:log_ir_pre_fusion": ("the IR before fusion is not recorded", ""),
@@ -176,8 +176,7 @@ _DEVICE = "the emulated device does without it, and what needs it fails"
 
 PARTS: dict[str, tuple[str, ...]] = {
     "target.cuda": (
-        "torch.cuda:_get_device_properties", "torch.cuda:_initialized",
-        "torch.cuda:_is_in_bad_fork", "torch.cuda:_exchange_device",
+        "torch.cuda:_initialized", "torch.cuda:_is_in_bad_fork", "torch.cuda:_exchange_device",
         "torch.cuda:_maybe_exchange_device", "torch.cuda:_utils._get_device_index",
         "torch.cuda.graphs:_cuda_isCurrentStreamCapturing", "torch.cuda.nvtx:_nvtx",
         "torch.cuda:_get_pynvml_handler",
@@ -194,7 +193,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "target.tuning": ("triton.testing:Mark._run", "triton.runtime.autotuner:Autotuner._bench"),
     "target.inductor": (
         "torch._inductor:config", "torch._C._dynamo.guards:_empty_strided_cuda",
-        "torch._functorch:config", "torch._inductor.compile_fx:compile_fx_inner",
+        "torch._functorch:config",
     ),
     "target.interp": (
         "triton.runtime.interpreter:_patch_lang", "triton.runtime.interpreter:_implicit_cvt",
@@ -203,7 +202,8 @@ PARTS: dict[str, tuple[str, ...]] = {
         "triton.runtime.interpreter:FunctionRewriter._compile_and_exec",
     ),
     "target.rounding": (
-        "triton.runtime.interpreter:_convert_float", "triton.runtime.interpreter:_round_f32_to_tf32",
+        "triton.runtime.interpreter:_convert_float",
+        "triton.runtime.interpreter:_round_f32_to_tf32",
     ),
     "ahead": (
         "triton.compiler:ASTSource", "triton.backends.compiler:GPUTarget",

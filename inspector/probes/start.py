@@ -11,7 +11,6 @@ from .driver import subscriber
 from .uncaptured import MAKERS
 from .writer import problem
 
-
 PACKAGES = (
     "triton.compiler", "triton.runtime", "torch._dynamo", "torch._inductor",
     "torch._inductor.runtime",

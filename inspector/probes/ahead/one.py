@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from .. import private_names
 from ..compiles import triton_compiles
 from ..writer import blob, emit, plain
 from . import said

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import linecache
 import os
+import sys
 import time
 from collections.abc import Iterable
 from types import ModuleType
@@ -91,6 +92,7 @@ def _record(kernel: Any, src: Any, began: float) -> None:
             "began": began,
             "seconds": time.time() - began,
             "stage_seconds": triton_phases.ended(),
+            "made_by": made_by(),
             **_source(src),
         }
     )
@@ -130,9 +132,17 @@ def record_cached(
             "files": {e: file_blob(p) for e, p in paths.items() if e != "json"},
             "paths": paths,
             "seconds": None,
+            "made_by": made_by(),
             **(source or {}),
         }
     )
+
+
+def made_by() -> dict[str, str]:
+    """The versions of what compiles in this process; what is cached is of the same ones."""
+    modules = ((name, sys.modules.get(name)) for name in ("torch", "triton"))
+    versions = {name: getattr(module, "__version__", None) for name, module in modules}
+    return {name: str(version) for name, version in versions.items() if version}
 
 
 def _beside(folder: str, digest: str, name: str) -> dict[str, str]:
