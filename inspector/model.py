@@ -360,6 +360,9 @@ class Variant:
     compiled it, as far as they were recorded; ``unpassed`` is Triton's IR as it was before the
     first pass.
 
+    ``made_by`` are the programs that made it with their versions, as they were recorded with it;
+    what its stages say of them besides is the reader's to find.
+
     ``autotune`` is what tuning came to for this variant: of several, the tuning that it won, else
     the last; ``Kernel.autotune`` has them all.
     """
@@ -392,6 +395,7 @@ class Variant:
     library: str | None = None
     options: Mapping[str, object] = field(default_factory=dict)
     unpassed: Content | None = None
+    made_by: Mapping[str, str] = field(default_factory=dict)
 
     def lines_in(self, stage: Stage) -> tuple[int, int] | None:
         """The first and last line of the kernel in ``source`` or ``output_code``."""

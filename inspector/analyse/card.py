@@ -72,7 +72,8 @@ class Card:
     ``blocks`` are those of the launch and ``waves`` how often they fill the device, both None
     without a launch. ``made`` is by stage, TTGIR first. ``tensor_bytes`` and ``accessed_bytes``
     are two estimates of global memory, ``operations`` of floating-point operations, of one launch.
-    ``measured`` is what a profiler measured of launches, a sentence each.
+    ``made_by`` are the programs that made it with their versions. ``measured`` is what a profiler
+    measured of launches, a sentence each.
     """
 
     resources: Resources
@@ -88,6 +89,7 @@ class Card:
     tensor_bytes: Estimate | None
     accessed_bytes: Estimate | None
     operations: Estimate | None
+    made_by: Mapping[str, str] = field(default_factory=dict)
     measured: tuple[str, ...] = ()
 
     def of(self, stage: Stage) -> StageContent | None:

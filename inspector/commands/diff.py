@@ -18,7 +18,7 @@ from rich.text import Text
 from inspector import printing
 from inspector.commands import small
 from inspector.commands.common import open_reader, print_json
-from inspector.diff import beside, compare, variants
+from inspector.diff import beside, compare, summary, variants
 from inspector.diff.beside import BesideRow
 from inspector.diff.compare import Compared, Files
 from inspector.diff.recordings import Fate
@@ -386,6 +386,7 @@ def _recordings(a: Reader, b: Reader, args: argparse.Namespace) -> int:
         (one.pair.a, one.pair.b, one.state, one.resources)
         for one in compare.compare_recordings(a, b, stage, args.exact)
     ]
+    versions = summary.versions(a.recording.tools, b.recording.tools)
     same = all(state is Fate.SAME for _, _, state, _ in pairs)
     status = Exit.DIFFERENT if args.exit_code and not same else Exit.OK
     paths = (a.recording.path, b.recording.path)
@@ -397,13 +398,15 @@ def _recordings(a: Reader, b: Reader, args: argparse.Namespace) -> int:
         said = brief.many_compared(value, "pairs", sides[0], sides[1])
         return _say(said, brief.many_compared_lines(said), args) or status
     if args.json:
-        printing.json_line(jsons.dumps(diff_json.recordings(paths, pairs)))
+        printing.json_line(jsons.dumps(diff_json.recordings(paths, pairs, versions)))
     elif args.markdown:
-        printing.lines(diff_markdown.recordings(paths, pairs))
+        printing.lines(diff_markdown.recordings(paths, pairs, versions))
     else:
         out = printing.out()
         for mark, path in zip("ab", paths, strict=True):
             out.print(Text.assemble((f"{mark} ", "bold cyan"), shown(path)), soft_wrap=True)
+        if versions:
+            out.print(shown(f"versions: {diff_text.versions_said(versions)}"), soft_wrap=True)
         out.print(diff_text.counts(pairs))
         if not same:
             out.print(diff_text.recordings(pairs, args.width or out.width))

@@ -122,6 +122,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             lambda v: ncu.variant(profiled.measured(v)),
             jsons.Rows,
             reader.hint_count,
+            reader.made_by,
         )
         if args.ops:
             _with_operations(reader, value)

@@ -6,9 +6,8 @@ Nothing is run but the disassembler.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
@@ -23,10 +22,10 @@ from inspector.diff.recordings import Fate, Pair, RecordedVariant
 from inspector.diff.summary import TUNER, FigureChange, Summary, VariantSide
 from inspector.diff.variants import VariantRow
 from inspector.errors import PtxviewError, UsageError
-from inspector.listing.cubin import Cubin, read_cubin
+from inspector.listing.cubin import read_cubin
 from inspector.listing.line import Function, Listing
 from inspector.measure.time.stored import timed_alike, times
-from inspector.model import Kernel, Origin, Resources, Stage, Variant
+from inspector.model import Kernel, Resources, Stage, Variant
 from inspector.names import base_name
 from inspector.reader.reader import Reader
 
@@ -141,60 +140,9 @@ def side(reader: Reader, variant: Variant, stage: Stage) -> VariantSide:
         tile=ttir[0] if ttir else None,
         parameters=ttir[1] if ttir else None,
         time_us=variants.time_us(variant),
-        made_by=made_by(reader, variant),
+        made_by=reader.made_by(variant),
         tuned=variants.time_us(variant) is not None,
     )
-
-
-PTX_VERSION = re.compile(rb"^[^\S\n]*+\.version\s++(\d++\.\d++)", re.MULTILINE)
-
-
-def made_by(reader: Reader, variant: Variant) -> dict[str, str]:
-    """The programs that made a variant, with their versions as far as they are known.
-
-    Those of Triton and torch are the recording's; of ptxas the cubin's own note, which CUDA 13's
-    writes, else the recording's where Triton has one assembler for all; the ISA is PTX's.
-    """
-    tools = reader.recording.tools
-    origin = reader.kernel(variant).origin
-    out: dict[str, str] = {}
-    if origin is Origin.INDUCTOR and "torch" in tools:
-        out["torch"] = tools["torch"]
-    if origin in (Origin.TRITON, Origin.INDUCTOR) and "triton" in tools:
-        out["triton"] = tools["triton"]
-    sass, ptx = variant.stages.get(Stage.SASS), variant.stages.get(Stage.PTX)
-    try:
-        cubin = None if sass is None else read_cubin(sass.content.read())
-        text = b"" if ptx is None or ptx.costly else ptx.content.read()
-    except (PtxviewError, OSError):
-        return out
-    if (isa := PTX_VERSION.search(text)) is not None:
-        out["PTX ISA"] = isa[1].decode()
-    if cubin is not None:
-        assembler = cubin.ptxas or assembler_of(tools, origin, cubin)
-        out |= {"ptxas": assembler} if assembler else {}
-    return out
-
-
-def assembler_of(tools: Mapping[str, str], origin: Origin, cubin: Cubin) -> str | None:
-    """The version of Triton's ptxas that assembled a cubin without a note; None if it is not known.
-
-    ABI 7 is CUDA 12's. Where Triton brings two assemblers that both may have written the file,
-    nothing says which.
-    """
-    if origin not in (Origin.TRITON, Origin.INDUCTOR):
-        return None
-    able = {
-        version
-        for name in ("ptxas", "ptxas-blackwell")
-        if (version := tools.get(name)) and _of_cuda_13(version) == (cubin.abi >= 8)
-    }
-    return able.pop() if len(able) == 1 else None
-
-
-def _of_cuda_13(version: str) -> bool:
-    major = version.partition(".")[0]
-    return major.isdecimal() and len(major) < 4 and int(major) >= 13
 
 
 def _timed(

@@ -391,8 +391,8 @@ def source(d: Delta) -> Iterator[str]:
 
 
 CAUSES: tuple[Rule, ...] = (
-    target,
     versions,
+    target,
     warps_and_tile,
     constants,
     stages,

@@ -24,10 +24,12 @@ from collections.abc import Iterator
 from types import FunctionType, ModuleType
 from typing import Any
 
-from . import hooks, target, writer
+from . import hooks, private_names, target, writer
 
 PACKAGE = "ptxview_probes"
-STAYING = (f"{PACKAGE}.hooks", f"{PACKAGE}.writer", f"{PACKAGE}.late", f"{PACKAGE}.target")
+STAYING = tuple(
+    f"{PACKAGE}.{name}" for name in ("hooks", "writer", "late", "target", "private_names")
+)
 """What is not loaded anew; of the emulated device there is one a process."""
 
 
@@ -67,10 +69,10 @@ def begin() -> None:
     """Record from now on, into the folder that ``PTXVIEW_RECORDING`` names."""
     _forget()
     importlib.import_module(f"{PACKAGE}.start").start()
-    compiler = sys.modules.get("triton.compiler.compiler")
-    if compiler is None:
+    if "triton.compiler.compiler" not in sys.modules:
         return
-    wrapper = compiler.compile
+    wrapper = private_names.get("triton.compiler.compiler:compile")
+    compiled = private_names.get("triton.compiler.compiler:CompiledKernel") or ()
     original = getattr(wrapper, "__wrapped__", None)
     if original is None or not _ours(wrapper):
         return
@@ -78,12 +80,12 @@ def begin() -> None:
         for name, value in list(vars(module).items()):
             if value is original:
                 setattr(module, name, wrapper)
-    jit = getattr(sys.modules.get("triton.runtime.jit"), "JITFunction", ())
-    for thing in _living(jit, compiler.CompiledKernel):
+    jit = private_names.get("triton.runtime.jit:JITFunction") or ()
+    for thing in _living(jit, compiled):
         space = vars(thing)
         if space.get("compile") is original:
             space["compile"] = wrapper
-        elif isinstance(thing, compiler.CompiledKernel):
+        elif isinstance(thing, compiled):
             slot = "_run" if "_run" in space else "run"
             inner = space.get(slot)
             if inner is not None:
@@ -201,6 +203,7 @@ def _forget() -> None:
                 if hasattr(module, written):
                     setattr(module, written, dumb)
     writer.begin_anew()
+    private_names.begin_anew()
 
 
 def _nothing(*_: object) -> None:

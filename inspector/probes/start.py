@@ -11,6 +11,12 @@ from .driver import subscriber
 from .uncaptured import MAKERS
 from .writer import problem
 
+PACKAGES = (
+    "triton.compiler", "triton.runtime", "torch._dynamo", "torch._inductor",
+    "torch._inductor.runtime",
+)  # fmt: skip
+"""Whose modules are waited for below: one that a version lacks is told (private_names.MODULES)."""
+
 
 def start() -> None:
     """Watch for triton, Inductor and cpp_extension; set up the emulated device if one is asked."""
@@ -43,6 +49,8 @@ def start() -> None:
     hooks.when_imported("torch.utils.cpp_extension", _lazily("compiles.extension_builds"))
     hooks.when_imported("torch._ops", libraries.attach_ops)
     hooks.when_imported("torch", _lazily("compiles.device"))
+    for package in PACKAGES:
+        hooks.when_imported(package, _lazily("private_names", "package"))
     for module, function in MAKERS:
         hooks.when_imported(module, _lazily("uncaptured", function))
     target = os.environ.get("PTXVIEW_TARGET")

@@ -100,15 +100,18 @@ def _before(original: Callable[..., Any], tell: Callable[..., None]) -> Callable
     return call
 
 
-def _watch(owner: Any, name: str, tell: Callable[..., None]) -> bool:
-    original = getattr(owner, name, None)
-    if not callable(original):
-        return False
+def private_names() -> Any:
+    """The module of that name, which is not loaded before a compiler is."""
+    from . import private_names as module
+
+    return module
+
+
+def _watch(name: str, tell: Callable[..., None]) -> None:
     try:
-        setattr(owner, name, _before(original, tell))
+        private_names().wrap(name, functools.partial(_before, tell=tell))
     except (AttributeError, TypeError):
-        return False  # written in C
-    return True
+        return  # written in C
 
 
 # -- torch ----------------------------------------------------------------------------------------
@@ -120,9 +123,8 @@ JITERATOR = "torch.cuda.jiterator"
 
 def attach_nvrtc(module: Any) -> None:
     """``torch.cuda._utils``: what compiles CUDA C++ at run time, and what loads a module."""
-    compiler = getattr(module, "_nvrtc_compile", None)
-    if compiler is not None:
 
+    def compiling(compiler: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(compiler)
         def nvrtc_compile(kernel_source: Any, kernel_name: Any, *args: Any, **kwargs: Any) -> Any:
             more: dict[str, Any] = {}
@@ -137,25 +139,25 @@ def attach_nvrtc(module: Any) -> None:
             finally:
                 told(NVRTC, [kernel_name], kernel_source, **more)
 
-        module._nvrtc_compile = nvrtc_compile
+        return nvrtc_compile
+
+    private_names().wrap("torch.cuda._utils:_nvrtc_compile", compiling)
 
     def load(ptx: Any, kernel_names: Any = None, *args: Any, **kwargs: Any) -> None:
         text = ptx.encode() if isinstance(ptx, str) else ptx
         if hash(ptx) not in _texts and hash(text) not in _texts:
             told(LOADED, kernel_names or kernels(ptx), ptx=_ptx(text))
 
-    _watch(module, "_cuda_load_module", load)
+    _watch("torch.cuda._utils:_cuda_load_module", load)
 
 
 def attach_jiterator(module: Any) -> None:
     """``torch.cuda.jiterator``: a kernel is made when its function is first called."""
-    jitted = getattr(module, "_JittedFunction", None)
 
     def call(self: Any, *args: Any, **kwargs: Any) -> None:
         told(JITERATOR, [self.kernel_name], getattr(self, "code_string", None))
 
-    if jitted is not None:
-        _watch(jitted, "__call__", call)
+    _watch("torch.cuda.jiterator:_JittedFunction.__call__", call)
 
 
 # -- others ---------------------------------------------------------------------------------------
@@ -168,19 +170,17 @@ def attach_cupy(module: Any) -> None:
         names = kwargs.get("name_expressions") or kernels(source)
         told("CuPy", names, source, options if isinstance(options, list | tuple) else None)
 
-    for name in ("_compile_module_with_cache", "compile_with_cache"):
-        if _watch(module, name, compiled):
-            return
-    _watch(module, "compile_using_nvrtc", compiled)
+    names = ("_compile_module_with_cache", "compile_with_cache", "compile_using_nvrtc")
+    present = [name for name in names if hasattr(module, name)]
+    _watch(f"cupy.cuda.compiler:{(present or names)[0]}", compiled)
 
 
 def attach_numba(module: Any) -> None:
     """``numba.cuda.dispatcher``: one kernel for each signature."""
-    kernel_class = getattr(module, "_Kernel", None)
-    original = getattr(kernel_class, "__init__", None)
-    if kernel_class is None or original is None:
-        return
+    private_names().wrap("numba.cuda.dispatcher:_Kernel.__init__", _of_numba_made)
 
+
+def _of_numba_made(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def init(self: Any, py_func: Any, *args: Any, **kwargs: Any) -> None:
         try:
@@ -192,7 +192,7 @@ def attach_numba(module: Any) -> None:
             except Exception as error:
                 problem("a kernel that is not captured", error)
 
-    kernel_class.__init__ = init
+    return init
 
 
 def _of_numba(kernel: Any, function: Any) -> dict[str, Any]:
@@ -222,7 +222,7 @@ def attach_jax(module: Any) -> None:
         name = str(computation.operation.attributes["sym_name"]).strip('"')
         told("JAX (XLA)", [f"{name} (all of its module)"])
 
-    _watch(module, "compile_or_get_cached", compiled)
+    _watch("jax._src.compiler:compile_or_get_cached", compiled)
 
 
 def attach_bindings(module: Any) -> None:
@@ -232,7 +232,7 @@ def attach_bindings(module: Any) -> None:
         if not getattr(_within, "maker", False):
             told("NVRTC (cuda.bindings)", kernels(src), src)
 
-    _watch(module, "nvrtcCreateProgram", create)
+    _watch(f"{module.__name__}:nvrtcCreateProgram", create)
 
 
 def attach_core(module: Any) -> None:
@@ -240,7 +240,7 @@ def attach_core(module: Any) -> None:
 
     The earlier ones call ``cuda.bindings`` to create it.
     """
-    original = getattr(module, "Program", None)
+    original = private_names().get(f"{module.__name__}:Program")
     if not isinstance(original, type):
         return
 
@@ -280,7 +280,7 @@ def attach_pycuda(module: Any) -> None:
     def compiled(source: Any, *args: Any, **kwargs: Any) -> None:
         told("PyCUDA", kernels(source), source)
 
-    _watch(module, "compile", compiled)
+    _watch("pycuda.compiler:compile", compiled)
 
 
 MAKERS = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from inspector.analyse.card import Card
 from inspector.analyse.function_facts import FunctionFacts
@@ -28,6 +29,7 @@ from inspector.reader.facts import (
 from inspector.reader.figures import VariantFigures
 from inspector.reader.graphs import Graphs
 from inspector.reader.listings import Listings, StageText
+from inspector.reader.made_by import made_by
 from inspector.reader.source_map import SourceMap
 from inspector.reader.summaries import Summaries
 from inspector.reader.telling import Teller
@@ -52,7 +54,7 @@ class Reader:
         measured: Measurements = nothing_measured,
     ) -> None:
         self.recording = recording
-        memo = Memo()
+        self._memo = memo = Memo()
         self._listings = Listings(cache)
         self._graphs = Graphs(recording)
         self._map = SourceMap(self._listings)
@@ -149,6 +151,13 @@ class Reader:
         """What a variant takes: cuobjdump's figures, then what was recorded, then PTX's bounds."""
         return self._figures.resources(variant)
 
+    def made_by(self, variant: Variant) -> dict[str, str]:
+        """The programs that made a variant, with their versions as far as they are known."""
+        origin = self.kernel(variant).origin
+        # Every kernel of a cubin is of the same programs, and the cubin may be large.
+        key = ("made by", variant.hash, origin)
+        return self._memo.once(key, lambda: made_by(self.recording.tools, origin, variant))
+
     def known_by_now(self, variant: Variant) -> Resources:
         """What is known of a variant without asking anything."""
         return self._figures.known_by_now(variant)
@@ -178,7 +187,7 @@ class Reader:
 
     def card(self, variant: Variant) -> Card:
         """What the variant takes, what limits it and what it is made of; what was measured."""
-        return self._facts.card(variant)
+        return replace(self._facts.card(variant), made_by=self.made_by(variant))
 
     def findings(self, variant: Variant, counted: bool = True) -> tuple[Finding, ...]:
         """The hints on the variant, then those of the profiler that measured it.

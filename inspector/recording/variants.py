@@ -166,6 +166,7 @@ def from_triton(
             cache_hit=as_bool(event.get("cache_hit")),
             options=options_of(metadata) if options is None else options,
             unpassed=compact(blob(files.get("source"))),
+            made_by={k: str(v) for k, v in as_map(event.get("made_by")).items()} or _NOTHING,
         ),
     )
 

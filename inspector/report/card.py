@@ -53,6 +53,8 @@ def _rows(card: Card) -> Iterator[tuple[str, str]]:
     yield "operations", _estimate(card.operations, "floating-point operations a launch")
     if (ratio := intensity(card)) is not None:
         yield "  for each byte", f"{ratio:.3g} operations (estimate)"
+    if card.made_by:
+        yield "made by", shown(", ".join(f"{n} {version}" for n, version in card.made_by.items()))
 
 
 def _launch(card: Card) -> str:
@@ -169,6 +171,7 @@ def as_json(card: Card) -> dict[str, object]:
         "barriers": resources.barriers,
         "static_shared_bytes": card.static_shared_bytes,
         "dynamic_shared_bytes": card.dynamic_shared_bytes,
+        "made_by": dict(card.made_by),
         "threads": card.threads,
         "grid": list(card.launch.grid) if card.launch and card.launch.grid else None,
         "blocks": card.blocks,

@@ -129,13 +129,16 @@ def hint(finding: Finding) -> dict[str, object]:
     return {"rule": finding.rule, "severity": finding.severity, "text": finding.text}
 
 
-def recordings(paths: tuple[str, str], pairs: Iterable[Paired]) -> dict[str, object]:
+def recordings(
+    paths: tuple[str, str], pairs: Iterable[Paired], versions: Iterable[FigureChange] = ()
+) -> dict[str, object]:
     """Two recordings; of a pair that is the same, no figure is told."""
     held = list(pairs)
     return {
         "schema": SCHEMA,
         "a": {"path": paths[0]},
         "b": {"path": paths[1]},
+        "versions": changes(versions),
         "identical": all(state is Fate.SAME for _, _, state, _ in held),
         "counts": {s.value: sum(state is s for _, _, state, _ in held) for s in Fate},
         "pairs": [_pair(*one) for one in held],

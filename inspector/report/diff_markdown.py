@@ -30,6 +30,7 @@ from inspector.report.diff_text import (
     settings,
     taken,
     time_head,
+    versions_said,
 )
 from inspector.report.tables import UNKNOWN, config, figure, shared, spills
 from inspector.text import microseconds, plural, shown
@@ -198,10 +199,15 @@ def table(rows: Iterable[VariantRow]) -> Iterator[str]:
     )
 
 
-def recordings(paths: tuple[str, str], pairs: Sequence[Paired]) -> Iterator[str]:
+def recordings(
+    paths: tuple[str, str], pairs: Sequence[Paired], versions: Sequence[FigureChange] = ()
+) -> Iterator[str]:
     """Two recordings."""
     yield f"### {code(paths[0])} → {code(paths[1])}"
     yield ""
+    if versions:
+        yield escaped(f"versions: {versions_said(versions)}")
+        yield ""
     yield counts(pairs)
     yield ""
     rows = []

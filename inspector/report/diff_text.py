@@ -437,6 +437,11 @@ def _fit(cells: list[tuple[str, dict[str, str], str]], width: int) -> dict[str, 
     return full
 
 
+def versions_said(versions: Iterable[FigureChange]) -> str:
+    """Programs whose versions differ: ``triton 3.6.0 → 3.9.0``."""
+    return ", ".join(f"{change.name} {change.a} → {change.b}" for change in versions)
+
+
 def recordings(pairs: Iterable[Paired], width: int) -> Table:
     """A row for each pair that is not the same."""
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False, width=width)

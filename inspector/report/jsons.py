@@ -111,11 +111,12 @@ def recording(
     profiled: Profiled = lambda _: None,
     rows: Callable[[Iterable[object]], object] = list,
     hints: Callable[[Variant], int | None] = lambda _: None,
+    made_by: Callable[[Variant], Mapping[str, str] | None] = lambda _: None,
 ) -> dict[str, object]:
     """``list``: the recording, its graphs, kernels and variants; ``profiled`` is ncu's.
 
     ``rows`` makes the list of kernels: ``Rows`` has them made while they are written. ``hints``
-    counts those on a variant.
+    counts those on a variant; ``made_by`` tells the programs that made one.
     """
     return {
         "schema": SCHEMA,
@@ -148,7 +149,7 @@ def recording(
             }
             for g in rec.graphs
         ],
-        "kernels": rows(kernel(k, figures, profiled, hints) for k in rec.kernels),
+        "kernels": rows(kernel(k, figures, profiled, hints, made_by) for k in rec.kernels),
         "calls": [call(c) for c in rec.calls],
         "verification": verification.document(rec),
         "compilations": [compilation(one) for one in rec.compilations],
@@ -187,6 +188,7 @@ def kernel(
     figures: Figures,
     profiled: Profiled,
     hints: Callable[[Variant], int | None] = lambda _: None,
+    made_by: Callable[[Variant], Mapping[str, str] | None] = lambda _: None,
 ) -> dict[str, object]:
     """One kernel with its variants."""
     return {
@@ -196,7 +198,7 @@ def kernel(
         "origin": k.origin.value,
         "ops": None if k.fusion is None else list(k.fusion.ops),
         "made_from": None if k.fusion is None else [made_from(m) for m in k.fusion.made_from],
-        "variants": [variant(v, figures(v), profiled(v), hints(v)) for v in k.variants],
+        "variants": [variant(v, figures(v), profiled(v), hints(v), made_by(v)) for v in k.variants],
         "autotune": [tuning(t) for t in k.autotune],
         "tried_for": k.tried_for,
     }
@@ -248,7 +250,11 @@ def made_from(made: MadeFrom) -> dict[str, object]:
 
 
 def variant(
-    v: Variant, resources: Resources, ncu: object = None, hints: int | None = None
+    v: Variant,
+    resources: Resources,
+    ncu: object = None,
+    hints: int | None = None,
+    made_by: Mapping[str, str] | None = None,
 ) -> dict[str, object]:
     """One variant; ``missing`` gives the reason for each stage that it lacks."""
     return {
@@ -257,6 +263,7 @@ def variant(
         "cache_key": v.cache_key,
         "target": v.target,
         "config": dict(v.config),
+        "made_by": None if made_by is None else dict(made_by),
         "stages": [s.value for s in ordered(v.stages)],
         "missing": {s.value: v.missing[s] for s in ordered(v.missing) if s not in v.stages},
         "signature": dict(v.signature) or None,

@@ -562,6 +562,8 @@ def remade(tmp_path: Path, **tools: str) -> Path:
                 event["tools"] |= tools
             elif event.get("event") == "torch":
                 event["version"] = tools.get("torch", event["version"])
+            elif event.get("event") == "triton" and "triton" in tools:
+                event["metadata"]["triton_version"] = tools["triton"]
         file.write_text("".join(json.dumps(event) + "\n" for event in events), "utf-8")
     return folder
 

@@ -10,8 +10,8 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from types import ModuleType, SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -235,6 +235,7 @@ def test_what_nvrtc_gave_is_kept_and_its_refusal_is_the_programs(
         return b"\x7fELF" if name == "cubin" else b".version 9.0\n", f"_Z{name}v"
 
     module = SimpleNamespace(_nvrtc_compile=compiler)
+    monkeypatch.setitem(sys.modules, "torch.cuda._utils", cast(ModuleType, module))
     uncaptured.attach_nvrtc(module)
     assert module._nvrtc_compile("source", "first") == (b".version 9.0\n", "_Zfirstv")
     module._nvrtc_compile("source", "cubin")

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from .. import private_names
 from ..compiles import triton_compiles
 from ..writer import blob, emit, plain
 from . import said
@@ -26,6 +27,7 @@ STAGES = ("ttir", "ttgir", "llir", "ptx")
 
 def gpu_target(number: int) -> Any:
     """Triton's name of an architecture."""
+    private_names.check("ahead")
     from triton.backends.compiler import GPUTarget
 
     return GPUTarget("cuda", number, 32)

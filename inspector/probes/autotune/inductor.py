@@ -9,12 +9,12 @@ from __future__ import annotations
 import base64
 import functools
 import json
-import sys
 import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
 
+from .. import private_names
 from ..calls import subjects
 from ..writer import emit
 from .trials import Trial, config_of, emulated, first_line, infinite, number, times_of, trial_of
@@ -22,28 +22,19 @@ from .trials import Trial, config_of, emulated, first_line, infinite, number, ti
 # -- Inductor's cache of best configurations ------------------------------------------------------
 # A kernel that is tuned from it is not measured again.
 
+HEURISTICS = "torch._inductor.runtime.triton_heuristics"
 _now = threading.local()  # file, hints: of the kernel whose configuration is looked for
 
 
 def attach_cached(module: Any) -> None:
     """``torch._inductor.runtime.triton_heuristics``: it looks configurations up."""
-    tuner = module.CachingAutotuner
-    wrap(tuner, "recheck_autotune_cache", _recheck)
-    cache = getattr(module, "AutotuneCache", None)
-    if cache is not None:
-        wrap(cache, "create", _create)
-        wrap(cache, "read_best", _read_best)
-    if hasattr(module, "cached_autotune"):
-        module.cached_autotune = _hinted(module.cached_autotune)
-
-
-def wrap(owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
-    """Replace a class's own method by ``wrapper(method)``, if the class defines it."""
-    method = vars(owner).get(name)
-    if isinstance(method, staticmethod):
-        setattr(owner, name, staticmethod(wrapper(method.__func__)))
-    elif callable(method):
-        setattr(owner, name, wrapper(method))
+    for name, wrapper in (
+        ("CachingAutotuner.recheck_autotune_cache", _recheck),
+        ("AutotuneCache.create", _create),
+        ("AutotuneCache.read_best", _read_best),
+        ("cached_autotune", _hinted),
+    ):
+        private_names.wrap(f"{HEURISTICS}:{name}", wrapper)
 
 
 def sizes(hints: Any) -> Any:
@@ -166,12 +157,14 @@ class Tuning:
 
 def attach(module: Any) -> None:
     """``torch._inductor.runtime.triton_heuristics``; call it last of all that change it."""
-    tuner = module.CachingAutotuner
-    for name, method in PHASES.items():
-        wrap(tuner, name, functools.partial(_phase, method=method))
-    wrap(tuner, "bench", _bench)
-    wrap(tuner, "precompile", _precompile)
-    wrap(tuner, "_precompile_config", _compile)
+    wrappers: tuple[tuple[str, Callable[[Any], Any]], ...] = (
+        *((name, functools.partial(_phase, method=method)) for name, method in PHASES.items()),
+        ("bench", _bench),
+        ("precompile", _precompile),
+        ("_precompile_config", _compile),
+    )
+    for name, wrapper in wrappers:
+        private_names.wrap(f"{HEURISTICS}:CachingAutotuner.{name}", wrapper)
     attach_cached(module)
 
 
@@ -271,11 +264,15 @@ def _precompile(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _candidates(tuner: Any) -> None:
-    """Record the configurations that will be measured, if there are several."""
-    if len(tuner.launchers) < 2:
+    """Record the configurations that will be measured, if there are several.
+
+    Until torch 2.6 what is only compiled ahead has None in the place of a launcher.
+    """
+    launchers = [launcher for launcher in tuner.launchers if launcher is not None]
+    if len(launchers) < 2:
         return
     tuning = _of(tuner)
-    for launcher in tuner.launchers:
+    for launcher in launchers:
         trial = tuning.trial(config_of(launcher.config))
         trial.hash = _hash(launcher) or trial.hash
     _tell(tuner, tuning, None, None)
@@ -360,6 +357,5 @@ def _tell(tuner: Any, tuning: Tuning, chosen: Any, method: str | None) -> None:
 
 def stopwatch() -> str | None:
     """What Inductor measures with."""
-    module = sys.modules.get("torch._inductor.runtime.benchmarking")
-    benchmarker = getattr(module, "benchmarker", None)
+    benchmarker = private_names.get("torch._inductor.runtime.benchmarking:benchmarker")
     return None if benchmarker is None else type(benchmarker).__name__

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import math
 import re
 import threading
@@ -18,11 +19,14 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from .. import private_names
 from ..calls import subjects
 from ..writer import emit
 from . import inductor
 from .trials import emulated, first_line, number
 
+CODE = "torch._inductor.codegen.triton:TritonScheduling"
+CACHE = "torch._inductor.select_algorithm:AlgorithmSelectorCache"
 _now = threading.local()  # selection: the one under way in this thread
 _asked: weakref.WeakKeyDictionary[Any, tuple[Any, dict[str, Any]]] = weakref.WeakKeyDictionary()
 """What each choice is given, and which node of which graph it is for: torch asks for times when
@@ -53,16 +57,10 @@ class Selection:
 
 def attach(module: Any) -> None:
     """``torch._inductor.select_algorithm``; call it after all else that changes it."""
-    cache = module.AlgorithmSelectorCache
     for name in ("do_autotuning", "__call__"):
-        inductor.wrap(cache, name, functools.partial(_outer, name=name))
-    if callable(getattr(cache, "lookup", None)):
-        cache.lookup = _lookup(cache.lookup)
-    method = vars(cache).get("benchmark_choice")
-    if isinstance(method, classmethod):
-        cache.benchmark_choice = classmethod(_benchmark(method.__func__, 1))
-    elif isinstance(method, staticmethod):
-        cache.benchmark_choice = staticmethod(_benchmark(method.__func__, 0))
+        private_names.wrap(f"{CACHE}.{name}", functools.partial(_outer, name=name))
+    private_names.wrap(f"{CACHE}.lookup", _lookup, inherited=True)
+    private_names.wrap(f"{CACHE}.benchmark_choice", _benchmark)
 
 
 def _outer(original: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -115,11 +113,10 @@ def _known(choices: Any) -> tuple[Any, dict[str, Any]] | None:
 def _node() -> dict[str, Any]:
     """The node that is being lowered, and its graph as torch's trace names it."""
     try:
-        from torch._inductor.virtualized import V
-
         from ..compiles import graph_nodes
 
-        name = getattr(V.graph.current_node, "name", None)
+        handlers = private_names.get("torch._inductor.virtualized:V")
+        name = getattr(getattr(handlers.graph, "current_node", None), "name", None)
         node = name if isinstance(name, str) else None
         return {"node": node, "graph": graph_nodes.aot(), **graph_nodes.ids()}
     except Exception as error:
@@ -147,7 +144,10 @@ def _watch(owner: type) -> None:
     owner.precompile = precompile  # type: ignore[attr-defined]
 
 
-def _benchmark(original: Callable[..., Any], place: int) -> Callable[..., Any]:
+def _benchmark(original: Callable[..., Any]) -> Callable[..., Any]:
+    # It is given its class first where it is a method of the class, and not where it is static.
+    place = list(inspect.signature(original).parameters).index("choice")
+
     @functools.wraps(original)
     def benchmark_choice(*args: Any, **given: Any) -> Any:
         try:
@@ -258,14 +258,14 @@ def _tell(selection: Selection) -> None:
 def attach_code(module: Any) -> None:
     """``torch._inductor.codegen.triton``: it gives a kernel its name when its code is written, and
     measures what a fusion would give."""
-    inductor.wrap(module.TritonScheduling, "define_kernel", _define)
-    inductor.wrap(module.TritonScheduling, "benchmark_fused_nodes", _fused)
-    inductor.wrap(module.TritonScheduling, "benchmark_codegened_module", _benchmarked)
+    private_names.wrap(f"{CODE}.define_kernel", _define)
+    private_names.wrap(f"{CODE}.benchmark_fused_nodes", _fused)
+    private_names.wrap(f"{CODE}.benchmark_codegened_module", _benchmarked)
 
 
 def attach_scheduler(module: Any) -> None:
     """``torch._inductor.scheduler``: it compiles a template with what could be fused into it."""
-    inductor.wrap(module.Scheduler, "compile_kernel", _compile)
+    private_names.wrap("torch._inductor.scheduler:Scheduler.compile_kernel", _compile)
 
 
 def _define(original: Callable[..., Any]) -> Callable[..., Any]:

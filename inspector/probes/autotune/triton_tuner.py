@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from .. import private_names
 from ..calls import subjects
 from ..writer import emit, plain
 from .trials import (
@@ -74,12 +75,17 @@ class Tuning:
 
 def attach(module: Any) -> None:
     """``triton.runtime.autotuner``; call it last of all that change that module."""
-    tuner = module.Autotuner
+    tuner = private_names.get("triton.runtime.autotuner:Autotuner")
+    if tuner is None:
+        return
     tuner.__init_subclass__ = classmethod(_inheriting(tuner))
-    tuner.prune_configs = _pruning(tuner.prune_configs)
-    tuner._bench = _trying(tuner._bench)
-    tuner.run = _running(tuner.run)
-    tuner.warmup = _warming(tuner.warmup)
+    for name, wrapper in (
+        ("prune_configs", _pruning),
+        ("_bench", _trying),
+        ("run", _running),
+        ("warmup", _warming),
+    ):
+        private_names.wrap(f"triton.runtime.autotuner:Autotuner.{name}", wrapper)
 
 
 def _inheriting(tuner: Any) -> Callable[..., None]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
+
+from .. import private_names
 
 # torch's allocator begins every block at a multiple of 512 bytes, and in the host's memory, where
 # the emulated device's tensors lie, of 64: what an address has beyond that is chance.
@@ -134,22 +136,30 @@ def _integer(torch: Any, tensor: Any) -> bool:
 @contextmanager
 def unseen(torch: Any) -> Any:
     """A context in which our operators are hidden from the program's torch modes and profiles."""
-    from torch.utils._python_dispatch import _disable_current_modes
-
-    profiled = torch.autograd._profiler_enabled()
+    within = [
+        private_names.get("torch.utils._python_dispatch:_disable_current_modes"),
+        private_names.get("torch._C:DisableTorchFunction"),
+    ]
+    is_profiled = private_names.get("torch.autograd:_profiler_enabled")
+    record = private_names.get("torch.autograd:_enable_record_function")
+    profiled = is_profiled is not None and record is not None and is_profiled()
     if profiled:
-        torch.autograd._enable_record_function(False)
+        record(False)
     try:
-        with _disable_current_modes(), torch._C.DisableTorchFunction():
+        with ExitStack() as contexts:
+            for context in within:
+                if context is not None:
+                    contexts.enter_context(context())
             yield
     finally:
         if profiled:
-            torch.autograd._enable_record_function(True)
+            record(True)
 
 
 def _may_wait(torch: Any) -> bool:
     """Whether an operator of ours may run now: not in a profile, not in a CUDA graph's capture."""
-    if torch.autograd._profiler_enabled():
+    is_profiled = private_names.get("torch.autograd:_profiler_enabled")
+    if is_profiled is None or is_profiled():
         return False
     cuda = torch.cuda
     if not cuda.is_initialized():

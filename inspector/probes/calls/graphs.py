@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from .. import private_names
 from ..writer import problem
 from . import launch, subjects
 from . import settled as calls_settled
@@ -67,9 +68,10 @@ def _items(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Item]:
 
 def attach_graphs(module: Any) -> None:
     """``torch._inductor.output_code``: a compiled graph is an object that is called."""
-    kind = module.CompiledFxGraph
-    original = kind.__call__
+    private_names.wrap("torch._inductor.output_code:CompiledFxGraph.__call__", _called)
 
+
+def _called(original: Any) -> Any:
     @functools.wraps(original)
     def call(self: Any, inputs: Any) -> Any:
         subject = _graph(self)
@@ -77,7 +79,7 @@ def attach_graphs(module: Any) -> None:
             return original(self, inputs)
         return _with_inputs(subject, functools.partial(original, self), inputs)
 
-    kind.__call__ = call
+    return call
 
 
 def _with_inputs(subject: subjects.Subject, original: Callable[..., Any], inputs: Any) -> Any:
@@ -108,9 +110,10 @@ def _graph(compiled: Any) -> subjects.Subject | None:
 
 
 @functools.cache
-def _by_key(key: str) -> subjects.Subject:
-    from torch._inductor.codecache import get_path
-
+def _by_key(key: str) -> subjects.Subject | None:
+    get_path = private_names.get("torch._inductor.codecache:get_path")
+    if get_path is None:
+        return None
     path = str(get_path(key, "py")[2])
     return subjects.subject("graph", "", path, {})
 
@@ -131,7 +134,7 @@ def watched_graph(run: Callable[..., Any], compiled: Any) -> Callable[..., Any]:
 def attach_compilation(module: Any) -> None:
     """``torch._inductor.graph``: what is launched while a graph is compiled is a comparison."""
     for name in ("run", "codegen", "compile_to_module", "compile_to_fn"):
-        subjects.as_benchmark(module.GraphLowering, name)
+        subjects.as_benchmark(f"torch._inductor.graph:GraphLowering.{name}")
 
 
 def attach_benchmarks(module: Any) -> None:
@@ -139,7 +142,8 @@ def attach_benchmarks(module: Any) -> None:
     for owner in list(vars(module).values()):
         if isinstance(owner, type) and owner.__module__ == module.__name__:
             for name in ("benchmark_gpu", "benchmark_gpu_with_cuda_graph", "benchmark_many_gpu"):
-                subjects.as_benchmark(owner, name)
+                if callable(original := vars(owner).get(name)):
+                    setattr(owner, name, subjects.comparing(original))
 
 
 # -- extensions -----------------------------------------------------------------------------
@@ -184,7 +188,7 @@ def _watched(name: str, original: Callable[..., Any], facts: dict[str, Any]) -> 
         return counted(subject, original, args, kwargs)
 
     # Dynamo would look into this function, and cannot into the one that it stands for.
-    call._torchdynamo_disable = True  # type: ignore[attr-defined]
+    call.__dict__["_torchdynamo_disable"] = True
     return call
 
 

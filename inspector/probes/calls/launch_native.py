@@ -22,6 +22,7 @@ import sys
 import sysconfig
 from typing import Any
 
+DISPATCH_KEYS = "torch._C:_dispatch_keys"
 WORD = 8
 # A TensorImpl had 160 to 208 bytes so far; its keys are its last word, or almost.
 LARGEST_TENSOR = 208
@@ -144,14 +145,18 @@ def knows_torch(module: Any) -> bool:
     """
     import torch
 
+    from .. import private_names
     from .arguments import unseen
 
     with unseen(torch), torch.no_grad(), torch.inference_mode(False):
         samples = _samples(torch)
+        if any(private_names.get(n) is None for n in ("torch:Tensor._cdata", DISPATCH_KEYS)):
+            return False
         in_python = range(object.__basicsize__, torch.Tensor.__basicsize__, WORD)
-        tensor_at = _offset(in_python, [(id(t), t._cdata) for t in samples])
+        at = [int(getattr(t, "_cdata")) for t in samples]  # noqa: B009 - private, and there
+        tensor_at = _offset(in_python, [(id(t), a) for t, a in zip(samples, at, strict=True)])
         in_torch = range(WORD, LARGEST_TENSOR, WORD)
-        keys_at = _offset(in_torch, [(t._cdata, keys(t)) for t in samples])
+        keys_at = _offset(in_torch, [(a, keys(t)) for t, a in zip(samples, at, strict=True)])
         if tensor_at is None or keys_at is None:
             return False
         module.use_torch(torch.Tensor, torch.nn.Parameter, tensor_at, keys_at)
@@ -183,8 +188,10 @@ def _samples(torch: Any) -> list[Any]:
 
 def keys(tensor: Any) -> int:
     """The dispatch keys of a tensor, a bit each."""
-    torch: Any = sys.modules["torch"]
-    return int(torch._C._dispatch_keys(tensor).raw_repr())
+    from .. import private_names  # not at the top: as a script this file has no neighbours
+
+    of = private_names.get(DISPATCH_KEYS)
+    return 0 if of is None else int(of(tensor).raw_repr())
 
 
 def _offset(offsets: range, wanted: list[tuple[int, int]]) -> int | None:

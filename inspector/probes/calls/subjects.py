@@ -226,20 +226,23 @@ def benchmark() -> Any:
         _tuning[0] -= 1
 
 
-def as_benchmark(owner: Any, name: str) -> None:
-    """Count what a method launches as autotuning's; nothing happens if there is no such method."""
-    import functools
+def as_benchmark(name: str) -> None:
+    """Count what a method launches as autotuning's, if there is one of that private name."""
+    from .. import private_names
 
-    original = vars(owner).get(name)
-    if not callable(original):
-        return
+    private_names.wrap(name, comparing)
+
+
+def comparing(original: Any) -> Any:
+    """A function whose launches count as autotuning's."""
+    import functools
 
     @functools.wraps(original)
     def measured(*args: Any, **kwargs: Any) -> Any:
         with benchmark():
             return original(*args, **kwargs)
 
-    setattr(owner, name, measured)
+    return measured
 
 
 # -- processes ------------------------------------------------------------------------------

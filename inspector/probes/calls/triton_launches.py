@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .. import private_names
 from . import subjects
 from .launch import Parameters, function, stand, standing
 
@@ -48,6 +49,8 @@ def watch(kernel: Any) -> None:
     space = kernel.__dict__
     slot = "_run" if space.get("_run") is not None else "run"
     inner = space.get(slot)
+    if inner is None:
+        private_names.missing("triton.compiler.compiler:CompiledKernel._run")
     if inner is None or standing(inner) is not None:
         return
     source, metadata = kernel.src, kernel.metadata
@@ -97,4 +100,4 @@ def _subject(digest: Any, name: Any, threads: int, shared: Any) -> subjects.Subj
 
 def attach_autotuner(module: Any) -> None:
     """``triton.runtime.autotuner``: what it launches to compare is not the program's."""
-    subjects.as_benchmark(module.Autotuner, "_bench")
+    subjects.as_benchmark("triton.runtime.autotuner:Autotuner._bench")

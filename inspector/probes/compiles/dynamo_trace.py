@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 import threading
 from typing import Any
 
+from .. import private_names
 from ..writer import blob, emit, problem
 from .inductor_graphs import keep_file
 
@@ -129,9 +129,9 @@ class Listener(logging.Handler):
 
     def _file_of(self, number: int) -> str | None:
         if number not in self._names:
-            module = sys.modules.get("torch._logging.structured")
             # What torch numbered before anybody listened.
-            for text, other in list(getattr(module, "INTERN_TABLE", {}).items()):
+            table = private_names.get("torch._logging.structured:INTERN_TABLE") or {}
+            for text, other in list(table.items()):
                 self._names.setdefault(other, text)
         return self._names.get(number)
 

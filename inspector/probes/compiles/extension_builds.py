@@ -8,6 +8,7 @@ import os
 import time
 from typing import Any
 
+from .. import private_names
 from ..calls import graphs
 from ..writer import emit, file_blob, problem
 
@@ -18,15 +19,9 @@ LARGEST_TEXT = 8 << 20
 
 def attach(module: Any) -> None:
     """Wrap the functions that every build goes through; the build itself is torch's."""
-    ninja = getattr(module, "_run_ninja_build", None)
-    if ninja is not None:
-        module._run_ninja_build = _watch_ninja(ninja)
-    jit = getattr(module, "_jit_compile", None)
-    if jit is not None:
-        module._jit_compile = _watch_jit(jit)
-    builder = getattr(module, "BuildExtension", None)
-    if builder is not None and "build_extensions" in vars(builder):
-        builder.build_extensions = _watch_setup(builder.build_extensions)
+    private_names.wrap("torch.utils.cpp_extension:_run_ninja_build", _watch_ninja)
+    private_names.wrap("torch.utils.cpp_extension:_jit_compile", _watch_jit)
+    private_names.wrap("torch.utils.cpp_extension:BuildExtension.build_extensions", _watch_setup)
 
 
 def _bound(function: Any, args: Any, kwargs: Any) -> dict[str, Any]:

@@ -12,8 +12,10 @@ import re
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
+from .. import private_names
 from ..writer import blob, emit, folder, problem
 
 MOST_REASONS = 4096
@@ -28,8 +30,10 @@ _printing = threading.Lock()
 
 def attach_compilation(module: Any) -> None:
     """``torch._inductor.compile_fx``: Dynamo's graph as Inductor is given it."""
-    original = module.compile_fx
+    private_names.wrap("torch._inductor.compile_fx:compile_fx", _compiling)
 
+
+def _compiling(original: Any) -> Any:
     @functools.wraps(original)
     def compile_fx(model_: Any, *args: Any, **kwargs: Any) -> Any:
         # It calls itself, for its own options and with graphs of its own making.
@@ -42,52 +46,54 @@ def attach_compilation(module: Any) -> None:
         finally:
             _now.compiling = False
 
-    module.compile_fx = compile_fx
+    return compile_fx
 
 
 def attach_lowering(module: Any) -> None:
     """``torch._inductor.graph``: a graph when its code is written."""
     for name in ("codegen", "codegen_subgraph"):
-        original = vars(module.GraphLowering).get(name)
-        if original is not None:
-            setattr(module.GraphLowering, name, _told(original))
+        private_names.wrap(f"torch._inductor.graph:GraphLowering.{name}", _told)
 
 
 def attach_scheduler(module: Any) -> None:
     """``torch._inductor.scheduler``: each reason against a fusion that Inductor would log."""
-    kind: Any = getattr(module, "WhyNoFuse", None)
-    original: Any = None if kind is None else vars(kind).get("__call__")
-    if original is None:
-        return
+    private_names.wrap("torch._inductor.scheduler:WhyNoFuse.__call__", _refusing)
 
+
+def _refusing(original: Any) -> Any:
     @functools.wraps(original)
     def why(self: Any, reason: str, *args: Any) -> Any:
         result = original(self, reason, *args)
         refused = getattr(_now, "refused", None)
         if refused is not None:
             try:
-                refused.add(str(self.name1), str(self.name2), reason, args)
+                refused.add(_of_fusion(self, 1), _of_fusion(self, 2), reason, args)
             except Exception as error:
                 _once("fusion", error)
         return result
 
-    kind.__call__ = why
+    return why
+
+
+def _of_fusion(why: Any, number: int) -> str:
+    """The name of one of the two nodes; until torch 2.6 it is the node that is kept."""
+    name = getattr(why, f"name{number}", None)
+    return str(getattr(why, f"node{number}").get_name() if name is None else name)
 
 
 def attach_debug(module: Any) -> None:
     """``torch._inductor.debug``: the IR before and after fusion, which it writes only if asked."""
-    for name in ("ir_pre_fusion", "ir_post_fusion"):
-        original = vars(module).get(f"log_{name}")
-        if original is not None:
-            setattr(module, f"log_{name}", _written(original, name, module))
+    for name in ("log_ir_pre_fusion", "log_ir_post_fusion"):
+        written = partial(_written, name=name.removeprefix("log_"))
+        private_names.wrap(f"torch._inductor.debug:{name}", written)
 
 
-def _written(original: Any, name: str, module: Any) -> Any:
+def _written(original: Any, name: str) -> Any:
     @functools.wraps(original)
     def log(nodes: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             if folder() is not None:
-                _ir(nodes, name, module)
+                _ir(nodes, name)
         except Exception as error:
             _once("inductor's IR", error)
         return original(nodes, *args, **kwargs)
@@ -147,9 +153,8 @@ def _told(original: Any) -> Any:
 
 def ids() -> dict[str, Any]:
     """How torch's trace names what is being compiled."""
-    from torch._guards import CompileContext
-
-    current = CompileContext.current_trace_id() if CompileContext.try_get() else None
+    context = private_names.get("torch._guards:CompileContext")
+    current = context.current_trace_id() if context is not None and context.try_get() else None
     inner = getattr(current, "compile_id", None)
     return {
         "frame_id": getattr(inner, "frame_id", None),
@@ -160,9 +165,8 @@ def ids() -> dict[str, Any]:
 
 def aot() -> str | None:
     """The name that stands in ``output_code`` as its AOT ID."""
-    from torch._guards import TracingContext
-
-    context = TracingContext.try_get()
+    tracing = private_names.get("torch._guards:TracingContext")
+    context = None if tracing is None else tracing.try_get()
     name = getattr(context, "aot_graph_name", None)
     name = name[0] if isinstance(name, list) and name else name
     return name if isinstance(name, str) else None
@@ -346,11 +350,14 @@ def _printed_once() -> Iterator[None]:
         _printing.release()
 
 
-def _ir(nodes: Any, name: str, module: Any) -> None:
+def _ir(nodes: Any, name: str) -> None:
+    write = private_names.get("torch._inductor.debug:DebugFormatter._write_ir")
+    if write is None:
+        return
     if len(nodes) > LARGEST_IR:
         text = f"{name}: {len(nodes)} operations; of more than {LARGEST_IR} it is not written down"
         problem("inductor's IR", text)
         return
     with _printed_once():
-        text = module.DebugFormatter._write_ir(nodes)
+        text = write(nodes)
     emit({"event": "graph_text", "kind": name, "graph": aot(), "blob": blob(text), **ids()})

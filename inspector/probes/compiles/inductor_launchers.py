@@ -6,21 +6,19 @@ import functools
 import os
 from typing import Any
 
+from .. import private_names
 from ..calls import subjects, triton_launches
 from ..writer import plain, problem
+
+HEURISTICS = "torch._inductor.runtime.triton_heuristics"
 
 
 def attach(module: Any) -> None:
     """Wrap the making of launchers: it happens once for each configuration that is kept."""
     for name in ("StaticTritonCompileResult", "TritonCompileResult"):
-        kind = getattr(module, name, None)
-        if kind is not None and "make_launcher" in vars(kind):
-            kind.make_launcher = _watched(kind.make_launcher)
-    tuner = getattr(module, "CachingAutotuner", None)
-    if tuner is not None:
-        subjects.as_benchmark(tuner, "bench")
-        if "_build_fast_launcher" in vars(tuner):
-            tuner._build_fast_launcher = _faster(tuner._build_fast_launcher)
+        private_names.wrap(f"{HEURISTICS}:{name}.make_launcher", _watched)
+    subjects.as_benchmark(f"{HEURISTICS}:CachingAutotuner.bench")
+    private_names.wrap(f"{HEURISTICS}:CachingAutotuner._build_fast_launcher", _faster)
 
 
 def _faster(original: Any) -> Any:
@@ -74,12 +72,9 @@ def _caches(kernel: Any, meta: Any) -> list[str]:
     """Where Inductor keeps what Triton compiled for it: beside the cubin, or in its own cache."""
     path = getattr(kernel, "cubin_path", None)
     folders = [os.path.dirname(os.path.dirname(path))] if isinstance(path, str) else []
-    try:
-        from torch._inductor.runtime.cache_dir_utils import triton_cache_dir
-
-        folders.append(triton_cache_dir(meta.get("device", 0)))
-    except ImportError:
-        pass
+    cache = private_names.get("torch._inductor.runtime.cache_dir_utils:triton_cache_dir")
+    if cache is not None:
+        folders.append(cache(meta.get("device", 0)))
     return folders
 
 

@@ -53,11 +53,12 @@ def install() -> None:
 
 def attach_ops(module: Any) -> None:
     """Look at what ``torch.ops.load_library`` loads: libraries of operators, no Python modules."""
-    kind = getattr(module, "_Ops", None)
-    original = getattr(kind, "load_library", None)
-    if kind is None or original is None:
-        return
+    from .. import private_names
 
+    private_names.wrap("torch._ops:_Ops.load_library", _loading)
+
+
+def _loading(original: Any) -> Any:
     @functools.wraps(original)
     def load_library(self: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(self, path, *args, **kwargs)
@@ -67,7 +68,7 @@ def attach_ops(module: Any) -> None:
             problem("library", error)
         return result
 
-    kind.load_library = load_library
+    return load_library
 
 
 def _look(path: str, name: str) -> bool:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import linecache
 import os
+import sys
 import time
 from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
+from .. import private_names
 from ..autotune import trials
 from ..calls import triton_launches
 from ..writer import blob, emit, file_blob, plain, problem
@@ -27,8 +29,12 @@ def attach(module: Any) -> None:
     ``knobs.compilation.listener`` would be the public way; it is absent before Triton 3.4 and is
     a single slot, which stays the user's.
     """
-    original = module.compile
+    private_names.wrap("triton.compiler.compiler:compile", _watched)
+    triton_phases.attach()
+    private_names.wrap("triton.compiler.compiler:CompiledKernel._init_handles", _watch_loading)
 
+
+def _watched(original: Any) -> Any:
     @functools.wraps(original)
     def compile(src: Any, *args: Any, **kwargs: Any) -> Any:
         began = time.time()
@@ -46,9 +52,7 @@ def attach(module: Any) -> None:
             problem("triton compile", error)
         return kernel
 
-    module.compile = compile
-    triton_phases.attach(module)
-    _watch_loading(module.CompiledKernel)
+    return compile
 
 
 def _failed(src: Any, error: Exception) -> None:
@@ -88,6 +92,7 @@ def _record(kernel: Any, src: Any, began: float) -> None:
             "began": began,
             "seconds": time.time() - began,
             "stage_seconds": triton_phases.ended(),
+            "made_by": made_by(),
             **_source(src),
         }
     )
@@ -105,9 +110,7 @@ def record_cached(
         return
     import json
 
-    from triton.runtime.cache import get_cache_manager
-
-    group = get_cache_manager(digest).get_group(f"{name[:150]}.json") or {}
+    group = _cached_group(digest, name)
     paths = {os.path.splitext(k)[1][1:]: str(v) for k, v in group.items()}
     for folder in folders:
         if "json" not in paths:
@@ -129,9 +132,17 @@ def record_cached(
             "files": {e: file_blob(p) for e, p in paths.items() if e != "json"},
             "paths": paths,
             "seconds": None,
+            "made_by": made_by(),
             **(source or {}),
         }
     )
+
+
+def made_by() -> dict[str, str]:
+    """The versions of what compiles in this process; what is cached is of the same ones."""
+    modules = ((name, sys.modules.get(name)) for name in ("torch", "triton"))
+    versions = {name: getattr(module, "__version__", None) for name, module in modules}
+    return {name: str(version) for name, version in versions.items() if version}
 
 
 def _beside(folder: str, digest: str, name: str) -> dict[str, str]:
@@ -154,12 +165,16 @@ def _group(kernel: Any, digest: str, name: str) -> dict[str, str]:
     group = getattr(kernel, "metadata_group", None)
     if not group:
         try:
-            from triton.runtime.cache import get_cache_manager
-
-            group = get_cache_manager(digest).get_group(f"{name[:150]}.json")
+            group = _cached_group(digest, name)
         except Exception:
             group = None
     return {os.path.splitext(k)[1][1:]: str(v) for k, v in (group or {}).items()}
+
+
+def _cached_group(digest: str, name: str) -> dict[str, Any]:
+    """The files of a kernel in Triton's own cache, by name; {} if it has none."""
+    manager = private_names.get("triton.runtime.cache:get_cache_manager")
+    return {} if manager is None else manager(digest).get_group(f"{name[:150]}.json") or {}
 
 
 def _cache_key(paths: dict[str, str]) -> str | None:
@@ -290,11 +305,8 @@ def _attributes(src: Any) -> dict[str, Any]:
     return out
 
 
-def _watch_loading(compiled: Any) -> None:
+def _watch_loading(original: Any) -> Any:
     """Record the registers and spills that the driver reports when it loads a binary."""
-    original = getattr(compiled, "_init_handles", None)
-    if original is None:
-        return
 
     @functools.wraps(original)
     def init_handles(self: Any) -> Any:
@@ -315,7 +327,7 @@ def _watch_loading(compiled: Any) -> None:
             problem("triton load", error)
         return result
 
-    compiled._init_handles = init_handles
+    return init_handles
 
 
 def not_loaded(digest: object, error: BaseException) -> None:

@@ -12,18 +12,18 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from .. import private_names
 from ..writer import problem
 
 _now = threading.local()  # stages: [name, seconds] of the compile under way
 
 
-def attach(module: Any) -> None:
+def attach() -> None:
     """``triton.compiler.compiler``: what it calls to get a backend gives one that is timed."""
-    original = getattr(module, "make_backend", None)
-    if original is None:
-        problem("triton's stages", "this version of Triton names its backends otherwise")
-        return
+    private_names.wrap("triton.compiler.compiler:make_backend", _timing)
 
+
+def _timing(original: Any) -> Any:
     @functools.wraps(original)
     def make_backend(*args: Any, **kwargs: Any) -> Any:
         backend = original(*args, **kwargs)
@@ -33,7 +33,7 @@ def attach(module: Any) -> None:
             problem("triton's stages", error)
         return backend
 
-    module.make_backend = make_backend
+    return make_backend
 
 
 def begin() -> None:

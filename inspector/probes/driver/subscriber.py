@@ -124,8 +124,8 @@ def tell() -> None:
     if _state["library"] is not None:
         _state["library"].ptxview_driver_tell()
     elif _state.get("lacks"):
-        torch = sys.modules.get("torch")
-        if torch is None or torch.cuda.is_initialized():
+        cuda = getattr(sys.modules.get("torch"), "cuda", None)
+        if cuda is None or getattr(cuda, "is_initialized", bool)():
             problem("driver", f"launches are not seen: {_state['lacks']}")
 
 
@@ -240,10 +240,11 @@ def _set(libc: Any, name: str, value: bytes | None) -> None:
 
 def leave_before(module: Any, functions: tuple[str, ...], who: str) -> None:
     """Leave when one of a module's functions is called, before it runs."""
+    from .. import private_names
+
     for name in functions:
-        original = getattr(module, name, None)
-        if callable(original):
-            setattr(module, name, _leaving(original, who))
+        wrapper = functools.partial(_leaving, who=who)
+        private_names.wrap(f"{module.__name__}:{name}", wrapper)
 
 
 def _yield_to(who: str) -> None:

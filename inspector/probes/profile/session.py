@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .. import hooks
+from .. import hooks, private_names
 from ..writer import folder, problem
 from . import steps, watch
 from .watch import keep
@@ -169,7 +169,9 @@ class Session:
         elif self.wish["step"] in ("auto", "optimizer", "none"):
             self.begin(False)
             if not os.environ.get("PTXVIEW_TARGET"):
-                torch.cuda._lazy_call(self.cuda)
+                call_later = private_names.get("torch.cuda:_lazy_call")
+                if call_later is not None:
+                    call_later(self.cuda)
 
     def cuda(self) -> None:
         """Begin again with kernels: the program is about to use CUDA for the first time."""
@@ -201,7 +203,8 @@ class Session:
         if os.environ.get("PTXVIEW_TARGET"):
             return False
         cuda = self.torch.cuda
-        return bool(cuda.is_initialized() or hasattr(cuda._tls, "is_initializing"))
+        begins = hasattr(private_names.get("torch.cuda:_tls"), "is_initializing")
+        return bool(cuda.is_initialized() or begins)
 
     @contextmanager
     def own(self) -> Iterator[None]:

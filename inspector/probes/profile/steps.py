@@ -9,7 +9,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from .. import hooks
+from .. import hooks, private_names
 from ..writer import problem
 
 MARK = "_ptxview_step"
@@ -40,31 +40,35 @@ class Optimizers:
 
     def attach(self, module: Any) -> None:
         """``torch.optim.optimizer``: each class's ``step`` is wrapped when one is made."""
-        self._base = base = module.Optimizer
-        original = base.profile_hook_step
+        self._base = module.Optimizer
 
-        @functools.wraps(original)
-        def profile_hook_step(func: Any) -> Any:
-            return self._watched(original(func), func)
+        def watching(original: Any) -> Any:
+            @functools.wraps(original)
+            def profile_hook_step(func: Any) -> Any:
+                return self._watched(original(func), func)
 
-        base.profile_hook_step = staticmethod(profile_hook_step)
+            return profile_hook_step
+
+        private_names.wrap("torch.optim.optimizer:Optimizer.profile_hook_step", watching)
 
     def attach_dynamo(self, module: Any) -> None:
         """``torch._dynamo.eval_frame``: some versions remove the wrapper of ``step`` again."""
-        original = module.TorchPatcher.patch
 
-        @functools.wraps(original)
-        def patch() -> None:
-            original()
-            # It does its work once, and is called at each torch.compile.
-            module.TorchPatcher.patch = staticmethod(original)
-            try:
-                if self._base is not None:
-                    self._again(self._base)
-            except Exception as error:
-                problem("profile", error)
+        def patching(original: Any) -> Any:
+            @functools.wraps(original)
+            def patch() -> None:
+                original()
+                # It does its work once, and is called at each torch.compile.
+                module.TorchPatcher.patch = staticmethod(original)
+                try:
+                    if self._base is not None:
+                        self._again(self._base)
+                except Exception as error:
+                    problem("profile", error)
 
-        module.TorchPatcher.patch = staticmethod(patch)
+            return patch
+
+        private_names.wrap("torch._dynamo.eval_frame:TorchPatcher.patch", patching)
 
     def _again(self, kind: Any) -> None:
         for subclass in kind.__subclasses__():

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from .. import hooks
+from .. import hooks, private_names
 from ..writer import emit, folder, moved, problem
 
 # -- the trace of a window ------------------------------------------------------------------------
@@ -68,9 +68,8 @@ def attach(session: Any) -> None:
     """Wrap the functions that every profiler of torch's goes through."""
     module = session.torch.autograd.profiler
     for name in ("_prepare_profiler", "_enable_profiler"):
-        original = getattr(module, name, None)
-        if original is not None:
-            setattr(module, name, _before(session, original))
+        wrapper = functools.partial(_before, session)
+        private_names.wrap(f"torch.autograd.profiler:{name}", wrapper)
     kind = module.profile
     leave, export = kind.__exit__, kind.export_chrome_trace
 
@@ -256,11 +255,11 @@ def _attach_triton(module: Any) -> None:
 
 def _dynamo() -> list[dict[str, Any]]:
     """The compilations that torch.compile has a record of, the last 64."""
-    utils: Any = sys.modules.get("torch._dynamo.utils")
-    if utils is None or not hasattr(utils, "get_compilation_metrics"):
+    if "torch._dynamo.utils" not in sys.modules:
         return []
+    compilations = private_names.get("torch._dynamo.utils:get_compilation_metrics")
     out = []
-    for metrics in utils.get_compilation_metrics():
+    for metrics in () if compilations is None else compilations():
         start, duration = (
             getattr(metrics, "start_time_us", None),
             getattr(metrics, "duration_us", None),

@@ -83,7 +83,10 @@ def _load_shim() -> None:
 def _part(name: str, module: object) -> None:
     from importlib import import_module
 
+    from .. import private_names
     from . import native
 
     if native.loaded() or name in WITHOUT_SHIM:
+        if (part := f"target.{name}") in private_names.PARTS:
+            private_names.check(part)
         import_module(f"{__name__}.{name}").attach(module)

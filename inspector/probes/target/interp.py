@@ -13,6 +13,7 @@ import math
 from types import SimpleNamespace
 from typing import Any
 
+from .. import private_names
 from . import (
     bfloat16,
     bounds,
@@ -78,6 +79,9 @@ class _Launch:
 
     def __init__(self) -> None:
         self.interpreter = _interpreter()
+        private_names.check("target.interp")
+        if current().verify:
+            private_names.check("target.rounding")
         self.original = self.interpreter._patch_lang
         self.patches = Patches()
         self.seen: set[int] = set()
