@@ -23,6 +23,7 @@ from inspector.listing.line import Function, Line, Listing
 from inspector.measure.ncu.samples import Profiled
 from inspector.measure.time.stored import times
 from inspector.model import GRAPH_STAGES, KERNEL_STAGES, Graph, Kernel, Recording, Stage, Variant
+from inspector.names import base_name
 from inspector.printing import narrate
 from inspector.reader.listings import decode
 from inspector.reader.reader import Reader
@@ -31,6 +32,7 @@ from inspector.report import (
     annotated,
     brief,
     card,
+    failure,
     fields,
     jsons,
     ncu,
@@ -141,7 +143,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if graph is not None:
         return _graph(reader, graph, args)
     kernel, variant = select_one(reader.recording, selector)
-    stage = Stage(args.stage) if args.stage else _default(variant)
+    stage = _stage_of(kernel, variant, args)
     for asked in (stage, Stage(args.beside) if args.beside else stage):
         if asked in GRAPH_STAGES:
             raise _of_graphs(reader, kernel, asked)
@@ -308,9 +310,18 @@ def _execute(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Na
     narrate(f"ptxview: the call did not come to its end{said}; hints are of the code alone")
 
 
+def _stage_of(kernel: Kernel, variant: Variant, args: argparse.Namespace) -> Stage:
+    """The stage that is asked for, else the usual one; of what came to nothing it is said why."""
+    for line in failure.lines(kernel, variant) if not args.json else ():
+        narrate(f"ptxview: {line}")
+    return Stage(args.stage) if args.stage else _default(variant)
+
+
 def _default(variant: Variant) -> Stage:
     if Stage.PTX in variant.stages:
         return Stage.PTX
+    if not variant.stages and variant.error is not None:
+        raise UsageError(f"{base_name(variant.symbol)} came to no stage that could be shown")
     if not variant.stages:
         raise UsageError(f"only the name of {variant.symbol} was recorded")
     return max(variant.stages, key=lambda s: s.rank)
@@ -416,6 +427,7 @@ def _graph_json(
         "schema": jsons.SCHEMA,
         "stage": stage.value,
         "text_from": "ptxview" if held is None else held.text_from,
+        "error": jsons.failure(graph.error),
         "functions": _in_graph(reader, graph) if stage is Stage.OUTPUT_CODE else [],
         "notes": [],
         "lines": jsons.Rows(jsons.line(line, links) for line in listing.between(*lines)),
@@ -522,6 +534,7 @@ def _json(
         "schema": jsons.SCHEMA,
         "stage": stage.value,
         "text_from": reader.text(variant, stage).text_from,
+        "error": jsons.failure(variant.error),
         "functions": jsons.Rows(_functions(profiled, kernel, variant, stage, listing)),
         "notes": [],
         "lines": jsons.Rows(_line_values(profiled, variant, stage, wanted)),

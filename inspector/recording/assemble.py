@@ -34,6 +34,7 @@ from inspector.recording import autotune, compilations, output_code, variants
 from inspector.recording.calls import Calls
 from inspector.recording.driver import DriverLaunches
 from inspector.recording.facts import as_int, as_map, as_seconds, as_text, figures_of
+from inspector.recording.failures import Failures
 from inspector.recording.origins import Origins, joined
 from inspector.recording.torch_compiles import TorchCompiles
 from inspector.recording.variants import Key, VariantOfKernel, key_of
@@ -83,8 +84,7 @@ class Assembly:
         self._origins = Origins(blob)
         self._fusions: dict[Key, list[Fusion]] = {}
         self._loaded: dict[str, Resources] = {}
-        self._ready: set[str] = set()
-        self._failed: dict[str, str] = {}
+        self._failures = Failures()
         self._uncaptured: dict[Uncaptured, None] = {}
         self._unmade: list[Unmade] = []
         self._facts: dict[str, object] = {}
@@ -121,12 +121,13 @@ class Assembly:
                     f"files of {kind} {named}".rstrip() + f" could not be kept: {why}"
                 )
             rank = ranks.get(as_int(event.get("pid")))
-            if kind == "triton":
+            if kind == "triton" or (kind == "triton_failed" and event.get("hash")):
                 variant = variants.from_triton(
                     event, self._blob, self._files, rank, self._origins.files
                 )
-                compiled += [variant] if variant is not None else []
-                ordered[index] = _DONE  # the most frequent, and the largest
+                if variant is not None:
+                    compiled.append(variant)
+                    ordered[index] = _DONE  # the most frequent, and the largest
             elif kind == "extension":
                 self._extension(event)
         for variant in variants.at_home(compiled):
@@ -144,10 +145,9 @@ class Assembly:
                 case "loaded" | "ptxas":
                     self._loaded.setdefault(*figures_of(event))
                     if event.get("event") == "loaded":
-                        self._ready.add(str(event.get("hash")))
+                        self._failures.loaded(event)
                 case "not_loaded":
-                    if (why := as_text(event.get("error"))) is not None:
-                        self._failed.setdefault(str(event.get("hash")), why)
+                    self._failures.refused(event)
                 case "uncaptured":
                     kernel = Uncaptured(str(event.get("name")), str(event.get("by")))
                     self._uncaptured[kernel] = None
@@ -284,6 +284,8 @@ class Assembly:
             signature=earlier.signature or variant.signature,
             specialization=earlier.specialization or variant.specialization,
             missing={s: w for s, w in earlier.missing.items() if s not in variant.stages},
+            # Of several attempts at the same, one that was compiled counts.
+            error=earlier.error if variant.error is not None else None,
         )
 
     def _finish(self, path: str) -> Recording:
@@ -303,6 +305,7 @@ class Assembly:
         )
         name_counts: dict[str, int] = {}
         columns = compilations.Columns(self._compilations)
+        self._failures.attempts(self._compilations)
         for (key, kernel), demangled in zip(self._kernels.items(), readable, strict=True):
             name_counts[kernel.name] = name_counts.get(kernel.name, 0) + 1
             n = name_counts[kernel.name]
@@ -326,7 +329,7 @@ class Assembly:
                     fusion=fusion
                     if kernel.origin is not Origin.TRITON or Stage.OUTPUT_CODE in v.stages
                     else None,
-                    failed=None if v.hash in self._ready else self._failed.get(v.hash),
+                    error=self._failures.of(v),
                 )
                 for v in kernel.variants.values()
             )

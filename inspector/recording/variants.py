@@ -24,6 +24,7 @@ from inspector.model import (
     Variant,
 )
 from inspector.names import base_name
+from inspector.recording import failures
 from inspector.recording.facts import (
     as_bool,
     as_map,
@@ -132,8 +133,9 @@ def from_triton(
         span = python_span(source)
     else:
         missing[Stage.SOURCE] = "Triton's cache keeps no Python; only a recording does"
-    if (why := as_text(event.get("failed"))) is not None:
-        reason = f"Triton could not compile it: {why}"
+    error = failures.of_compile(event, blob)
+    if error is not None:
+        reason = f"Triton could not compile it: {error.said}"
         missing |= dict.fromkeys(missing.keys() - {Stage.SOURCE}, reason)
     if (why := as_text(event.get("unkept"))) is not None:
         # A file named without content existed, but could not be stored.
@@ -166,6 +168,7 @@ def from_triton(
             cache_hit=as_bool(event.get("cache_hit")),
             options=options_of(metadata) if options is None else options,
             unpassed=compact(blob(files.get("source"))),
+            error=error,
         ),
     )
 

@@ -13,7 +13,7 @@ from typing import Any
 from ..autotune import trials
 from ..calls import triton_launches
 from ..writer import blob, emit, file_blob, plain, problem
-from . import triton_phases
+from . import triton_failures, triton_phases
 
 # Functions that are looked at for what a kernel needs.
 MOST_REACHED = 256
@@ -36,8 +36,7 @@ def attach(module: Any) -> None:
         try:
             kernel = original(src, *args, **kwargs)
         except Exception as error:
-            trials.failed(error)
-            _failed(src, error)
+            triton_failures.told(src, error, args, kwargs)
             raise
         try:
             trials.compiled(getattr(kernel, "hash", None), getattr(kernel, "name", None))
@@ -49,17 +48,6 @@ def attach(module: Any) -> None:
     module.compile = compile
     triton_phases.attach(module)
     _watch_loading(module.CompiledKernel)
-
-
-def _failed(src: Any, error: Exception) -> None:
-    emit(
-        {
-            "event": "triton_failed",
-            "name": getattr(src, "name", None),
-            "constexprs": _constexprs(src),
-            "error": f"{type(error).__name__}: {error}"[:4000],
-        }
-    )
 
 
 def _record(kernel: Any, src: Any, began: float) -> None:
@@ -328,6 +316,7 @@ def not_loaded(digest: object, error: BaseException) -> None:
                     "event": "not_loaded",
                     "hash": str(digest),
                     "error": trials.first_line(error),
+                    **triton_failures.exceeded(error),
                 }
             )
     except Exception as failure:

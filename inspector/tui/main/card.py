@@ -113,8 +113,12 @@ class VariantCard(Widget):
             return []
         resources = self.resources or variant.known
         warned = "bold $warning" if spilled(resources) else ""
+        if variant.error is not None and variant.uncompiled:
+            said = "did not compile" if short else f"did not compile: {variant.failed}"
+            return [(label(variant.target or UNKNOWN), ""), (f"✗ {label(said)}", "bold $error")]
         parts = [
             (label(variant.target or UNKNOWN), ""),
+            *([("✗ not loaded", "bold $error")] if variant.error is not None else []),
             (f"{figure(resources.registers)} {'regs' if short else 'registers'}", "bold"),
             (f"spills {spills(resources)}", warned),
             (f"shared {shared(resources)}", ""),
