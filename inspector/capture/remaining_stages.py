@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from inspector import files
-from inspector.capture.compiler_messages import first_error, messages_of, renamed
 from inspector.capture.compilers import GoOn
 from inspector.capture.running import PROBES
 from inspector.capture.triton_ahead import NO_TRITON, bad_ir, cause_of
@@ -25,6 +24,7 @@ from inspector.errors import ToolMissing, Unreadable
 from inspector.model import CompilerMessage, Stage, Variant
 from inspector.names import base_name
 from inspector.recording.compilations import messages_from
+from inspector.recording.compiler_messages import first_error, messages_of, renamed
 from inspector.recording.facts import CONFIG
 from inspector.system.process import Finished, run_tool
 

@@ -17,6 +17,7 @@ from inspector.errors import PtxviewError
 from inspector.model import (
     Compilation,
     Content,
+    Failure,
     Fusion,
     Graph,
     Kernel,
@@ -30,7 +31,7 @@ from inspector.model import (
     Variant,
 )
 from inspector.names import base_name, shortest_ids
-from inspector.recording import autotune, compilations, output_code, variants
+from inspector.recording import autotune, compilations, failures, output_code, variants
 from inspector.recording.calls import Calls
 from inspector.recording.driver import DriverLaunches
 from inspector.recording.facts import as_int, as_map, as_seconds, as_text, figures_of
@@ -85,6 +86,9 @@ class Assembly:
         self._fusions: dict[Key, list[Fusion]] = {}
         self._loaded: dict[str, Resources] = {}
         self._failures = Failures()
+        self._unbuilt: dict[tuple[str, object], failures.FailedSource] = {}
+        self._without_code: list[Event] = []
+        self._unnamed: dict[str, str] = {}
         self._uncaptured: dict[Uncaptured, None] = {}
         self._unmade: list[Unmade] = []
         self._facts: dict[str, object] = {}
@@ -133,34 +137,55 @@ class Assembly:
         for variant in variants.at_home(compiled):
             self._add(self._tunings.candidate(variant))
         for event in ordered:
-            match event.get("event"):
-                case "device_code":
-                    built = variants.from_device_code(event, self._blob, self._sources)
-                    for built_variant in built.variants:
-                        self._add(built_variant)
-                    self.problems.extend(built.problems)
-                case "file":
-                    for built_variant in variants.from_file(event, self._blob):
-                        self._add(built_variant)
-                case "loaded" | "ptxas":
-                    self._loaded.setdefault(*figures_of(event))
-                    if event.get("event") == "loaded":
-                        self._failures.loaded(event)
-                case "not_loaded":
-                    self._failures.refused(event)
-                case "uncaptured":
-                    kernel = Uncaptured(str(event.get("name")), str(event.get("by")))
-                    self._uncaptured[kernel] = None
-                case "problem":
-                    self.problems.append(f"{event.get('where')}: {event.get('text')}")
-                case "triton_failed":
-                    reason = str(event.get("error")).strip().partition("\n")[0][:300]
-                    self.problems.append(f"Triton could not compile {event.get('name')}: {reason}")
-                case _:
-                    self._fact(event)
+            self._take(event)
+        self._take_unbuilt()
         return self._finish(path)
 
     # -- one event each ---------------------------------------------------------------------
+
+    def _take(self, event: Event) -> None:
+        """One event of the kinds that say something for themselves."""
+        match event.get("event"):
+            case "device_code":
+                if event.get("cubin") is None and event.get("ptx") is None:
+                    self._without_code.append(event)
+                else:
+                    self._built(event)
+            case "file":
+                for built_variant in variants.from_file(event, self._blob):
+                    self._add(built_variant)
+            case "loaded" | "ptxas":
+                self._loaded.setdefault(*figures_of(event))
+                if event.get("event") == "loaded":
+                    self._failures.loaded(event)
+            case "not_loaded":
+                self._failures.refused(event)
+            case "uncaptured":
+                kernel = Uncaptured(str(event.get("name")), str(event.get("by")))
+                self._uncaptured[kernel] = None
+            case "problem":
+                self.problems.append(f"{event.get('where')}: {event.get('text')}")
+            case "triton_failed":
+                reason = str(event.get("error")).strip().partition("\n")[0][:300]
+                self.problems.append(f"Triton could not compile {event.get('name')}: {reason}")
+            case _:
+                self._fact(event)
+
+    def _take_unbuilt(self) -> None:
+        """Sources that did not compile, when it is known what was made of others."""
+        for event in self._without_code:
+            key = str(event.get("source")), event.get("source_blob")
+            failed = self._unbuilt.pop(key, None)
+            self._built(event, None if failed is None else failed.failure)
+        for source in self._unbuilt.values():
+            self._built(
+                {
+                    "source": source.path, "source_blob": source.blob, "arch": source.target,
+                    "flags": list(source.argv[1:]),
+                    "origin": None if source.path.endswith(".cu") else Origin.CPP.value,
+                },
+                source.failure,
+            )  # fmt: skip
 
     def _graph(self, event: Event, index: int) -> None:
         content = self._blob(event.get("blob"))
@@ -220,14 +245,36 @@ class Assembly:
         }.items():
             if (content := self._blob(digest)) is not None:
                 self._sources[name] = content
-        if event.get("error"):
+        if not event.get("error"):
+            return
+        unbuilt = {(one.path, one.blob): one for one in failures.of_build(event, self._blob)}
+        self._unbuilt |= unbuilt
+        name = PurePath(directory).name or str(event.get("name"))
+        if unbuilt:
+            self._unnamed.pop(name, None)
+        elif not any(path.startswith(f"{directory}/") for path, _ in self._unbuilt):
             lines = str(event["error"]).strip().splitlines() or [""]
             # The compiler's own complaint stands somewhere in ninja's output.
             complaint = next(
                 (line for line in lines if "error" in line[1:].lower()), lines[0]
             ).strip()
-            name = PurePath(directory).name or str(event.get("name"))
-            self.problems.append(f"the extension {name} did not build: {complaint[:300]}")
+            self._unnamed[name] = f"the extension {name} did not build: {complaint[:300]}"
+
+    def _built(self, event: Event, error: Failure | None = None) -> None:
+        """Device code of a build, or why there is none. A kernel that was compiled at another time
+        has what did not compile beside it."""
+        built = variants.from_device_code(event, self._blob, self._sources, error)
+        for variant in built.variants:
+            if variant.variant.error is not None:
+                own = [key for key in self._kernels if self._same_source(key, variant.key)]
+                if len(own) == 1:
+                    variant = replace(variant, key=own[0], name=own[0][1])
+            self._add(variant)
+        self.problems.extend(built.problems)
+
+    @staticmethod
+    def _same_source(key: Key, unbuilt: Key) -> bool:
+        return key[::2] == unbuilt[::2] and base_name(key[1]) == unbuilt[1]
 
     def _fact(self, event: Event) -> None:
         kind = event.get("event")
@@ -360,6 +407,7 @@ class Assembly:
             )
             for g in self._graphs.values()
         )
+        self.problems.extend(self._unnamed.values())
         self.problems.extend(self._calls.problems())
         self.problems.extend(self._driver.problems())
         for seen in list(self._uncaptured):

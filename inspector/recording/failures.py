@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
 
 from inspector.model import LOAD, Compilation, Content, Failure, Stage, Variant
 from inspector.recording.compilations import messages_from
-from inspector.recording.facts import as_int, as_text
+from inspector.recording.compiler_messages import messages_of
+from inspector.recording.facts import as_int, as_map, as_text, text_of
+from inspector.recording.layout import BytesContent
 
 Event = Mapping[str, object]
 Blob = Callable[[object], Content | None]
@@ -47,6 +53,79 @@ def of_loading(event: Event) -> Failure | None:
         required=as_int(event.get("required")),
         limit=as_int(event.get("limit")),
         resource=as_text(event.get("resource")),
+    )
+
+
+# -- builds ---------------------------------------------------------------------------------------
+# What ninja prints of a build that failed: ``FAILED: cuda.cuda.o``, the command, what it said.
+
+_FAILED = re.compile(r"^FAILED: .*\n(?P<command>.*)\n", re.MULTILINE)
+_ENDS = re.compile(r"^(?:FAILED: |\[\d+/\d+\] |ninja: build stopped)", re.MULTILINE)
+_TARGET = re.compile(r"\b(?:sm|compute)_(\d+[af]?)\b")
+SOURCES = (".cu", ".cpp", ".cc", ".cxx", ".c")
+
+
+@dataclass(frozen=True, slots=True)
+class FailedSource:
+    """A file of a build that did not compile: its path, and the blob of its content if known.
+
+    ``argv`` is the command, ``target`` the first that it names.
+    """
+
+    path: str
+    blob: object
+    argv: tuple[str, ...]
+    target: str | None
+    failure: Failure
+
+
+def of_build(event: Event, blob: Blob) -> Iterator[FailedSource]:
+    """The files that an event of a build says did not compile; none where it was built."""
+    log = as_text(event.get("error")) or ""
+    directory = str(event.get("directory") or "")
+    digests = {f"{directory}/{name}": d for name, d in as_map(event.get("files")).items()}
+    digests |= as_map(event.get("sources"))
+    for block in _FAILED.finditer(log):
+        end = _ENDS.search(log, block.end())
+        said = log[block.end() : len(log) if end is None else end.start()]
+        try:
+            argv = tuple(shlex.split(block["command"]))
+        except ValueError:
+            continue
+        named = next((word for word in argv if word.endswith(SOURCES)), None)
+        if named is None:
+            continue  # the libraries were linked
+        path = named if named.startswith("/") else f"{directory}/{named}"
+        digest = digests.get(path)
+        tool = "nvcc" if path.endswith(".cu") else PurePath(argv[0]).name
+        failure = of_log(said, tool, path, blob(digest), block["command"])
+        if failure is not None:
+            target = _TARGET.search(block["command"])
+            yield FailedSource(path, digest, argv, target and f"sm_{target[1]}", failure)
+
+
+def of_log(
+    log: str, tool: str, path: str, content: Content | None, command: str | None
+) -> Failure | None:
+    """What a compiler of C++ printed of a file that it refused; None if it printed nothing."""
+    rows = text_of(content).splitlines()
+
+    def line_of(file: str, n: int) -> str | None:
+        own = PurePath(file).name == PurePath(path).name
+        return rows[n - 1] if own and 0 < n <= len(rows) else None
+
+    messages = messages_of(log, tool, line_of)
+    first = next((m for m in messages if m.severity == "error"), None)
+    lines = log.strip().splitlines()
+    if first is None and not lines:
+        return None
+    return Failure(
+        lines[0] if first is None else first.message,
+        stage=Stage.SASS.value if first is not None and first.tool == "ptxas" else Stage.PTX.value,
+        tool=tool if first is None else first.tool,
+        messages=messages,
+        log=BytesContent(log.strip().encode("utf-8", "surrogateescape")),
+        command=command,
     )
 
 

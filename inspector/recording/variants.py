@@ -17,6 +17,7 @@ from inspector.model import (
     KERNEL_STAGES,
     Content,
     Copied,
+    Failure,
     Origin,
     Resources,
     Stage,
@@ -244,8 +245,11 @@ def _file_of(ttir: StageFile | None) -> str | None:
     return match[1].decode("utf-8", "surrogateescape") if match else None
 
 
-def from_device_code(event: Event, blob: Blob, sources: Mapping[str, Content]) -> Several:
-    """Every kernel of a cubin (or, without one, of its PTX) that a build or a file holds."""
+def from_device_code(
+    event: Event, blob: Blob, sources: Mapping[str, Content], error: Failure | None = None
+) -> Several:
+    """Every kernel of a cubin (or, without one, of its PTX) that a build or a file holds; ``error``
+    says why there is neither. Of a source without kernels the file stands for one then."""
     cubin, ptx = blob(event.get("cubin")), blob(event.get("ptx"))
     path = as_text(event.get("source")) or ""
     why = as_text(event.get("why"))
@@ -278,6 +282,15 @@ def from_device_code(event: Event, blob: Blob, sources: Mapping[str, Content]) -
     if cubin is None and ptx is None:
         # Nothing was compiled: the kernels' names come from the source.
         symbols = cuda_kernels(text)
+        log = text_of(blob(event.get("log")))
+        if error is None and log:
+            error = failures.of_log(log, "nvcc", path, source, as_text(event.get("command")))
+        if error is not None:
+            reason = f"{error.tool or 'its compiler'} could not compile it: {error.said}"
+            missing |= dict.fromkeys((Stage.PTX, Stage.SASS), reason)
+            symbols = symbols or (PurePath(path).name,)
+    else:
+        error = None
     flags = event.get("flags")
     digest = digest_of(cubin or ptx or source)
     target = as_text(event.get("arch")) or target_of(ptx, {})
@@ -296,6 +309,7 @@ def from_device_code(event: Event, blob: Blob, sources: Mapping[str, Content]) -
                 locations_cubin=blob(event.get("lineinfo_cubin")),
                 span=cuda_span(text, base_name(symbol)),
                 missing=missing,
+                error=error,
             ),
         )
         for symbol in symbols

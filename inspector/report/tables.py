@@ -292,13 +292,14 @@ def lacking(rec: Recording) -> list[str]:
 
 def never_ran(rec: Recording) -> list[str]:
     """A sentence for each variant and graph that did not compile, or that the device refused."""
-    told = [
-        f"{kernel.called} {variant.id} "
-        f"{'did not compile' if variant.uncompiled else 'never ran'}: {variant.failed}"
-        for kernel, variant in rec.variants()
-        if variant.failed is not None
-    ]
-    return told + [
+    told: dict[str, list[str]] = {}
+    for kernel, variant in rec.variants():
+        if variant.error is not None:
+            how = "did not compile" if variant.uncompiled else "never ran"
+            why = f"{variant.id} {how}: {variant.failed}"
+            told.setdefault(why, []).append(kernel.called)
+    of_kernels = [f"{', '.join(names)} {why}" for why, names in told.items()]
+    return of_kernels + [
         f"graph {graph.id} did not compile: {graph.error.said}"
         for graph in rec.graphs
         if graph.error is not None
