@@ -350,6 +350,10 @@ def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
         return small.print_graph(reader, graph, args.json)
     # As data the text has always been the whole; people are told what it comes to.
     usual = Stage.OUTPUT_CODE if args.json or args.lines is not None else Stage.OPERATIONS
+    for said in failure.of_graph(graph) if not args.json else ():
+        narrate(f"ptxview: {said}")
+    if Stage.OUTPUT_CODE not in there:
+        usual = there[-1]
     stage = Stage(args.stage) if args.stage else usual
     beside = Stage(args.beside) if args.beside else None
     listing = reader.graph_listing(graph, stage)
@@ -361,7 +365,8 @@ def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
         if beside is not None:
             whole = (1, len(reader.graph_listing(graph, beside).lines))
             value["beside"] = _graph_json(reader, graph, beside, whole)
-        value["graph"] = graph_report.document(graph, reader.graph_view(graph), there)
+        if Stage.OUTPUT_CODE in there:
+            value["graph"] = graph_report.document(graph, reader.graph_view(graph), there)
         print_json(value)
         return Exit.OK
     if beside is not None:

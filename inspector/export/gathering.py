@@ -159,7 +159,8 @@ class Gathered:
             listing = self.reader.graph_listing(graph)
             out["text"] = self._text(listing, Stage.OUTPUT_CODE, held.origin_path, graph.id)
         except (PtxviewError, KeyError) as error:
-            out["why"] = shown(str(error))
+            said = str(error) if graph.error is None else f"it did not compile: {graph.error.said}"
+            out["why"] = shown(said)
         return out
 
     # -- one variant ----------------------------------------------------------------------------

@@ -36,7 +36,7 @@ from inspector.recording.calls import Calls
 from inspector.recording.driver import DriverLaunches
 from inspector.recording.facts import as_int, as_map, as_seconds, as_text, figures_of
 from inspector.recording.failures import Failures
-from inspector.recording.origins import Origins, joined
+from inspector.recording.origins import Origins, frame_of, joined
 from inspector.recording.torch_compiles import TorchCompiles
 from inspector.recording.variants import Key, VariantOfKernel, key_of
 from inspector.recording.verification import Verifications
@@ -63,13 +63,16 @@ class _Kernel:
 @dataclass
 class _Graph:
     id: str
-    text: StageFile
+    frame: tuple[str, ...]
+    aot: str | None
+    text: StageFile | None = None
     above: dict[Stage, StageFile] = field(default_factory=dict)
     nodes: tuple[Content | None, Content | None] = (None, None)
     passes: tuple[tuple[str, Content, Content], ...] = ()
     source: StageFile | None = None
     kernels: list[Key] = field(default_factory=list)
     calls: dict[Key, tuple[int, ...]] = field(default_factory=dict)
+    error: Failure | None = None
 
 
 class Assembly:
@@ -116,6 +119,11 @@ class Assembly:
         # The same text may be in a cache and in a log: the event with a frame names the graph.
         for index, event in sorted(graphs, key=lambda g: g[1].get("frame_id") is None):
             self._graph(event, index)
+        for index, event in enumerate(ordered):
+            if event.get("event") in ("graph_failed", "compile_end"):
+                error = failures.of_graph(event, self._blob)
+                if error is not None:
+                    self._failed_graph(event, index, error)
         compiled: list[VariantOfKernel] = []
         for index, event in enumerate(ordered):
             kind = event.get("event")
@@ -206,6 +214,8 @@ class Assembly:
         self._texts.add(digest)
         graph = _Graph(
             self._graph_id(event, parsed.aot_id),
+            frame_of(event),
+            parsed.aot_id,
             StageFile(content, as_text(event.get("path")), "Inductor's output_code"),
             self._origins.stages(event, index, parsed.aot_id),
             self._origins.nodes(event, index, parsed.aot_id),
@@ -221,8 +231,33 @@ class Assembly:
             definition = () if kernel.line is None else (kernel.line,)
             graph.calls[key] = (*graph.calls.get(key, ()), *definition, *kernel.launches)
             self._kernels.setdefault(key, _Kernel(Origin(key[0]), key[1]))
-            if kernel.path:
+            if kernel.path and graph.text is not None:
                 self._files.setdefault(PurePath(kernel.path).name, (graph.text, kernel))
+
+    def _failed_graph(self, event: Event, index: int, error: Failure) -> None:
+        """A graph that did not compile: one that is known by its code, or the texts before it."""
+        frame, aot = frame_of(event), as_text(event.get("graph"))
+        own = [
+            one
+            for one in self._graphs.values()
+            if one.frame == frame and (aot is None or one.aot in (None, aot))
+        ]
+        if own:
+            if len(own) == 1 and own[0].error is None:
+                own[0].error = error
+            return
+        above = self._origins.stages(event, index, aot)
+        if not above:
+            return  # there was no graph by then
+        graph = _Graph(
+            self._graph_id(event, aot), frame, aot, None, above,
+            self._origins.nodes(event, index, aot), self._origins.passes(event, index, aot),
+            error=error,
+        )  # fmt: skip
+        file = None if error.first is None else error.first.file
+        if file is not None and file in self._origins.files:
+            graph.source = StageFile(self._origins.files[file], file, "the model's file")
+        self._graphs[graph.id] = graph
 
     def _graph_id(self, event: Event, aot: str | None) -> str:
         frame, compiled = event.get("frame_id"), event.get("frame_compile_id")
@@ -398,12 +433,13 @@ class Assembly:
                 stages={
                     **({} if g.source is None else {Stage.SOURCE: g.source}),
                     **g.above,
-                    Stage.OUTPUT_CODE: g.text,
+                    **({} if g.text is None else {Stage.OUTPUT_CODE: g.text}),
                 },
                 calls={kernels[k].id: lines for k, lines in g.calls.items()},
                 nodes=g.nodes[0],
                 dynamo=g.nodes[1],
                 passes=g.passes,
+                error=g.error,
             )
             for g in self._graphs.values()
         )

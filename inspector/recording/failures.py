@@ -8,7 +8,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from inspector.model import LOAD, Compilation, Content, Failure, Stage, Variant
+from inspector.model import (
+    LOAD,
+    Compilation,
+    CompilerMessage,
+    Content,
+    Failure,
+    Stage,
+    Variant,
+)
 from inspector.recording.compilations import messages_from
 from inspector.recording.compiler_messages import messages_of
 from inspector.recording.facts import as_int, as_map, as_text, text_of
@@ -54,6 +62,27 @@ def of_loading(event: Event) -> Failure | None:
         limit=as_int(event.get("limit")),
         resource=as_text(event.get("resource")),
     )
+
+
+def of_graph(event: Event, blob: Blob) -> Failure | None:
+    """Why a graph did not compile, by the probe or by torch's own figures of the compile; None
+    where it did."""
+    if event.get("event") == "graph_failed":
+        return of_compile(event, blob)
+    figures = as_map(event.get("figures"))
+    text = (as_text(figures.get("fail_reason")) or "").strip()
+    if not text:
+        return None
+    lines = text.splitlines()
+    # "backend='inductor' raised:" stands above what was raised.
+    said = lines[1] if len(lines) > 1 and lines[0].endswith("raised:") else lines[0]
+    file = as_text(figures.get("fail_user_frame_filename"))
+    line = as_int(figures.get("fail_user_frame_lineno"))
+    return Failure(
+        said, tool="torch", kind=as_text(figures.get("fail_type")),
+        messages=(CompilerMessage("error", said, "torch", file, line),),
+        log=BytesContent(text.encode("utf-8", "surrogateescape")),
+    )  # fmt: skip
 
 
 # -- builds ---------------------------------------------------------------------------------------

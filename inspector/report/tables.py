@@ -315,6 +315,7 @@ def graphs(rec: Recording, console: Console) -> None:
                 shown(graph.id),
                 "  → ",
                 shown(", ".join(graph.kernels) or "no kernels"),
+                FAILED if graph.error is not None else "",
             ),
             soft_wrap=True,
         )

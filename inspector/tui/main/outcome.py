@@ -83,7 +83,12 @@ def _first_instruction(listing: Listing, top: int) -> int:
 def _failed_at(reads: Reader, subject: TreeSubject, stage: Stage) -> int | None:
     """The line of a variant that did not compile at which a compiler says why."""
     variant = subject.variant
-    if variant is None or variant.error is None or subject.of_graph(stage):
+    if subject.of_graph(stage):
+        graph, file = subject.graph, subject.file(stage)
+        error = None if graph is None or graph.error is None else graph.error.first
+        own = error is not None and file is not None and error.file == file.origin_path
+        return error.line if error is not None and own else None
+    if variant is None or variant.error is None:
         return None
     place = reads.failed_at(variant)
     return None if place is None or place[0] is not stage else place[1]
@@ -109,7 +114,9 @@ def load(reads: Reader, request: ListingRequest) -> ListingOutcome:
         source = highlighter_for(listing, stage, file.origin_path if file else None)
         answer = attempt(lambda: _start(reads, request))
         top = answer if isinstance(answer, int) else 1
-        at = _failed_at(reads, subject, stage) or _first_instruction(listing, top)
+        at = _failed_at(reads, subject, stage) or 0
+        if not 0 < at <= len(listing.lines):
+            at = _first_instruction(listing, top)
         return ListingOutcome(request, source, width_of(source.texts), top, at)
 
     outcome = attempt(work)
