@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from inspector.model import CompilerMessage, Failure, Graph, Kernel, Variant
+from inspector.errors import UsageError
+from inspector.model import CompilerMessage, Failure, Graph, Kernel, Stage, Variant
 from inspector.report.jsons import ordered
 from inspector.text import plural, shown
 
+MENDED = (Stage.PTX, Stage.LLIR, Stage.TTGIR, Stage.TTIR)
+"""Stages from which ``try`` goes on, the last first."""
 MOST_LINES = 12
 """Messages that are told line by line."""
 
@@ -19,6 +22,23 @@ def sentence(kernel: Kernel, variant: Variant) -> str | None:
         return None
     how = "could not be loaded" if error.at_load else "did not compile"
     return shown(f"{kernel.called} {variant.id} {how}: {error.said}")
+
+
+def need_compiled(kernel: Kernel, variant: Variant) -> None:
+    """Raise ``UsageError`` where a compiler refused it: there is nothing that could be run."""
+    said = sentence(kernel, variant)
+    last = next((stage for stage in MENDED if stage in variant.stages), None)
+    if said is not None and variant.uncompiled:
+        raise UsageError(
+            said,
+            f"ptxview show {variant.id} shows what there is of it"
+            + (
+                "."
+                if last is None
+                else f"; ptxview try {variant.id} --stage {last.value} FILE "
+                "goes on from a mended text."
+            ),
+        )
 
 
 def lines(kernel: Kernel, variant: Variant) -> Iterator[str]:
