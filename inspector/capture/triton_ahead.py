@@ -21,7 +21,7 @@ from pathlib import Path
 
 from inspector import files
 from inspector.capture.compilers import CompilerInput, GoOn
-from inspector.capture.running import PROBES
+from inspector.capture.machine import PROBES
 from inspector.errors import PtxviewError, ToolMissing, Unreadable, UsageError
 from inspector.model import CompilerMessage
 from inspector.recording.compilations import message_event

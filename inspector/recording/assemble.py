@@ -168,6 +168,8 @@ class Assembly:
                     self._failures.loaded(event)
             case "not_loaded":
                 self._failures.refused(event)
+            case "triton_said":
+                self._failures.said(event, self._blob)
             case "uncaptured":
                 kernel = Uncaptured(str(event.get("name")), str(event.get("by")))
                 self._uncaptured[kernel] = None

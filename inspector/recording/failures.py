@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from inspector.model import (
@@ -165,6 +165,13 @@ class Failures:
         self._refused: dict[str, Failure] = {}
         self._loaded: set[str] = set()
         self._attempts: dict[str, Compilation] = {}
+        self._words: dict[str, Failure] = {}
+
+    def said(self, event: Event, blob: Blob) -> None:
+        """What Triton said of a compile that failed, when it was asked once more."""
+        words = of_compile(event, blob)
+        if words is not None:
+            self._words[str(event.get("hash"))] = words
 
     def refused(self, event: Event) -> None:
         """A binary was not loaded."""
@@ -187,6 +194,9 @@ class Failures:
         own, attempt = variant.error, self._attempts.get(variant.hash)
         if own is None and (attempt is None or Stage.SASS in variant.stages):
             return None if variant.hash in self._loaded else self._refused.get(variant.hash)
+        words = self._words.get(variant.hash)
+        if own is not None and words is not None:
+            return replace(own, message=words.message, messages=words.messages, log=words.log)
         if attempt is None or (own is not None and own.messages):
             return own
         return Failure(

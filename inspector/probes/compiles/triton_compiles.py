@@ -32,12 +32,8 @@ def attach(module: Any) -> None:
     @functools.wraps(original)
     def compile(src: Any, *args: Any, **kwargs: Any) -> Any:
         began = time.time()
-        triton_phases.begin()
-        try:
+        with triton_failures.watched(src, args, kwargs):
             kernel = original(src, *args, **kwargs)
-        except Exception as error:
-            triton_failures.told(src, error, args, kwargs)
-            raise
         try:
             trials.compiled(getattr(kernel, "hash", None), getattr(kernel, "name", None))
             _record(kernel, src, began)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ..autotune import trials
-from ..writer import blob, emit, plain, problem
+from ..writer import blob, emit, plain, problem, standing, withdraw
 from . import triton_phases
 
 STAGES = ("source", "ttir", "ttgir", "llir", "ptx")
@@ -18,7 +20,46 @@ _COMMAND = re.compile(r"^Repro command: (.{1,8000})$", re.MULTILINE)
 _recorded: set[str] = set()
 
 
-def told(src: Any, error: BaseException, args: Any, kwargs: Any) -> None:
+@contextmanager
+def watched(src: Any, args: Any, kwargs: Any) -> Iterator[None]:
+    """Around ``compile(src, *args, **kwargs)``: what it raises is recorded, and what is compiled
+    when the process ends stands in a file of its own until then."""
+    files: list[str | None] = []
+    triton_phases.begin(lambda: files.append(_begun(src, args, kwargs)))
+    try:
+        yield
+    except Exception as error:
+        _raised(src, error, args, kwargs)
+        raise
+    finally:
+        for file in filter(None, files):
+            withdraw(file)
+
+
+def _begun(src: Any, args: Any, kwargs: Any) -> str | None:
+    """LLVM ends the process where it meets what it does not expect: nothing could be told then."""
+    from . import triton_compiles
+
+    try:
+        from triton.runtime.cache import get_cache_manager
+
+        digest = _digest(src, args, kwargs)
+        return standing(
+            {
+                "event": "triton_failed",
+                "name": str(getattr(src, "name", "") or "").lstrip("@"),
+                "hash": digest,
+                "metadata": _asked(args, kwargs),
+                "folder": getattr(get_cache_manager(digest), "cache_dir", None),
+                **triton_compiles._source(src),
+            }
+        )
+    except Exception as error:
+        problem("a compile of Triton's", error)
+        return None
+
+
+def _raised(src: Any, error: BaseException, args: Any, kwargs: Any) -> None:
     """Record that ``compile(src, *args, **kwargs)`` raised; nothing is changed by it."""
     trials.failed(error)
     try:

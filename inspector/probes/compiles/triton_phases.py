@@ -16,7 +16,8 @@ from typing import Any
 from ..writer import problem
 
 # Of the compile under way: stages ([name, seconds]), making (the last stage that was begun, with
-# Triton's metadata and what it is made of), digest (Triton's hash of it).
+# Triton's metadata and what it is made of), digest (Triton's hash of it), missed (what is called
+# where it is in no cache).
 _now = threading.local()
 
 
@@ -40,9 +41,9 @@ def attach(module: Any) -> None:
     module.make_backend = make_backend
 
 
-def begin() -> None:
-    """A compile begins in this thread."""
-    _now.stages, _now.making, _now.digest = [], None, None
+def begin(missed: Callable[[], object]) -> None:
+    """A compile begins in this thread; ``missed`` is called where it is in no cache."""
+    _now.stages, _now.making, _now.digest, _now.missed = [], None, None, missed
 
 
 def digest() -> str | None:
@@ -59,7 +60,8 @@ def making() -> tuple[str, dict[str, Any], Any] | None:
 def ended() -> list[list[Any]]:
     """The stages of the compile that ends in this thread, in order, with their seconds."""
     stages: list[list[Any]] = getattr(_now, "stages", [])
-    _now.stages, _now.making = [], None  # what it was made of is kept alive by nobody
+    # What it was made of is kept alive by nobody.
+    _now.stages, _now.making, _now.missed = [], None, None
     return stages
 
 
@@ -83,6 +85,9 @@ def _timed(add_stages: Callable[..., Any]) -> Callable[..., Any]:
         result = add_stages(stages, *args, **kwargs)
         for name, stage in list(stages.items()):
             stages[name] = _stage(str(name), stage)
+        missed = getattr(_now, "missed", None)
+        if missed is not None:
+            missed()
         return result
 
     return timed
