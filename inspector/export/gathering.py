@@ -24,7 +24,7 @@ from inspector.model import Call, Graph, Kernel, Stage, Variant
 from inspector.names import base_name, short_name
 from inspector.reader.facts import MACHINE
 from inspector.reader.reader import Reader
-from inspector.report import annotated, calls, card, jsons, tables, timings, verification
+from inspector.report import annotated, calls, card, failure, jsons, tables, timings, verification
 from inspector.text import plural, shown
 
 Found = tuple[Kernel, Variant]
@@ -123,7 +123,7 @@ class Gathered:
             "launches": variant.launches,
             "hints": len(reader.findings(variant)),
             "worst": _worst(reader.findings(variant)),
-            "failed": None if variant.failed is None else shown(variant.failed),
+            "failed": failure.how(variant),
             "stages": [s.value for s in jsons.ordered(variant.stages)],
         }
 

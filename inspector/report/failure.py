@@ -15,13 +15,18 @@ MOST_LINES = 12
 """Messages that are told line by line."""
 
 
-def sentence(kernel: Kernel, variant: Variant) -> str | None:
-    """``square did not compile: square.py:5:28: …``; None of one that was compiled."""
+def how(variant: Variant) -> str | None:
+    """``did not compile: square.py:5:28: …``; None of one that was compiled and could be loaded."""
     error = variant.error
     if error is None:
         return None
-    how = "could not be loaded" if error.at_load else "did not compile"
-    return shown(f"{kernel.called} {variant.id} {how}: {error.said}")
+    return shown(f"{'could not be loaded' if error.at_load else 'did not compile'}: {error.said}")
+
+
+def sentence(kernel: Kernel, variant: Variant) -> str | None:
+    """``square did not compile: square.py:5:28: …``; None of one that was compiled."""
+    said = how(variant)
+    return None if said is None else f"{shown(kernel.called)} {variant.id} {said}"
 
 
 def need_compiled(kernel: Kernel, variant: Variant) -> None:

@@ -169,6 +169,8 @@ class TreeFigures(TreeRows, inherit_bindings=False):
         if row.kind is TreeKind.OPERATORS:
             return "", "", False
         failed = f"{row.failed} failed  " if row.failed else ""
+        if row.failed and row.kind is TreeKind.GRAPH and not row.count:
+            return "", "failed ", True
         if row.kind in (TreeKind.ORIGIN, TreeKind.GRAPH) or variant is None:
             return "", f"{failed}{row.count or UNKNOWN} ", bool(failed)
         if row.count:

@@ -106,6 +106,8 @@ class TreeSubject:
         if stage in GRAPH_STAGES:
             if self.graph is None:
                 return "Only the graphs of torch.compile have it, and this is in none."
+            if self.graph.error is not None:
+                return f"It did not compile: {self.graph.error.said}"
             return "It was not recorded of this graph."
         if self.variant is None and self.kernel is None:
             if stage is Stage.OUTPUT_CODE and self.graph is not None and self.graph.error:
