@@ -403,6 +403,9 @@ def _of_graphs(reader: Reader, kernel: Kernel, stage: Stage) -> UsageError:
 
 def _no_stage(reader: Reader, graph: Graph, stage: Stage) -> UsageError:
     """Why a graph has not that stage, and who has."""
+    if graph.error is not None and stage is Stage.OUTPUT_CODE:
+        why = f"it did not compile: {graph.error.said}"
+        return UsageError(f"there is no {stage.value} of graph {graph.id}: {why}")
     if stage in KERNEL_STAGES:
         has = ", ".join(one.value for one in reader.graph_stages(graph))
         return UsageError(
