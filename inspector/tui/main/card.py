@@ -20,7 +20,7 @@ from inspector.tui.timing.times import RecordingTimes, age
 from inspector.tui.tree.ordering import time_of
 from inspector.tui.widgets.figures import UNKNOWN, configuration, figure, spilled, spills
 from inspector.tui.widgets.subject import TreeSubject, told_alike
-from inspector.tui.widgets.visible import label, shorten
+from inspector.tui.widgets.visible import cut, label, shorten
 
 if TYPE_CHECKING:
     from inspector.reader.reader import Reader
@@ -149,7 +149,8 @@ class VariantCard(Widget):
         if error is None:
             return []
         said = label(f"✗ did not compile: {error.said}")
-        return [(shorten(said, max(17, self.size.width - 60)) if short else said, "bold $error")]
+        taken = min(len(self.subject.name), 30) + len(" 1a1a1a1a  sm_90a    ") + 4
+        return [(cut(said, max(17, self.size.width - taken)) if short else said, "bold $error")]
 
     def _more(self) -> str:
         """The configuration, what Triton decides first."""
