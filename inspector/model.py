@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import PurePath
 from typing import Protocol
 
 from inspector.names import base_name, short_name
@@ -348,9 +349,10 @@ class Variant:
     ``span`` says nothing and ``fusion.made_from`` which lines. ``copied`` is known where the user
     wrote the kernel and the compiler was given a copy of it: it says where ``source`` has it.
 
-    ``failed`` says why it could not be loaded and never ran, where that was seen. ``maker`` is
-    whose it is, in people's words (``ATen``, ``cuBLAS``, ``CuPy``), of a kernel that was seen when
-    it was launched; ``library`` is the file that asked for the launch.
+    ``error`` says why it came to nothing: it did not compile, and has the stages that it came to,
+    or the device would not load it. ``maker`` is whose it is, in people's words (``ATen``,
+    ``cuBLAS``, ``CuPy``), of a kernel that was seen when it was launched; ``library`` is the file
+    that asked for the launch.
 
     ``launches`` are the program's own, ``benchmarks`` those of autotuning; None if none was
     seen. ``launches`` exceeds the sum of the calls' counts where there were more distinct calls
@@ -390,12 +392,22 @@ class Variant:
     fusion: Fusion | None = None
     calls: tuple[Call, ...] = ()
     copied: Copied | None = None
-    failed: str | None = None
+    error: Failure | None = None
     maker: str | None = None
     library: str | None = None
     options: Mapping[str, object] = field(default_factory=dict)
     unpassed: Content | None = None
     made_by: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> str | None:
+        """Why it came to nothing, in one line; None where it was compiled and could be loaded."""
+        return None if self.error is None else self.error.said
+
+    @property
+    def uncompiled(self) -> bool:
+        """Whether a compiler refused it, so that there is nothing to launch."""
+        return self.error is not None and not self.error.at_load
 
     def lines_in(self, stage: Stage) -> tuple[int, int] | None:
         """The first and last line of the kernel in ``source`` or ``output_code``."""
@@ -455,7 +467,8 @@ class Graph:
     what was recorded of its last graph's nodes and of what the scheduler made of them, ``dynamo``
     of the nodes of Dynamo's graph: JSON, None where it was not recorded. ``passes`` are those of
     Inductor on the graph itself, in their order: their name, the text before, the text after.
-    ``tried`` are the fusions that it measured before it decided.
+    ``tried`` are the fusions that it measured before it decided, ``error`` says why it did not
+    compile: it has the stages that it came to.
     """
 
     id: str
@@ -467,6 +480,7 @@ class Graph:
     dynamo: Content | None = None
     passes: tuple[tuple[str, Content, Content], ...] = ()
     tried: tuple[TriedFusion, ...] = ()
+    error: Failure | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -542,6 +556,59 @@ class CompilerMessage:
     line: int | None = None
     column: int | None = None
     text: str | None = None
+
+    @property
+    def sentence(self) -> str:
+        """It on one line: ``x.cu:12:7: identifier "y" is undefined``."""
+        place = "" if self.file is None else PurePath(self.file).name
+        for number in (self.line, self.column):
+            if place and number is not None:
+                place += f":{number}"
+        return f"{place}: {self.message}" if place else self.message
+
+
+LOAD = "load"
+"""Where a kernel fails that was compiled, and that the device refuses to load."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a variant, a graph or a build came to nothing.
+
+    ``message`` is the compiler's own first error, ``messages`` all that it said with their places,
+    ``log`` its whole text. ``stage`` is what was being made (``sass`` where ptxas refused PTX), or
+    ``load``; ``tool`` whose words they are, ``kind`` the exception's class. ``command`` is the
+    command that failed. ``required`` and ``limit`` are of the ``resource`` that the device has too
+    little of (bytes of ``shared memory``, ``threads``). None is "not known".
+    """
+
+    message: str
+    stage: str | None = None
+    tool: str | None = None
+    kind: str | None = None
+    messages: tuple[CompilerMessage, ...] = ()
+    log: Content | None = None
+    command: str | None = None
+    required: int | None = None
+    limit: int | None = None
+    resource: str | None = None
+
+    @property
+    def at_load(self) -> bool:
+        """Whether it was compiled, and refused by the device."""
+        return self.stage == LOAD
+
+    @property
+    def first(self) -> CompilerMessage | None:
+        """The first error that names its line, else the first error."""
+        errors = [m for m in self.messages if m.severity == "error"]
+        return next((m for m in errors if m.line is not None), next(iter(errors), None))
+
+    @property
+    def said(self) -> str:
+        """It on one line, with its place: ``x.py:5:28: NameError('y is not defined')``."""
+        first = self.first
+        return self.message if first is None or first.file is None else first.sentence
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,11 @@ from functools import cache
 from pathlib import Path
 
 from inspector import files
-from inspector.capture.compiler_messages import first_error, messages_of, renamed
 from inspector.errors import PtxviewError, ToolMissing, Unreadable, UsageError
 from inspector.listing.cubin import read_cubin
 from inspector.listing.ptx_declaration import entries
 from inspector.model import CompilerMessage
+from inspector.recording.compiler_messages import first_error, messages_of, renamed
 from inspector.system.process import Finished, run_tool
 from inspector.system.toolchain import PURPOSE, Tool, need, newest_first, path_folders
 

@@ -28,8 +28,9 @@ from inspector.capture.compilers import (
     compile_ptx,
     own_target,
 )
+from inspector.capture.machine import PROBES
 from inspector.capture.opening import open_path
-from inspector.capture.running import PROBES, RunRequest, prepare
+from inspector.capture.running import RunRequest, prepare
 from inspector.errors import PtxviewError, RunFailed, Unreadable, UsageError
 from inspector.model import BEFORE, EDIT, Kernel, Recording
 from inspector.recording.compilations import message_event

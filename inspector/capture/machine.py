@@ -11,6 +11,8 @@ from inspector.errors import PtxviewError
 from inspector.system.process import run_tool
 from inspector.system.toolchain import which
 
+PROBES: Path = Path(__file__).resolve().parent.parent / "probes" / "bootstrap"
+
 # The current folder is taken off sys.path, so that a json.py in it is not imported.
 _ASK = """
 import sys; sys.path[:] = [p for p in sys.path if p]

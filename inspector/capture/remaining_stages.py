@@ -17,14 +17,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from inspector import files
-from inspector.capture.compiler_messages import first_error, messages_of, renamed
 from inspector.capture.compilers import GoOn
-from inspector.capture.running import PROBES
+from inspector.capture.machine import PROBES
 from inspector.capture.triton_ahead import NO_TRITON, bad_ir, cause_of
 from inspector.errors import ToolMissing, Unreadable
 from inspector.model import CompilerMessage, Stage, Variant
 from inspector.names import base_name
 from inspector.recording.compilations import messages_from
+from inspector.recording.compiler_messages import first_error, messages_of, renamed
 from inspector.recording.facts import CONFIG
 from inspector.system.process import Finished, run_tool
 
@@ -67,7 +67,8 @@ class StageJob:
     ``stage`` is one of ``BEGINNINGS``; ``source`` is Triton's own IR before its first pass.
     ``name`` is what messages call the text. ``target`` is like ``sm_90a``; Triton takes the number.
     ``options`` are Triton's by name, as ``variant_options`` gives them; ``until`` is the last stage
-    to make. ``environment`` is added to the child's. ``watch``: whether every pass is to be told.
+    to make. ``environment`` is added to the child's. ``watch``: whether every pass is to be told;
+    ``at_source``: whether errors are to be placed at the lines of the program, not of the text.
     """
 
     text: bytes
@@ -79,6 +80,7 @@ class StageJob:
     gluon: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
     watch: bool = False
+    at_source: bool = False
 
     @property
     def number(self) -> int:
@@ -162,7 +164,7 @@ def _compiled(
                     "stage": job.stage, "path": str(path), "file": job.name, "target": number,
                     "options": dict(job.options), "gluon": job.gluon, "until": job.until,
                     "folder": str(folder), "said": str(said), "most": files.limits().one,
-                    "watch": watch,
+                    "watch": watch, "at_source": job.at_source,
                 },
                 default=str,
             ),

@@ -26,6 +26,8 @@ from inspector.capture.builds import (
     read_object,
     recorded_event,
 )
+from inspector.capture.failed_compiles import told_later, unfinished
+from inspector.capture.machine import PROBES
 from inspector.capture.opening import kept_cache, open_path, recordings_folder
 from inspector.errors import PtxviewError, RunFailed, Stopped, Unreadable
 from inspector.listing.joined_cubins import only
@@ -103,11 +105,16 @@ def complete(
     still()
     if assemblers := spills.versions(versions.get("triton_folder")):
         writer.event(event="tools", tools=assemblers)
+    for event in unfinished(writer, python, say, go_on):
+        writer.event(**event)
     recording = open_path(writer.folder)
+    later = list(told_later(recording, writer, python, say, go_on))
+    for event in later:
+        writer.event(**event)
     measured = _measure(recording, versions.get("triton_folder"), cache, still)
     for event in measured:
         writer.event(**event)
-    return open_path(writer.folder) if measured else recording
+    return open_path(writer.folder) if measured or later else recording
 
 
 def _take_kernels_out(writer: Writer, events: Sequence[Mapping[str, object]]) -> None:
@@ -254,7 +261,6 @@ def grows(path: Path, recording: Recording) -> bool:
     return path.is_dir() and not recording.complete and os.access(path, os.R_OK)
 
 
-PROBES: Path = Path(__file__).resolve().parent.parent / "probes" / "bootstrap"
 NATIVE = PROBES.parent / "calls" / "launch_native.py"
 WITHOUT_PYTHON = PROBES.parent / "driver" / "native.py"
 DEFAULT_TARGET = "sm_90"

@@ -20,12 +20,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from inspector import files
-from inspector.capture.compiler_messages import first_error, messages_of, renamed
 from inspector.capture.compilers import CompilerInput, GoOn
-from inspector.capture.running import PROBES
+from inspector.capture.machine import PROBES
 from inspector.errors import PtxviewError, ToolMissing, Unreadable, UsageError
 from inspector.model import CompilerMessage
 from inspector.recording.compilations import message_event
+from inspector.recording.compiler_messages import first_error, messages_of, renamed
 from inspector.recording.layout import Writer, read_events
 from inspector.system.process import Finished, run_tool
 from inspector.text import at_commas

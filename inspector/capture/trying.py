@@ -586,7 +586,7 @@ class _Trial:
             missing=missing,
             cache_hit=None,
             calls=(),
-            failed=None,
+            error=None,
         )
 
     def _name_tools(self, made: Sequence[TriedColumn]) -> None:

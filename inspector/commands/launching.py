@@ -18,6 +18,7 @@ from inspector.commands.common import open_reader, split_path
 from inspector.errors import Unreadable
 from inspector.measure.recorded_launch import ChosenLaunch, LaunchWish, choose_launch
 from inspector.reader.selecting import select_one
+from inspector.report.failure import need_compiled
 from inspector.trace.inputs import Array
 from inspector.trace.tracing import BUDGET, Triple, parse_place, parse_sizes
 
@@ -97,6 +98,7 @@ def chosen_launch(args: argparse.Namespace, parser: argparse.ArgumentParser) -> 
     path, selector = split_path(args.words)
     reader = open_reader(path)
     kernel, variant = select_one(reader.recording, selector)
+    need_compiled(kernel, variant)
     given = {} if args.inputs is None else read_arrays(args.inputs)
     wish = LaunchWish(args.call, args.grid, args.threads, args.shared, given, args.seed)
     return choose_launch(reader, kernel, variant, wish)

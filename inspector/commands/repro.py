@@ -28,6 +28,7 @@ from inspector.reader.reader import Reader
 from inspector.reader.selecting import select, select_calls, select_one
 from inspector.recording.facts import as_map, as_text, text_of
 from inspector.recording.layout import Events, is_recording, read_events
+from inspector.report.failure import need_compiled
 from inspector.repro.extension import ExtensionCall, extension_script, own_flags
 from inspector.repro.python_source import CutSource, cut_function
 from inspector.repro.script import CHECKS, TORCH_TYPES, TritonLaunch, is_function, triton_script
@@ -113,6 +114,7 @@ def _script(reader: Reader, selector: str | None, args: argparse.Namespace) -> W
         if functions:
             return _extension(reader, functions, functions[0].name, args)
     kernel, variant = _chosen(reader, selector)
+    need_compiled(kernel, variant)
     if kernel.origin in (Origin.NVCC, Origin.FILE, Origin.CPP):
         found = again(recording, _events_of(reader), [(kernel, variant)], ())
         functions = [a.call for a in found if a.call.kind == "extension"]

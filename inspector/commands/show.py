@@ -23,6 +23,7 @@ from inspector.listing.line import Function, Line, Listing
 from inspector.measure.ncu.samples import Profiled
 from inspector.measure.time.stored import times
 from inspector.model import GRAPH_STAGES, KERNEL_STAGES, Graph, Kernel, Recording, Stage, Variant
+from inspector.names import base_name
 from inspector.printing import narrate
 from inspector.reader.listings import decode
 from inspector.reader.reader import Reader
@@ -31,6 +32,7 @@ from inspector.report import (
     annotated,
     brief,
     card,
+    failure,
     fields,
     jsons,
     ncu,
@@ -141,7 +143,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if graph is not None:
         return _graph(reader, graph, args)
     kernel, variant = select_one(reader.recording, selector)
-    stage = Stage(args.stage) if args.stage else _default(variant)
+    stage = _stage_of(kernel, variant, args)
     for asked in (stage, Stage(args.beside) if args.beside else stage):
         if asked in GRAPH_STAGES:
             raise _of_graphs(reader, kernel, asked)
@@ -308,9 +310,18 @@ def _execute(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Na
     narrate(f"ptxview: the call did not come to its end{said}; hints are of the code alone")
 
 
+def _stage_of(kernel: Kernel, variant: Variant, args: argparse.Namespace) -> Stage:
+    """The stage that is asked for, else the usual one; of what came to nothing it is said why."""
+    for line in failure.lines(kernel, variant) if not args.json else ():
+        narrate(f"ptxview: {line}")
+    return Stage(args.stage) if args.stage else _default(variant)
+
+
 def _default(variant: Variant) -> Stage:
     if Stage.PTX in variant.stages:
         return Stage.PTX
+    if not variant.stages and variant.error is not None:
+        raise UsageError(f"{base_name(variant.symbol)} came to no stage that could be shown")
     if not variant.stages:
         raise UsageError(f"only the name of {variant.symbol} was recorded")
     return max(variant.stages, key=lambda s: s.rank)
@@ -339,6 +350,10 @@ def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
         return small.print_graph(reader, graph, args.json)
     # As data the text has always been the whole; people are told what it comes to.
     usual = Stage.OUTPUT_CODE if args.json or args.lines is not None else Stage.OPERATIONS
+    for said in failure.of_graph(graph) if not args.json else ():
+        narrate(f"ptxview: {said}")
+    if Stage.OUTPUT_CODE not in there:
+        usual = there[-1]
     stage = Stage(args.stage) if args.stage else usual
     beside = Stage(args.beside) if args.beside else None
     listing = reader.graph_listing(graph, stage)
@@ -350,7 +365,8 @@ def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
         if beside is not None:
             whole = (1, len(reader.graph_listing(graph, beside).lines))
             value["beside"] = _graph_json(reader, graph, beside, whole)
-        value["graph"] = graph_report.document(graph, reader.graph_view(graph), there)
+        if Stage.OUTPUT_CODE in there:
+            value["graph"] = graph_report.document(graph, reader.graph_view(graph), there)
         print_json(value)
         return Exit.OK
     if beside is not None:
@@ -387,6 +403,9 @@ def _of_graphs(reader: Reader, kernel: Kernel, stage: Stage) -> UsageError:
 
 def _no_stage(reader: Reader, graph: Graph, stage: Stage) -> UsageError:
     """Why a graph has not that stage, and who has."""
+    if graph.error is not None and stage is Stage.OUTPUT_CODE:
+        why = f"it did not compile: {graph.error.said}"
+        return UsageError(f"there is no {stage.value} of graph {graph.id}: {why}")
     if stage in KERNEL_STAGES:
         has = ", ".join(one.value for one in reader.graph_stages(graph))
         return UsageError(
@@ -416,6 +435,7 @@ def _graph_json(
         "schema": jsons.SCHEMA,
         "stage": stage.value,
         "text_from": "ptxview" if held is None else held.text_from,
+        "error": jsons.failure(graph.error),
         "functions": _in_graph(reader, graph) if stage is Stage.OUTPUT_CODE else [],
         "notes": [],
         "lines": jsons.Rows(jsons.line(line, links) for line in listing.between(*lines)),
@@ -522,6 +542,7 @@ def _json(
         "schema": jsons.SCHEMA,
         "stage": stage.value,
         "text_from": reader.text(variant, stage).text_from,
+        "error": jsons.failure(variant.error),
         "functions": jsons.Rows(_functions(profiled, kernel, variant, stage, listing)),
         "notes": [],
         "lines": jsons.Rows(_line_values(profiled, variant, stage, wanted)),

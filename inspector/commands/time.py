@@ -42,6 +42,7 @@ from inspector.recording.kept import place
 from inspector.recording.layout import is_recording
 from inspector.report import jsons, timings
 from inspector.report import race as race_report
+from inspector.report.failure import need_compiled
 from inspector.report.plots import ridge, roofline, session_roofline
 
 if TYPE_CHECKING:
@@ -338,6 +339,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     path = Path(words.pop(0)) if words and Path(words[0]).exists() else newest()
     reader = open_reader(str(path))
     found, calls = chosen(reader, words)
+    if len(found) == 1 and words and not calls:
+        need_compiled(*found[0])
     if args.stored:
         return _stored(path, (found, calls) if words else None, args.json)
     if args.png is not None:

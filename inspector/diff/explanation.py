@@ -253,9 +253,18 @@ def explain(a: VariantSide, b: VariantSide, summary: Summary, identical: bool) -
     d = Delta(a, b, summary)
     causes = [text for rule in CAUSES for text in rule(d)]
     effects = [text for rule in EFFECTS for text in rule(d)][:_SAID]
-    out = list(_main(causes, effects, identical, summary))
+    out = [*_failures(d), *_main(causes, effects, identical, summary)]
     out += [text for rule in CONSEQUENCES for text in rule(d)]
     return tuple(out)
+
+
+def _failures(d: Delta) -> Iterator[str]:
+    """Which of the two came to nothing, and why: the other differences are beside that."""
+    for name, side in (("a", d.a), ("b", d.b)):
+        error = side.variant.error
+        if error is not None:
+            how = "could not be loaded" if error.at_load else "did not compile"
+            yield f"{name} {how}: {error.said}"
 
 
 def _main(

@@ -23,8 +23,11 @@ from inspector.recording.layout import SCHEMA, BytesContent, Writer, pack
 Event = Mapping[str, object]
 Found = tuple[Kernel, Variant]
 
-OF_A_KERNEL = ("triton", "loaded", "not_loaded", "ptxas", "verified", "differs", "configured")
-OF_GRAPHS = ("graph", "graph_text", "graph_nodes", "dynamo_nodes", "user_file")
+OF_A_KERNEL = (
+    "triton", "triton_failed", "triton_said", "loaded", "not_loaded", "ptxas", "verified",
+    "differs", "configured",
+)  # fmt: skip
+OF_GRAPHS = ("graph", "graph_failed", "graph_text", "graph_nodes", "dynamo_nodes", "user_file")
 OF_BUILDS = ("extension", "library")
 
 
@@ -104,7 +107,8 @@ def some_of(given: Collected, found: Iterable[Found]) -> Collected:
         if kind in OF_A_KERNEL:
             return event.get("hash") in hashes
         if kind in ("device_code", "file"):
-            held = [event.get(n) for n in ("cubin", "ptx", "blob")]
+            # What did not compile has the name of its source.
+            held = [event.get(n) for n in ("cubin", "ptx", "blob", "source_blob")]
             first = next((h for h in held if isinstance(h, str)), None)
             return first in hashes
         if kind == "call":

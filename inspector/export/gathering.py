@@ -24,7 +24,7 @@ from inspector.model import Call, Graph, Kernel, Stage, Variant
 from inspector.names import base_name, short_name
 from inspector.reader.facts import MACHINE
 from inspector.reader.reader import Reader
-from inspector.report import annotated, calls, card, jsons, tables, timings, verification
+from inspector.report import annotated, calls, card, failure, jsons, tables, timings, verification
 from inspector.text import plural, shown
 
 Found = tuple[Kernel, Variant]
@@ -123,7 +123,7 @@ class Gathered:
             "launches": variant.launches,
             "hints": len(reader.findings(variant)),
             "worst": _worst(reader.findings(variant)),
-            "failed": None if variant.failed is None else shown(variant.failed),
+            "failed": failure.how(variant),
             "stages": [s.value for s in jsons.ordered(variant.stages)],
         }
 
@@ -155,6 +155,8 @@ class Gathered:
                 for name, lines in ((k, graph.calls.get(k, ())) for k in graph.kernels)
             ],
         }
+        if graph.error is not None:
+            out["why"] = shown(f"it did not compile: {graph.error.said}")
         texts: list[dict[str, object]] = []
         for stage in self.reader.graph_stages(graph):
             if stage is Stage.SOURCE:
@@ -163,9 +165,9 @@ class Gathered:
                 held = graph.stages.get(stage)
                 path = None if held is None else held.origin_path
                 text = self._text(self.reader.graph_listing(graph, stage), stage, path, graph.id)
-                of = self._kernels_of(graph, stage)
             except PtxviewError as error:
-                text, of = shown(error.message), []
+                text = shown(error.message)
+            of = self._kernels_of(graph, stage) if Stage.OUTPUT_CODE in graph.stages else []
             texts.append({"stage": stage.value, "text": text, "of": of})
         out["texts"] = texts
         return out

@@ -12,7 +12,7 @@ from inspector.measure.time.stored import StoredTimes
 from inspector.model import Stage
 from inspector.names import base_name
 from inspector.reader.reader import Reader
-from inspector.report import annotated, card, tables
+from inspector.report import annotated, card, failure, tables
 from inspector.report.diff_markdown import code, details, escaped, rows_of
 from inspector.text import plural, shown
 
@@ -81,6 +81,9 @@ def _of(reader: Reader, found: Found) -> Iterator[str]:
     kernel, variant = found
     yield f"### {code(base_name(kernel.name))} {code(variant.id)} {escaped(variant.target or '')}"
     yield ""
+    if (said := failure.how(variant)) is not None:
+        yield f"**✗ {escaped(said)}**"
+        yield ""
     for finding in reader.findings(variant):
         yield f"- {escaped(annotated.hint(finding).plain.strip())}"
     for why in reader.lacking(variant):

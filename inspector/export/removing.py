@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from inspector.errors import PtxviewError
 from inspector.export.collected import Collected, Event, digest_of, named_in
 from inspector.listing.cubin import debug_spans, is_elf
+from inspector.recording.assemble import REMOVED
 from inspector.text import words
 
 WHAT = ("source", "paths")
@@ -29,15 +30,16 @@ SAID = {
 _OF_SOURCE = words("graph graph_text graph_nodes dynamo_nodes user_file")
 _KINDS = _OF_SOURCE | words(
     "process torch device recording end tools device_code ptxas triton loaded call extension "
-    "library calls autotune configured file problem triton_failed autotune_failed not_loaded "
-    "uncaptured unmade verified differs removed"
+    "library calls autotune configured file problem triton_failed triton_said graph_failed "
+    "autotune_failed not_loaded uncaptured unmade verified differs removed"
 )
 """Events that are understood here. Of others, such as a profile, which has stacks, paths and the
 machine in it, nothing is handed on."""
 _SECRET = {
     "process": ("argv", "executable"),
     "recording": ("command", "cwd", "environment"),
-    "device_code": ("ptx_command",),
+    "device_code": ("ptx_command", "command"),
+    "triton_failed": ("command",),
 }
 """What of an event is of the program's call, and goes with its paths."""
 _QUOTING = {
@@ -45,6 +47,9 @@ _QUOTING = {
     "differs": ("source", "python", "statement"), "device_code": ("source_blob",),
 }  # fmt: skip
 """What of an event quotes or holds the source."""
+_TRITONS = ("triton", "triton_failed")
+_SAID_OF_IT = ("triton_failed", "triton_said", "graph_failed")
+"""Events with what a compiler said of the source: it quotes lines, names and texts of them."""
 _PLACE = ("file", "first", "last")
 """What of a kernel's source says where it stands, and not what it says."""
 
@@ -125,7 +130,9 @@ class Remover:
                 values.append(event.get("blob"))
             elif kind == "device_code":
                 values.append(event.get("source_blob"))
-            elif kind == "triton" and isinstance(source := event.get("source"), Mapping):
+            elif kind in ("triton", "triton_failed") and isinstance(
+                source := event.get("source"), Mapping
+            ):
                 values += [source.get("blob"), source.get("cut")]
                 if isinstance(files := source.get("files"), Mapping):
                     values += files.values()
@@ -164,7 +171,11 @@ class Remover:
                     out[name] = None if name == "source_blob" else "removed"
             if kind == "extension":
                 out |= {"files": {}, "sources": {}}
-            if kind == "triton":
+            if kind in _SAID_OF_IT:
+                out |= {"message": REMOVED, "messages": [], "log": None}
+            if kind == "device_code":
+                out.pop("log", None)
+            if kind in _TRITONS:
                 source = out.get("source")
                 files = out.get("files")
                 if isinstance(source, Mapping):

@@ -16,14 +16,14 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, Self
 
-from inspector.capture import running
+from inspector.capture import machine, running
 from inspector.capture.opening import open_path
 from inspector.errors import PtxviewError, RunFailed, UsageError
 from inspector.model import Kernel, Recording
 from inspector.reader.reader import Reader
 from inspector.reader.tables import devices
 
-PROBES = running.PROBES.parent
+PROBES = machine.PROBES.parent
 PACKAGE = "ptxview_probes"
 CHANGED = ("PTXVIEW_RECORDING", "PYTHONPATH")
 """Variables that are others within a block, so that its child processes are recorded as well."""

@@ -48,6 +48,7 @@ NAMES: dict[str, Row] = {
     "triton.compiler.compiler:CompiledKernel._init_handles": (
         "launches of Triton's kernels are not counted", "ptxas's figures stand for the driver's"),
     "triton.compiler.compiler:CompiledKernel._run": (_LAUNCHES, ""),
+    "triton.compiler.compiler:get_cache_manager": ("a compile that fails early has no hash", ""),
     "triton.compiler.compiler:make_backend": ("a compile has no seconds of its stages", ""),
     "triton.runtime.cache:get_cache_manager": (
         "files of kernels from the cache are not recorded",

@@ -30,6 +30,7 @@ def start() -> None:
     )
     hooks.when_imported("torch._dynamo.convert_frame", _lazily("compiles.dynamo_trace"))
     hooks.when_imported("torch._inductor.graph", _lazily("compiles.inductor_graphs"))
+    hooks.when_imported("torch._inductor.graph", _lazily("compiles.graph_failures"))
     for module, function in (
         ("compile_fx", "attach_compilation"),
         ("graph", "attach_lowering"),

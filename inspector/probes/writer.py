@@ -118,6 +118,25 @@ def problem(where: str, error: object) -> None:
     emit({"event": "problem", "where": where, "text": text[:2000]})
 
 
+def standing(event: dict[str, Any]) -> str | None:
+    """Write an event that will have to be told only if this process ends before ``withdraw`` is
+    called with what is returned; None if nothing is recorded."""
+    root = folder()
+    if root is None:
+        return None
+    path = os.path.join(root, f"standing-{os.getpid()}-{threading.get_ident()}.json")
+    try:
+        _write(path, _line(event), os.O_TRUNC)
+    except (OSError, ValueError):
+        return None
+    return path
+
+
+def withdraw(path: str) -> None:
+    """What was standing came to its end."""
+    _unlink(path)
+
+
 def _line(event: dict[str, Any]) -> bytes:
     stamped = {**event, "time": time.time(), "pid": os.getpid()}
     return json.dumps(stamped, default=str, ensure_ascii=True).encode() + b"\n"

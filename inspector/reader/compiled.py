@@ -1,4 +1,4 @@
-"""What the compilers said of a variant, as findings at its lines."""
+"""What the compilers said of a variant, or the device that refused it, as findings at its lines."""
 
 from __future__ import annotations
 
@@ -6,9 +6,20 @@ from collections.abc import Callable, Iterator
 from pathlib import PurePath
 
 from inspector.analyse.hints.subject import Finding
-from inspector.model import Compilation, CompilerMessage, Recording, Stage, Variant
+from inspector.model import (
+    Compilation,
+    CompilerMessage,
+    Failure,
+    Recording,
+    Stage,
+    Variant,
+)
 
 TOOLS = ("nvcc", "ptxas", "triton")
+IR = ("ptx", "ttir", "ttgir", "llir")
+NOT_LOADED = "not-loaded"
+"""The rule of what was compiled, and needs more of a resource than the device has."""
+Place = tuple[Stage | None, int | None]
 SEVERITIES = {"error": "warn", "warning": "warn", "note": "info"}
 
 
@@ -42,20 +53,31 @@ class CompiledVariants:
         return tuple(self._said(variant, lines_of))
 
     def _said(self, variant: Variant, lines_of: Callable[[Stage], int]) -> Iterator[Finding]:
+        if variant.error is not None and not variant.error.messages:
+            rule = NOT_LOADED if variant.error.at_load else _rule(_as_message(variant.error))
+            yield Finding(rule, "warn", variant.error.message)
         seen: set[CompilerMessage] = set()
+        for message, own in self._messages(variant):
+            stage, n = own or _stage(message, variant)
+            if message in seen or self._is_of_another(message, stage, variant):
+                continue
+            seen.add(message)
+            lines = {}
+            if stage is not None and n is not None and 0 < n <= lines_of(stage):
+                lines = {stage: (n,)}
+            yield Finding(
+                _rule(message),
+                SEVERITIES.get(message.severity, "info"), _sentence(message, stage), lines,
+            )  # fmt: skip
+
+    def _messages(self, variant: Variant) -> Iterator[tuple[CompilerMessage, Place | None]]:
+        """All that was said, with its place where the file was a stage's own text."""
         for one in self.of(variant):
             for message in one.messages:
-                stage = _stage(message, one, variant)
-                if message in seen or self._is_of_another(message, stage, variant):
-                    continue
-                seen.add(message)
-                n, lines = message.line, {}
-                if stage is not None and n is not None and 0 < n <= lines_of(stage):
-                    lines = {stage: (n,)}
-                yield Finding(
-                    _rule(message),
-                    SEVERITIES.get(message.severity, "info"), _sentence(message, stage), lines,
-                )  # fmt: skip
+                of_stage = message.file == one.file and one.language in IR
+                yield message, (Stage(one.language), message.line) if of_stage else None
+        for message in variant.error.messages if variant.error is not None else ():
+            yield message, None
 
     def _is_of_another(
         self, message: CompilerMessage, stage: Stage | None, variant: Variant
@@ -81,17 +103,27 @@ def _source(variant: Variant) -> str:
     return "" if file is None or file.origin_path is None else file.origin_path
 
 
-def _stage(message: CompilerMessage, one: Compilation, variant: Variant) -> Stage | None:
-    """The stage whose line a message names; None where it is a file of another kind."""
+def _as_message(failure: Failure) -> CompilerMessage:
+    return CompilerMessage("error", failure.message, failure.tool or "")
+
+
+def _stage(message: CompilerMessage, variant: Variant) -> Place:
+    """The stage and the line that a message names; no stage where it is a file of another kind."""
+    n = message.line
     if message.file is None:
-        return None
+        return None, n
     if message.file == "ptx":
-        return Stage.PTX
-    if message.file == one.file and one.language in ("ptx", "ttir", "ttgir", "llir"):
-        return Stage(one.language)
+        return Stage.PTX, n
+    name = PurePath(message.file).name
+    copied, embedded = variant.copied, variant.embedded
+    if copied is not None and n is not None and PurePath(copied.file).name == name:
+        return Stage.SOURCE, n + copied.first - 1
     own = _source(variant)
-    same = own and PurePath(own).name == PurePath(message.file).name
-    return Stage.SOURCE if same else None
+    if own and PurePath(own).name == name:
+        return Stage.SOURCE, n
+    if embedded is not None and n is not None and PurePath(embedded[0]).name == name:
+        return Stage.OUTPUT_CODE, n + embedded[1] - 1
+    return None, n
 
 
 def _sentence(message: CompilerMessage, stage: Stage | None) -> str:

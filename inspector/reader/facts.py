@@ -271,6 +271,14 @@ class VariantFacts:
 
         return self._compiled.said(variant, lines_of)
 
+    def failed_at(self, variant: Variant) -> tuple[Stage, int] | None:
+        """The stage and the line of the first error of a compiler's that has one here."""
+        for finding in self._said(variant) if variant.uncompiled else ():
+            if finding.rule.endswith("-error"):
+                for stage, lines in finding.lines.items():
+                    return stage, lines[0]
+        return None
+
     def hints(self, variant: Variant, counted: bool = True) -> tuple[Finding, ...]:
         """The hints of ours alone."""
         return self._memo.once(
@@ -383,6 +391,7 @@ class HintCounts:
         content. How many variants are left without one. ``before`` is called where there are some
         to count.
         """
+        variants = [v for v in variants if not v.uncompiled]  # there is no code to count them in
         if len(variants) > MOST_COUNTED:
             return len(variants)
         keys = {(v.hash, v.symbol): self.key("hints", v) for v in variants}

@@ -45,7 +45,9 @@ class Graphs:
 
     def stages(self, graph: Graph) -> tuple[Stage, ...]:
         """What there is of a graph, in the order of lowering."""
-        there = {*graph.stages, Stage.OPERATIONS}
+        there = {*graph.stages}
+        if Stage.OUTPUT_CODE in there:
+            there.add(Stage.OPERATIONS)
         return tuple(stage for stage in Stage if stage in there)
 
     def text(self, graph: Graph, stage: Stage) -> str:
@@ -54,7 +56,8 @@ class Graphs:
             return "\n".join(row.text for row in self._rows(graph))
         held = graph.stages.get(stage)
         if held is None:
-            raise Unreadable(f"there is no {stage.value} of graph {graph.id}: it was not recorded")
+            why = "it was not recorded" if graph.error is None else graph.error.said
+            raise Unreadable(f"there is no {stage.value} of graph {graph.id}: {why}")
         return decode(held.content.read())
 
     def listing(self, graph: Graph, stage: Stage = Stage.OUTPUT_CODE) -> Listing:
@@ -113,7 +116,7 @@ class Graphs:
     def links(self, graph: Graph, a: Stage, b: Stage) -> Mapping[int, tuple[int, ...]]:
         """Lines of stage ``a`` to those of stage ``b`` that they belong to; both directions hold
         the same pairs. Raises ``PtxviewError`` where a stage cannot be had."""
-        if a is b:
+        if a is b or Stage.OUTPUT_CODE not in graph.stages:
             return {}
         key = (id(graph), a, b)
         with self._lock:

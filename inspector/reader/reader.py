@@ -228,6 +228,10 @@ class Reader:
         """What is known of the function of PTX or SASS that line ``n`` stands in."""
         return self._facts.of_function(variant, stage, n)
 
+    def failed_at(self, variant: Variant) -> tuple[Stage, int] | None:
+        """The stage and the line at which a compiler says why a variant did not compile."""
+        return self._facts.failed_at(variant)
+
     def hint_count(self, variant: Variant) -> int | None:
         """How many hints of ours there are on a variant, where they have been counted."""
         return self._hint_counts.of(variant)

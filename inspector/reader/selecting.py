@@ -77,6 +77,8 @@ def choice(found: Found, among: tuple[Found, ...] = ()) -> str:
     same = [f for f in among if f[1].hash == variant.hash]
     handle = variant.id if len(same) < 2 else kernel.called
     said = f"{handle:<12} {kernel.called}  {variant.target or ''}  {config}"
+    if variant.error is not None:
+        said += "  (failed)"
     return shown(said.rstrip())
 
 

@@ -17,6 +17,7 @@ from inspector.errors import PtxviewError
 from inspector.model import (
     Compilation,
     Content,
+    Failure,
     Fusion,
     Graph,
     Kernel,
@@ -31,11 +32,12 @@ from inspector.model import (
     Variant,
 )
 from inspector.names import base_name, shortest_ids
-from inspector.recording import autotune, compilations, output_code, variants
+from inspector.recording import autotune, compilations, failures, output_code, variants
 from inspector.recording.calls import Calls
 from inspector.recording.driver import DriverLaunches
 from inspector.recording.facts import as_int, as_map, as_seconds, as_text, figures_of
-from inspector.recording.origins import Origins, joined
+from inspector.recording.failures import Failures
+from inspector.recording.origins import Origins, frame_of, joined
 from inspector.recording.torch_compiles import TorchCompiles
 from inspector.recording.variants import Key, VariantOfKernel, key_of
 from inspector.recording.verification import Verifications
@@ -62,13 +64,16 @@ class _Kernel:
 @dataclass
 class _Graph:
     id: str
-    text: StageFile
+    frame: tuple[str, ...]
+    aot: str | None
+    text: StageFile | None = None
     above: dict[Stage, StageFile] = field(default_factory=dict)
     nodes: tuple[Content | None, Content | None] = (None, None)
     passes: tuple[tuple[str, Content, Content], ...] = ()
     source: StageFile | None = None
     kernels: list[Key] = field(default_factory=list)
     calls: dict[Key, tuple[int, ...]] = field(default_factory=dict)
+    error: Failure | None = None
 
 
 class Assembly:
@@ -85,8 +90,10 @@ class Assembly:
         self._origins = Origins(blob)
         self._fusions: dict[Key, list[Fusion]] = {}
         self._loaded: dict[str, Resources] = {}
-        self._ready: set[str] = set()
-        self._failed: dict[str, str] = {}
+        self._failures = Failures()
+        self._unbuilt: dict[tuple[str, object], failures.FailedSource] = {}
+        self._without_code: list[Event] = []
+        self._unnamed: dict[str, str] = {}
         self._uncaptured: dict[Uncaptured, None] = {}
         self._unmade: list[Unmade] = []
         self._facts: dict[str, object] = {}
@@ -114,6 +121,11 @@ class Assembly:
         # The same text may be in a cache and in a log: the event with a frame names the graph.
         for index, event in sorted(graphs, key=lambda g: g[1].get("frame_id") is None):
             self._graph(event, index)
+        for index, event in enumerate(ordered):
+            if event.get("event") in ("graph_failed", "compile_end"):
+                error = failures.of_graph(event, self._blob)
+                if error is not None:
+                    self._failed_graph(event, index, error)
         compiled: list[VariantOfKernel] = []
         for index, event in enumerate(ordered):
             kind = event.get("event")
@@ -123,46 +135,69 @@ class Assembly:
                     f"files of {kind} {named}".rstrip() + f" could not be kept: {why}"
                 )
             rank = ranks.get(as_int(event.get("pid")))
-            if kind == "triton":
+            if kind == "triton" or (kind == "triton_failed" and event.get("hash")):
                 variant = variants.from_triton(
                     event, self._blob, self._files, rank, self._origins.files
                 )
-                compiled += [variant] if variant is not None else []
-                ordered[index] = _DONE  # the most frequent, and the largest
+                if variant is not None:
+                    compiled.append(variant)
+                    ordered[index] = _DONE  # the most frequent, and the largest
             elif kind == "extension":
                 self._extension(event)
         for variant in variants.at_home(compiled):
             self._add(self._tunings.candidate(variant))
         for event in ordered:
-            match event.get("event"):
-                case "device_code":
-                    built = variants.from_device_code(event, self._blob, self._sources)
-                    for built_variant in built.variants:
-                        self._add(built_variant)
-                    self.problems.extend(built.problems)
-                case "file":
-                    for built_variant in variants.from_file(event, self._blob):
-                        self._add(built_variant)
-                case "loaded" | "ptxas":
-                    self._loaded.setdefault(*figures_of(event))
-                    if event.get("event") == "loaded":
-                        self._ready.add(str(event.get("hash")))
-                case "not_loaded":
-                    if (why := as_text(event.get("error"))) is not None:
-                        self._failed.setdefault(str(event.get("hash")), why)
-                case "uncaptured":
-                    kernel = Uncaptured(str(event.get("name")), str(event.get("by")))
-                    self._uncaptured[kernel] = None
-                case "problem":
-                    self.problems.append(f"{event.get('where')}: {event.get('text')}")
-                case "triton_failed":
-                    reason = str(event.get("error")).strip().partition("\n")[0][:300]
-                    self.problems.append(f"Triton could not compile {event.get('name')}: {reason}")
-                case _:
-                    self._fact(event)
+            self._take(event)
+        self._take_unbuilt()
         return self._finish(path)
 
     # -- one event each ---------------------------------------------------------------------
+
+    def _take(self, event: Event) -> None:
+        """One event of the kinds that say something for themselves."""
+        match event.get("event"):
+            case "device_code":
+                if event.get("cubin") is None and event.get("ptx") is None:
+                    self._without_code.append(event)
+                else:
+                    self._built(event)
+            case "file":
+                for built_variant in variants.from_file(event, self._blob):
+                    self._add(built_variant)
+            case "loaded" | "ptxas":
+                self._loaded.setdefault(*figures_of(event))
+                if event.get("event") == "loaded":
+                    self._failures.loaded(event)
+            case "not_loaded":
+                self._failures.refused(event)
+            case "triton_said":
+                self._failures.said(event, self._blob)
+            case "uncaptured":
+                kernel = Uncaptured(str(event.get("name")), str(event.get("by")))
+                self._uncaptured[kernel] = None
+            case "problem":
+                self.problems.append(f"{event.get('where')}: {event.get('text')}")
+            case "triton_failed":
+                reason = str(event.get("error")).strip().partition("\n")[0][:300]
+                self.problems.append(f"Triton could not compile {event.get('name')}: {reason}")
+            case _:
+                self._fact(event)
+
+    def _take_unbuilt(self) -> None:
+        """Sources that did not compile, when it is known what was made of others."""
+        for event in self._without_code:
+            key = str(event.get("source")), event.get("source_blob")
+            failed = self._unbuilt.pop(key, None)
+            self._built(event, None if failed is None else failed.failure)
+        for source in self._unbuilt.values():
+            self._built(
+                {
+                    "source": source.path, "source_blob": source.blob, "arch": source.target,
+                    "flags": list(source.argv[1:]),
+                    "origin": None if source.path.endswith(".cu") else Origin.CPP.value,
+                },
+                source.failure,
+            )  # fmt: skip
 
     def _graph(self, event: Event, index: int) -> None:
         content = self._blob(event.get("blob"))
@@ -184,6 +219,8 @@ class Assembly:
             return
         graph = self._texts[digest] = self._refs[ref] = _Graph(
             self._graph_id(event, parsed.aot_id),
+            frame_of(event),
+            parsed.aot_id,
             StageFile(content, as_text(event.get("path")), "Inductor's output_code"),
             self._origins.stages(event, index, parsed.aot_id),
             self._origins.nodes(event, index, parsed.aot_id),
@@ -200,8 +237,33 @@ class Assembly:
             graph.calls[key] = (*graph.calls.get(key, ()), *definition, *kernel.launches)
             self._kernels.setdefault(key, _Kernel(Origin(key[0]), key[1]))
             for path in (kernel.path, kernel.copy):
-                if path:
+                if path and graph.text is not None:
                     self._files.setdefault(PurePath(path).name, (graph.text, kernel))
+
+    def _failed_graph(self, event: Event, index: int, error: Failure) -> None:
+        """A graph that did not compile: one that is known by its code, or the texts before it."""
+        frame, aot = frame_of(event), as_text(event.get("graph"))
+        own = [
+            one
+            for one in self._graphs.values()
+            if one.frame == frame and (aot is None or one.aot in (None, aot))
+        ]
+        if own:
+            if len(own) == 1 and own[0].error is None:
+                own[0].error = error
+            return
+        above = self._origins.stages(event, index, aot)
+        if not above:
+            return  # there was no graph by then
+        graph = _Graph(
+            self._graph_id(event, aot), frame, aot, None, above,
+            self._origins.nodes(event, index, aot), self._origins.passes(event, index, aot),
+            error=error,
+        )  # fmt: skip
+        file = None if error.first is None else error.first.file
+        if file is not None and file in self._origins.files:
+            graph.source = StageFile(self._origins.files[file], file, "the model's file")
+        self._graphs[graph.id] = graph
 
     def _graph_id(self, event: Event, aot: str | None) -> str:
         frame, compiled = event.get("frame_id"), event.get("frame_compile_id")
@@ -224,14 +286,36 @@ class Assembly:
         }.items():
             if (content := self._blob(digest)) is not None:
                 self._sources[name] = content
-        if event.get("error"):
+        if not event.get("error"):
+            return
+        unbuilt = {(one.path, one.blob): one for one in failures.of_build(event, self._blob)}
+        self._unbuilt |= unbuilt
+        name = PurePath(directory).name or str(event.get("name"))
+        if unbuilt:
+            self._unnamed.pop(name, None)
+        elif not any(path.startswith(f"{directory}/") for path, _ in self._unbuilt):
             lines = str(event["error"]).strip().splitlines() or [""]
             # The compiler's own complaint stands somewhere in ninja's output.
             complaint = next(
                 (line for line in lines if "error" in line[1:].lower()), lines[0]
             ).strip()
-            name = PurePath(directory).name or str(event.get("name"))
-            self.problems.append(f"the extension {name} did not build: {complaint[:300]}")
+            self._unnamed[name] = f"the extension {name} did not build: {complaint[:300]}"
+
+    def _built(self, event: Event, error: Failure | None = None) -> None:
+        """Device code of a build, or why there is none. A kernel that was compiled at another time
+        has what did not compile beside it."""
+        built = variants.from_device_code(event, self._blob, self._sources, error)
+        for variant in built.variants:
+            if variant.variant.error is not None:
+                own = [key for key in self._kernels if self._same_source(key, variant.key)]
+                if len(own) == 1:
+                    variant = replace(variant, key=own[0], name=own[0][1])
+            self._add(variant)
+        self.problems.extend(built.problems)
+
+    @staticmethod
+    def _same_source(key: Key, unbuilt: Key) -> bool:
+        return key[::2] == unbuilt[::2] and base_name(key[1]) == unbuilt[1]
 
     def _fact(self, event: Event) -> None:
         kind = event.get("event")
@@ -288,6 +372,8 @@ class Assembly:
             signature=earlier.signature or variant.signature,
             specialization=earlier.specialization or variant.specialization,
             missing={s: w for s, w in earlier.missing.items() if s not in variant.stages},
+            # Of several attempts at the same, one that was compiled counts.
+            error=earlier.error if variant.error is not None else None,
         )
 
     def _finish(self, path: str) -> Recording:
@@ -307,6 +393,7 @@ class Assembly:
         )
         name_counts: dict[str, int] = {}
         columns = compilations.Columns(self._compilations)
+        self._failures.attempts(self._compilations)
         for (key, kernel), demangled in zip(self._kernels.items(), readable, strict=True):
             name_counts[kernel.name] = name_counts.get(kernel.name, 0) + 1
             n = name_counts[kernel.name]
@@ -330,7 +417,7 @@ class Assembly:
                     fusion=fusion
                     if kernel.origin is not Origin.TRITON or Stage.OUTPUT_CODE in v.stages
                     else None,
-                    failed=None if v.hash in self._ready else self._failed.get(v.hash),
+                    error=self._failures.of(v),
                 )
                 for v in kernel.variants.values()
             )
@@ -352,16 +439,18 @@ class Assembly:
                 stages={
                     **({} if g.source is None else {Stage.SOURCE: g.source}),
                     **g.above,
-                    Stage.OUTPUT_CODE: g.text,
+                    **({} if g.text is None else {Stage.OUTPUT_CODE: g.text}),
                 },
                 calls={kernels[k].id: lines for k, lines in g.calls.items()},
                 nodes=g.nodes[0],
                 dynamo=g.nodes[1],
                 passes=g.passes,
                 tried=tuple(tried.get(g.id, ())),
+                error=g.error,
             )
             for g in self._graphs.values()
         )
+        self.problems.extend(self._unnamed.values())
         self.problems.extend(self._calls.problems())
         self.problems.extend(self._driver.problems())
         for seen in list(self._uncaptured):

@@ -112,7 +112,8 @@ class Calls:
     def rest(self, graphs: Iterable[Graph]) -> tuple[Call, ...]:
         """Calls of graphs, under the graphs' ids, and of extensions' functions."""
         out: list[Call] = []
-        codes = {g.stages[Stage.OUTPUT_CODE].origin_path: g for g in graphs}
+        every = ((g.stages.get(Stage.OUTPUT_CODE), g) for g in graphs)
+        codes = {code.origin_path: g for code, g in every if code is not None}
         for (kind, identity), subject in self._subjects.items():
             if kind == "extension":
                 out += self._of(subject)

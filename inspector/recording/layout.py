@@ -249,6 +249,21 @@ def unwritten(path: Path) -> list[tuple[str, Path]]:
     return out
 
 
+def standing(path: Path) -> list[tuple[dict[str, object], Path]]:
+    """What a process was at when it ended, and the file that says so. Raises ``Unreadable``."""
+    out = []
+    for entry in files.names(path)[0]:
+        if entry.name.startswith("standing-") and entry.name.endswith(".json"):
+            file = path / entry.name
+            try:
+                value = files.parsed(files.read(file, follow=False), what="an event")
+            except (Unreadable, ValueError):
+                continue
+            if isinstance(value, dict):
+                out.append(({str(k): v for k, v in value.items()}, file))
+    return out
+
+
 def _event_files(path: Path, problems: list[str]) -> Iterator[Path]:
     entries, more = files.names(path)
     if more:

@@ -122,10 +122,10 @@ class Origins:
             kind = as_text(event.get("kind")) or ""
             # What is Inductor's own names the graph; a frame has one forward and one backward.
             kind += f" {event['graph']}" if isinstance(event.get("graph"), str) else ""
-            self._texts[_frame(event)].append((index, kind, event.get("blob")))
+            self._texts[frame_of(event)].append((index, kind, event.get("blob")))
         elif event.get("event") in (NODES, DYNAMO_NODES):
             kind = f"{event.get('event')} {as_text(event.get('graph')) or ''}"
-            self._texts[_frame(event)].append((index, kind, event.get("blob")))
+            self._texts[frame_of(event)].append((index, kind, event.get("blob")))
         elif event.get("event") == "user_file":
             path, content = as_text(event.get("path")), self.blob(event.get("blob"))
             if path and content is not None:
@@ -162,7 +162,7 @@ class Origins:
 
     def stages(self, graph: Event, index: int, aot: str | None) -> dict[Stage, StageFile]:
         """The texts above a graph's ``output_code``, in the order of lowering."""
-        texts = [t for t in self._texts.get(_frame(graph), ()) if t[0] <= index]
+        texts = [t for t in self._texts.get(frame_of(graph), ()) if t[0] <= index]
         part = (aot or "").partition("_")[2]
         kinds = {Stage.DYNAMO: "dynamo_output_graph", Stage.JOINT: "aot_joint_graph"}
         if part == "backward":
@@ -186,7 +186,7 @@ class Origins:
 
         Those before the graph was taken apart into forward and backward are the forward's.
         """
-        texts = [t for t in self._texts.get(_frame(graph), ()) if t[0] <= index]
+        texts = [t for t in self._texts.get(frame_of(graph), ()) if t[0] <= index]
         backward = (aot or "").partition("_")[2] == "backward"
         out = []
         for name, before, after in PASSES[2:] if backward else PASSES:
@@ -199,7 +199,7 @@ class Origins:
         self, graph: Event, index: int, aot: str | None
     ) -> tuple[Content | None, Content | None]:
         """What was recorded of the nodes of a graph, and of those of Dynamo's."""
-        texts = [t for t in self._texts.get(_frame(graph), ()) if t[0] <= index]
+        texts = [t for t in self._texts.get(frame_of(graph), ()) if t[0] <= index]
         return self._newest(texts, f"{NODES} {aot or ''}"), self._newest(texts, f"{DYNAMO_NODES} ")
 
     def _newest(self, texts: Sequence[tuple[int, str, object]], kind: str) -> Content | None:
@@ -228,7 +228,7 @@ class Origins:
         Dynamo's graph is of this run. The later ones may come from a cache, and then name the
         lines of the program that filled it: these are told by their code instead.
         """
-        earlier_texts = [t for t in self._texts.get(_frame(graph), ()) if t[0] <= index]
+        earlier_texts = [t for t in self._texts.get(frame_of(graph), ()) if t[0] <= index]
         dynamo = self._latest(earlier_texts, "dynamo_output_graph")
         part = (aot or "").partition("_")[2]
         out: dict[str, Place | None] = {}
@@ -247,7 +247,7 @@ class Origins:
         It is written after the code, once for each graph. If it comes from a cache, it may name
         lines of another run, which Dynamo's graph of this run lacks: those are left out.
         """
-        texts = self._texts.get(_frame(graph), ())
+        texts = self._texts.get(frame_of(graph), ())
         dynamo_lines = {
             p[:2] for p in self._latest(list(texts), "dynamo_output_graph").values() if p
         }
@@ -298,5 +298,6 @@ def joined(fusions: Iterable[Fusion]) -> Fusion | None:
     )
 
 
-def _frame(event: Event) -> tuple[str, ...]:
+def frame_of(event: Event) -> tuple[str, ...]:
+    """The frame that an event is of, in its process."""
     return tuple(str(event.get(k)) for k in ("pid", "frame_id", "frame_compile_id"))

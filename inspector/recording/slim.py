@@ -64,7 +64,7 @@ def path_of(content: Content | None, recorded: object) -> str | None:
 
 def slim(event: Event) -> dict[str, object]:
     """An event reduced to the keys that are read."""
-    if event.get("event") != "triton":
+    if event.get("event") not in ("triton", "triton_failed"):
         return {intern(k): _shared(v) for k, v in event.items()}
     out = {intern(k): _shared(v) for k, v in event.items()}
     metadata = as_map(out.get("metadata"))

@@ -17,6 +17,7 @@ from inspector.model import (
     KERNEL_STAGES,
     Content,
     Copied,
+    Failure,
     Origin,
     Resources,
     Stage,
@@ -24,6 +25,7 @@ from inspector.model import (
     Variant,
 )
 from inspector.names import base_name
+from inspector.recording import failures
 from inspector.recording.facts import (
     as_bool,
     as_map,
@@ -132,8 +134,9 @@ def from_triton(
         span = python_span(source)
     else:
         missing[Stage.SOURCE] = "Triton's cache keeps no Python; only a recording does"
-    if (why := as_text(event.get("failed"))) is not None:
-        reason = f"Triton could not compile it: {why}"
+    error = failures.of_compile(event, blob)
+    if error is not None:
+        reason = f"Triton could not compile it: {error.said}"
         missing |= dict.fromkeys(missing.keys() - {Stage.SOURCE}, reason)
     if (why := as_text(event.get("unkept"))) is not None:
         # A file named without content existed, but could not be stored.
@@ -167,6 +170,7 @@ def from_triton(
             options=options_of(metadata) if options is None else options,
             unpassed=compact(blob(files.get("source"))),
             made_by={k: str(v) for k, v in as_map(event.get("made_by")).items()} or _NOTHING,
+            error=error,
         ),
     )
 
@@ -242,8 +246,11 @@ def _file_of(ttir: StageFile | None) -> str | None:
     return match[1].decode("utf-8", "surrogateescape") if match else None
 
 
-def from_device_code(event: Event, blob: Blob, sources: Mapping[str, Content]) -> Several:
-    """Every kernel of a cubin (or, without one, of its PTX) that a build or a file holds."""
+def from_device_code(
+    event: Event, blob: Blob, sources: Mapping[str, Content], error: Failure | None = None
+) -> Several:
+    """Every kernel of a cubin (or, without one, of its PTX) that a build or a file holds; ``error``
+    says why there is neither. Of a source without kernels the file stands for one then."""
     cubin, ptx = blob(event.get("cubin")), blob(event.get("ptx"))
     path = as_text(event.get("source")) or ""
     why = as_text(event.get("why"))
@@ -276,6 +283,15 @@ def from_device_code(event: Event, blob: Blob, sources: Mapping[str, Content]) -
     if cubin is None and ptx is None:
         # Nothing was compiled: the kernels' names come from the source.
         symbols = cuda_kernels(text)
+        log = text_of(blob(event.get("log")))
+        if error is None and log:
+            error = failures.of_log(log, "nvcc", path, source, as_text(event.get("command")))
+        if error is not None:
+            reason = f"{error.tool or 'its compiler'} could not compile it: {error.said}"
+            missing |= dict.fromkeys((Stage.PTX, Stage.SASS), reason)
+            symbols = symbols or (PurePath(path).name,)
+    else:
+        error = None
     flags = event.get("flags")
     digest = digest_of(cubin or ptx or source)
     target = as_text(event.get("arch")) or target_of(ptx, {})
@@ -294,6 +310,7 @@ def from_device_code(event: Event, blob: Blob, sources: Mapping[str, Content]) -
                 locations_cubin=blob(event.get("lineinfo_cubin")),
                 span=cuda_span(text, base_name(symbol)),
                 missing=missing,
+                error=error,
             ),
         )
         for symbol in symbols

@@ -303,7 +303,7 @@ def _mapping(value: object) -> Mapping[str, object]:
 
 def graph(path: str, one: Graph, sizes: Mapping[Stage, int]) -> dict[str, object]:
     """A graph of torch.compile in short: its kernels, and how long its texts are."""
-    lines = sizes.get(Stage.OUTPUT_CODE, 0)
+    lines = sizes.get(Stage.OUTPUT_CODE, max(sizes.values(), default=0))
     return bounded({
         "schema": jsons.SCHEMA,
         "path": path,
@@ -312,7 +312,12 @@ def graph(path: str, one: Graph, sizes: Mapping[Stage, int]) -> dict[str, object
         "stages": [{"stage": stage.value, "lines": many, "first": None, "last": None}
                    for stage, many in sizes.items()],
         "next": _next([
-            Question(ask(path, "show", one.id), "which operators of which modules each call has"),
+            Question(
+                ask(path, "show", one.id),
+                "which operators of which modules each call has"
+                if one.error is None
+                else "why it did not compile, and what there is of it",
+            ),
             Question(ask(path, "show", one.id, "--lines", span(1, min(lines, 100))), "its text"),
             *(Question(ask(path, "show", name, "--brief"), "a kernel of it in short")
               for name in one.kernels[:2]),

@@ -107,7 +107,7 @@ def heading(checked: Checked) -> str:
     n = counts(checked.verdicts)
     parts = [f"{plural(checked.variants, 'variant')} of {plural(checked.kernels, 'kernel')}"]
     if checked.left_out:
-        parts[0] += f" (not {checked.left_out} more that a tuner tried)"
+        parts[0] += f" (not {checked.left_out} more that a tuner tried or that failed)"
     if checked.new:
         parts.append(f"{checked.new} not in the baseline")
     said = [f"{plural(len(checked.verdicts), 'limit')}: {n[Outcome.KEPT]} kept"]

@@ -9,11 +9,14 @@ from dataclasses import asdict
 from itertools import islice
 
 from inspector.analyse.telling import NO_WORDS, NOTHING_TOLD, Rolled, Samples, Told, Words
+from inspector.errors import PtxviewError
 from inspector.listing.line import Function, Line
 from inspector.model import (
     Call,
     Compilation,
     CompilerMessage,
+    Content,
+    Failure,
     Kernel,
     Location,
     MadeFrom,
@@ -146,6 +149,7 @@ def recording(
                 "stages": [s.value for s in ordered(g.stages) if s is Stage.OUTPUT_CODE],
                 "stages_above": [s.value for s in ordered(g.stages) if s is not Stage.OUTPUT_CODE],
                 "calls": {k: list(lines) for k, lines in g.calls.items()},
+                "error": failure(g.error),
             }
             for g in rec.graphs
         ],
@@ -171,11 +175,43 @@ def compilation(one: Compilation) -> dict[str, object]:
         "seconds": one.seconds,
         "tool": one.tool,
         "failed": one.failed,
-        "messages": [
-            {name: getattr(message, name) for name in CompilerMessage.__dataclass_fields__}
-            for message in one.messages
-        ],
+        "messages": [message(m) for m in one.messages],
     }
+
+
+def message(one: CompilerMessage) -> dict[str, object]:
+    """What a compiler said, and of which line."""
+    return {name: getattr(one, name) for name in CompilerMessage.__dataclass_fields__}
+
+
+def failure(one: Failure | None) -> dict[str, object] | None:
+    """Why something came to nothing; its place is that of the first error that names one."""
+    if one is None:
+        return None
+    first = one.first
+    return {
+        "stage": one.stage,
+        "tool": one.tool,
+        "kind": one.kind,
+        "message": one.message,
+        "file": None if first is None else first.file,
+        "line": None if first is None else first.line,
+        "column": None if first is None else first.column,
+        "text": None if first is None else first.text,
+        "messages": [message(m) for m in one.messages],
+        "command": one.command,
+        "required": one.required,
+        "limit": one.limit,
+        "resource": one.resource,
+        "log": None if one.log is None else _log(one.log),
+    }
+
+
+def _log(log: Content) -> str | None:
+    try:
+        return log.read().decode("utf-8", "replace")
+    except PtxviewError:
+        return None
 
 
 def ordered(stages: Mapping[Stage, object]) -> list[Stage]:
@@ -274,6 +310,7 @@ def variant(
         "ranks": list(v.ranks),
         "launches": v.launches,
         "failed": v.failed,
+        "error": failure(v.error),
         "maker": v.maker,
         "library": v.library,
         "benchmarks": v.benchmarks,

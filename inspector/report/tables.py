@@ -18,6 +18,8 @@ from inspector.text import kibibytes, microseconds, plural, shown
 Figures = Callable[[Variant], Resources]
 Clock = Callable[[Kernel, Variant], str]
 UNKNOWN = "–"
+FAILED = " ✗"
+"""Behind the id of what did not compile or could not be loaded."""
 
 
 def figure(value: int | None) -> str:
@@ -69,9 +71,16 @@ def heading(rec: Recording) -> str:
         plural(len(rec.variants()), "variant"),
         *([plural(len(rec.graphs), "graph")] if rec.graphs else []),
         *([f"{len(rec.uncaptured)} not captured"] if rec.uncaptured else []),
+        *([f"{count} failed"] if (count := failed(rec)) else []),
     ]
     without = f"without {' and '.join(rec.removed)}" if rec.removed else ""
     return " · ".join(p for p in (where, ", ".join(parts), without) if p)
+
+
+def failed(rec: Recording) -> int:
+    """How many variants and graphs came to nothing."""
+    errors = (*(v.error for _, v in rec.variants()), *(graph.error for graph in rec.graphs))
+    return sum(error is not None for error in errors)
 
 
 def tuned(variant: Variant) -> str:
@@ -250,7 +259,7 @@ def _of_kernel(
         res = figures(variant)
         yield (
             name,
-            shown(variant.id),
+            shown(variant.id) + (FAILED if variant.error is not None else ""),
             shown(config(variant, first)),
             figure(res.registers),
             spills(res),
@@ -274,7 +283,7 @@ def lacking(rec: Recording) -> list[str]:
     out: dict[str, list[str]] = {}
     for kernel, variant in rec.variants():
         for stage in (Stage.PTX, Stage.SASS):
-            why = variant.missing.get(stage)
+            why = None if variant.uncompiled else variant.missing.get(stage)
             wanted = kernel.origin not in (Origin.FILE, Origin.EXTERN) or stage is Stage.SASS
             if why and stage not in variant.stages and wanted:
                 out.setdefault(f"no {stage.value}: {why}", []).append(kernel.called)
@@ -282,11 +291,18 @@ def lacking(rec: Recording) -> list[str]:
 
 
 def never_ran(rec: Recording) -> list[str]:
-    """A sentence for each variant that the device refused."""
-    return [
-        f"{kernel.called} {variant.id} never ran: {variant.failed}"
-        for kernel, variant in rec.variants()
-        if variant.failed is not None
+    """A sentence for each variant and graph that did not compile, or that the device refused."""
+    told: dict[str, list[str]] = {}
+    for kernel, variant in rec.variants():
+        if variant.error is not None:
+            how = "did not compile" if variant.uncompiled else "never ran"
+            why = f"{variant.id} {how}: {variant.failed}"
+            told.setdefault(why, []).append(kernel.called)
+    of_kernels = [f"{', '.join(names)} {why}" for why, names in told.items()]
+    return of_kernels + [
+        f"graph {graph.id} did not compile: {graph.error.said}"
+        for graph in rec.graphs
+        if graph.error is not None
     ]
 
 
@@ -299,6 +315,7 @@ def graphs(rec: Recording, console: Console) -> None:
                 shown(graph.id),
                 "  → ",
                 shown(", ".join(graph.kernels) or "no kernels"),
+                FAILED if graph.error is not None else "",
             ),
             soft_wrap=True,
         )

@@ -171,7 +171,7 @@ async function showGraph(n) {
   for (const [name] of VIEWS) $(name).hidden = true;
   $('tabs').hidden = true;
   $('graph').hidden = false;
-  $('subject').replaceChildren(make('h2', {}, `graph ${graph.id}`), make('p', { cls: 'sub' }, `${plural(graph.kernels.length, 'kernel')}, in the order of the calls`));
+  $('subject').replaceChildren(make('h2', {}, `graph ${graph.id}`), make('p', { cls: 'sub' }, `${plural(graph.kernels.length, 'kernel')}, in the order of the calls`, graph.why ? make('span', { cls: 'warn' }, ` \u00b7 \u2717 ${graph.why}`) : ''));
   let rows = null, of = new Map();
   const table = make('tbody', {}, ...graph.kernels.map((k) => {
     const about = k.at === null ? null : index.kernels[index.variants[k.at].kernel];
@@ -185,7 +185,7 @@ async function showGraph(n) {
   const tabs = make('div', { cls: 'stages', role: 'group', 'aria-label': 'Stages of the graph' }, ...graph.texts.map((t) => make('button', { type: 'button', cls: 'chip', 'data-stage': t.stage, on: { click: () => show(t.stage) } }, t.stage)));
   $('graph').replaceChildren(make('div', { cls: 'kernels' }, make('table', {}, make('thead', {}, make('tr', {}, make('th', {}, 'kernel'), make('th', {}, 'operators'), make('th', {}, 'made from'), make('th', { cls: 'r' }, 'registers'), make('th', {}, 'lines'))), table)), tabs, box);
   address();
-  await show('output_code');
+  await show(graph.texts.findLast((t) => typeof t.text === 'number')?.stage ?? 'output_code');
 
   async function show(stage, line = 0) {
     const one = graph.texts.find((t) => t.stage === stage), mine = ++shown;

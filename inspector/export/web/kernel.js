@@ -73,7 +73,7 @@ function item(n) {
   }
   const v = index.variants[at], k = index.kernels[v.kernel];
   const before = n > 0 && listed[n - 1].kind === 'variant' && index.variants[listed[n - 1].at].kernel === v.kernel;
-  const figures = [v.id, before ? '' : v.config, v.registers === null ? '' : `${v.registers} regs`, v.spills !== '0' && v.spills !== DASH ? `spills ${v.spills}` : '', v.time ? v.time.text : ''];
+  const figures = [v.id, v.failed ? '\u2717 failed' : '', before ? '' : v.config, v.registers === null ? '' : `${v.registers} regs`, v.spills !== '0' && v.spills !== DASH ? `spills ${v.spills}` : '', v.time ? v.time.text : ''];
   const many = state.hits?.get(at);
   return make('div', { cls: before ? 'item more' : 'item', title: `${k.demangled}\n${v.id} ${v.config}` },
     make('span', { cls: 'what' }, before ? v.config || v.id : k.name),
@@ -145,7 +145,7 @@ function subject() {
   $('subject').replaceChildren(
     make('h2', {}, k.name),
     make('p', { cls: 'sub' }, make('b', {}, v.id), ` ${[v.target, v.config, k.origin].filter(Boolean).join(' \u00b7 ')}`,
-      k.ops.length ? ` \u00b7 ${k.ops.join(', ')}` : '', v.failed ? make('span', { cls: 'warn' }, ` \u00b7 never ran: ${v.failed}`) : ''),
+      k.ops.length ? ` \u00b7 ${k.ops.join(', ')}` : '', v.failed ? make('span', { cls: 'warn' }, ` \u00b7 \u2717 ${v.failed}`) : ''),
     make('ul', { cls: 'tiles' }, ...tiles));
 }
 function chip(stage, line) {

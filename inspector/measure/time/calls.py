@@ -96,7 +96,7 @@ def again(
         if call.kind == "graph":
             among = _of_kernels(recording, graph.kernels if graph else ())
             asked = [f for f in variants if f in among and not _launched(f)]
-            code = graph.stages[Stage.OUTPUT_CODE] if graph else None
+            code = graph.stages.get(Stage.OUTPUT_CODE) if graph else None
             repeated = Again(
                 call, number, among, code=code.content if code else None,
                 code_path=code.origin_path if code else None,

@@ -77,6 +77,10 @@ def plan(variants: Iterable[Found], most: int, covered: Container[tuple[str, str
     for kernel, variant in variants:
         if (kernel.id, variant.id) in covered and not variant.calls:
             continue
+        if variant.error is not None:
+            how = "did not compile" if variant.uncompiled else "could not be loaded"
+            left_out.append(f"{kernel.name} {variant.id} {how}: {variant.failed}")
+            continue
         if Stage.SASS not in variant.stages:
             left_out.append(f"{kernel.name} {variant.id}: its cubin was not recorded")
             continue

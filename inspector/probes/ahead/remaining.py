@@ -216,7 +216,8 @@ class Remaining:
         """Say it, at the lines of the text that was given where they can be known."""
         messages = self._messages(error, self.job["path"])
         own = any(m.get("file") == self.job["file"] and "line" in m for m in messages)
-        if not own and self.stage in MLIR and at not in ("ptx", "cubin"):
+        wanted = not own and not self.job.get("at_source")
+        if wanted and self.stage in MLIR and at not in ("ptx", "cubin"):
             messages = self._at_own_lines(at) or messages
         first = next(m for m in messages if m["severity"] == "error")
         self.tell(failed=first["message"], stage=at, messages=messages)

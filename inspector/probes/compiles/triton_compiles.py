@@ -15,7 +15,7 @@ from .. import private_names
 from ..autotune import trials
 from ..calls import triton_launches
 from ..writer import blob, emit, file_blob, plain, problem
-from . import triton_phases
+from . import triton_failures, triton_phases
 
 # Functions that are looked at for what a kernel needs.
 MOST_REACHED = 256
@@ -38,13 +38,8 @@ def _watched(original: Any) -> Any:
     @functools.wraps(original)
     def compile(src: Any, *args: Any, **kwargs: Any) -> Any:
         began = time.time()
-        triton_phases.begin()
-        try:
+        with triton_failures.watched(src, args, kwargs):
             kernel = original(src, *args, **kwargs)
-        except Exception as error:
-            trials.failed(error)
-            _failed(src, error)
-            raise
         try:
             trials.compiled(getattr(kernel, "hash", None), getattr(kernel, "name", None))
             _record(kernel, src, began)
@@ -53,17 +48,6 @@ def _watched(original: Any) -> Any:
         return kernel
 
     return compile
-
-
-def _failed(src: Any, error: Exception) -> None:
-    emit(
-        {
-            "event": "triton_failed",
-            "name": getattr(src, "name", None),
-            "constexprs": _constexprs(src),
-            "error": f"{type(error).__name__}: {error}"[:4000],
-        }
-    )
 
 
 def _record(kernel: Any, src: Any, began: float) -> None:
@@ -340,6 +324,7 @@ def not_loaded(digest: object, error: BaseException) -> None:
                     "event": "not_loaded",
                     "hash": str(digest),
                     "error": trials.first_line(error),
+                    **triton_failures.exceeded(error),
                 }
             )
     except Exception as failure:

@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from ..calls import graphs
-from ..writer import emit, file_blob
+from ..writer import blob, emit, file_blob
 from . import build, current, hostbuild, nvcc, records, say
 from .waiting import WAITING
 
 CUDA_LIBRARIES = ("cudart", "c10_cuda", "torch_cuda")
 CUDA_LINK_FLAGS = tuple(f"-l{name}" for name in CUDA_LIBRARIES)
+LONGEST_LOG = 20_000
 _module: Any = None
 
 
@@ -173,8 +174,12 @@ def _report(folder: str, sources: list[str], why: str | None) -> None:
 def _emit(item: Path, folder: str, source: str, why: str | None) -> None:
     """One source's device code, into the recording."""
     record = records.read(item) or {}
+    refused: dict[str, Any] = {}
     if record.get("status"):
-        why = f"nvcc failed: {_first_error(str(record.get('log')))}"
+        log = str(record.get("log"))
+        why = f"nvcc failed: {_first_error(log)}"
+        command = shlex.join(map(str, record.get("ptx_command") or ()))
+        refused = {"log": blob(log[:LONGEST_LOG]), "command": command or None}
     emit(
         {
             "event": "device_code",
@@ -190,6 +195,7 @@ def _emit(item: Path, folder: str, source: str, why: str | None) -> None:
             "ptx_command": record.get("ptx_command"),
             "lineinfo_cubin": _kept(record.get("lines_cubin")),
             "why": why if record.get("ptx") is None else None,
+            **refused,
         }
     )
 

@@ -11,7 +11,7 @@ from textual.widget import Widget
 
 from inspector.analyse.card import Card
 from inspector.measure.time.stored import COLD
-from inspector.model import Resources, Variant
+from inspector.model import Failure, Resources, Variant
 from inspector.report.tables import shared
 from inspector.report.timings import duration
 from inspector.text import plural
@@ -20,7 +20,7 @@ from inspector.tui.timing.times import RecordingTimes, age
 from inspector.tui.tree.ordering import time_of
 from inspector.tui.widgets.figures import UNKNOWN, configuration, figure, spilled, spills
 from inspector.tui.widgets.subject import TreeSubject, told_alike
-from inspector.tui.widgets.visible import label, shorten
+from inspector.tui.widgets.visible import cut, label, shorten
 
 if TYPE_CHECKING:
     from inspector.reader.reader import Reader
@@ -108,13 +108,18 @@ class VariantCard(Widget):
             self.refresh()
 
     def _parts(self, short: bool) -> list[tuple[str, str]]:
-        variant = self.subject.variant
+        variant, graph = self.subject.variant, self.subject.graph
         if variant is None:
-            return []
+            alone = graph is not None and self.subject.kernel is None
+            return self._uncompiled(graph.error, short) if graph is not None and alone else []
+        if variant.uncompiled:
+            target = (label(variant.target or UNKNOWN), "")
+            return [target, *self._uncompiled(variant.error, short)]
         resources = self.resources or variant.known
         warned = "bold $warning" if spilled(resources) else ""
         parts = [
             (label(variant.target or UNKNOWN), ""),
+            *([("✗ not loaded", "bold $error")] if variant.error is not None else []),
             (f"{figure(resources.registers)} {'regs' if short else 'registers'}", "bold"),
             (f"spills {spills(resources)}", warned),
             (f"shared {shared(resources)}", ""),
@@ -138,6 +143,14 @@ class VariantCard(Widget):
             parts.append((f"stack {figure(resources.stack_bytes)}", ""))
             parts.append((f"barriers {figure(resources.barriers)}", ""))
         return parts
+
+    def _uncompiled(self, error: Failure | None, short: bool) -> list[tuple[str, str]]:
+        """Why there are no figures, as much of it as there is room for."""
+        if error is None:
+            return []
+        said = label(f"✗ did not compile: {error.said}")
+        taken = min(len(self.subject.name), 30) + len(" 1a1a1a1a  sm_90a    ") + 4
+        return [(cut(said, max(17, self.size.width - taken)) if short else said, "bold $error")]
 
     def _more(self) -> str:
         """The configuration, what Triton decides first."""

@@ -35,7 +35,7 @@ class ListingOutcome:
     """The answer to a request: a highlighted listing and where to look first, or a notice.
 
     ``width`` is about the cells of the widest line, ``top`` where the kernel begins and ``at`` the
-    line for the cursor: its first instruction.
+    line for the cursor: its first instruction, or where it did not compile.
     """
 
     request: ListingRequest
@@ -80,6 +80,20 @@ def _first_instruction(listing: Listing, top: int) -> int:
     return next((line.n for line in near if line.kind is Kind.INSTRUCTION), top)
 
 
+def _failed_at(reads: Reader, subject: TreeSubject, stage: Stage) -> int | None:
+    """The line of a variant that did not compile at which a compiler says why."""
+    variant = subject.variant
+    if subject.of_graph(stage):
+        graph, file = subject.graph, subject.file(stage)
+        error = None if graph is None or graph.error is None else graph.error.first
+        own = error is not None and file is not None and error.file == file.origin_path
+        return error.line if error is not None and own else None
+    if variant is None or variant.error is None:
+        return None
+    place = reads.failed_at(variant)
+    return None if place is None or place[0] is not stage else place[1]
+
+
 def load(reads: Reader, request: ListingRequest) -> ListingOutcome:
     """Read what a request asks for; called in a thread."""
     subject, stage = request.subject, request.stage
@@ -100,7 +114,9 @@ def load(reads: Reader, request: ListingRequest) -> ListingOutcome:
         source = highlighter_for(listing, stage, file.origin_path if file else None)
         answer = attempt(lambda: _start(reads, request))
         top = answer if isinstance(answer, int) else 1
-        at = _first_instruction(listing, top)
+        at = _failed_at(reads, subject, stage) or 0
+        if not 0 < at <= len(listing.lines):
+            at = _first_instruction(listing, top)
         return ListingOutcome(request, source, width_of(source.texts), top, at)
 
     outcome = attempt(work)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import chain
@@ -36,7 +36,8 @@ class TreeRow:
 
     ``count`` is how many rows stand beneath it, folded or not; ``text`` is safe to draw.
     ``winner`` is whether a tuner chose the variant; ``short`` is a text for where there is little
-    room, "" if there is none.
+    room, "" if there is none. ``failed`` counts what came to nothing of what stands beneath, or
+    itself.
     """
 
     key: Key
@@ -48,6 +49,7 @@ class TreeRow:
     open: bool = True
     winner: bool = False
     short: str = ""
+    failed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,17 @@ def _won(variant: Variant) -> bool:
 
 
 def _own_words(variant: Variant) -> str:
-    return _words(variant.id, variant.target, *variant.config.items())
+    said = "failed" if variant.error is not None else ""
+    return _words(variant.id, variant.target, *variant.config.items(), said)
+
+
+def _failed(both: Iterable[tuple[Kernel, Variant]]) -> int:
+    """How many of these variants came to nothing."""
+    return sum(variant.error is not None for _, variant in both)
+
+
+def _failed_beneath(entries: Iterable[TreeEntry]) -> int:
+    return sum(entry.row.failed for entry in entries)
 
 
 def _named(
@@ -148,7 +160,7 @@ def _kernel(
     alike = all(ops == fusions[0] for ops in fusions)
     under = _operators(first, key, depth + 1, row.subject) if alike else ()
     if len(both) == 1 and variant is not None and len(kernels) == 1:
-        row = replace(row, winner=_won(variant))
+        row = replace(row, winner=_won(variant), failed=_failed(both))
         return TreeEntry(row, f"{words} {_own_words(variant)}", under, variant.hash)
     own = labels([one for _, one in both])
     beneath = [
@@ -156,6 +168,7 @@ def _kernel(
             TreeRow(
                 (*key, one.id), depth + 1, TreeKind.VARIANT, label(str(told)),
                 TreeSubject(of, one, graph), winner=_won(one), short=label(told.short),
+                failed=_failed([(of, one)]),
             ),
             f"{words} {_own_words(one)}",
             digest=one.hash,
@@ -164,7 +177,7 @@ def _kernel(
     ]  # fmt: skip
     # A kernel of that name without any variant has no row of its own beneath.
     folded = len(kernels) > 1 or len(beneath) > MANY
-    row = replace(row, count=len(beneath), open=not folded)
+    row = replace(row, count=len(beneath), open=not folded, failed=_failed(both))
     return TreeEntry(row, words, (*under, *beneath))
 
 
@@ -177,7 +190,10 @@ def _graph(
     tried = [one for one in kernels.values() if one[0].tried_for == graph.id]
     beneath = (*_named(own, key, depth + 1, graph), *_named(tried, key, depth + 1, None))
     text = f"graph {graph.id}" if not graph.id.startswith("graph") else graph.id
-    row = TreeRow(key, depth, TreeKind.GRAPH, label(text), TreeSubject(graph=graph), len(own))
+    failed = _failed_beneath(beneath) + (graph.error is not None)
+    row = TreeRow(
+        key, depth, TreeKind.GRAPH, label(text), TreeSubject(graph=graph), len(own), failed=failed
+    )
     return TreeEntry(row, _words(*above, text), tuple(beneath))
 
 
@@ -208,7 +224,10 @@ def whole_tree(recording: Recording) -> tuple[TreeEntry, ...]:
         if beneath:
             of_graphs = sum(e.row.count for e in beneath if e.row.kind is TreeKind.GRAPH)
             count = of_graphs + len(own)
-            row = TreeRow(key, 0, TreeKind.ORIGIN, heading, TreeSubject(), count)
+            row = TreeRow(
+                key, 0, TreeKind.ORIGIN, heading, TreeSubject(), count,
+                failed=_failed_beneath(beneath),
+            )  # fmt: skip
             words = _words(heading, origin.value)
             entries.append(TreeEntry(row, words, tuple(beneath)))
     return tuple(entries)

@@ -168,10 +168,15 @@ class TreeFigures(TreeRows, inherit_bindings=False):
         variant = row.subject.variant
         if row.kind is TreeKind.OPERATORS:
             return "", "", False
+        failed = f"{row.failed} failed  " if row.failed else ""
+        if row.failed and row.kind is TreeKind.GRAPH and not row.count:
+            return "", "failed ", True
         if row.kind in (TreeKind.ORIGIN, TreeKind.GRAPH) or variant is None:
-            return "", f"{row.count or UNKNOWN} ", False
+            return "", f"{failed}{row.count or UNKNOWN} ", bool(failed)
         if row.count:
-            return "", f"×{row.count} ", False
+            return "", f"{failed}×{row.count} ", bool(failed)
+        if variant.uncompiled:
+            return "", "failed ", True
         key = row.subject.key[:2]
         resources = self._resources.get(key) or variant.known
         unread = key not in self._resources
@@ -189,4 +194,6 @@ class TreeFigures(TreeRows, inherit_bindings=False):
             if unread and resources.registers is None:
                 registers = f"{UNREAD:>3} "
             shown = f"{registers}{'⚠' if spill else ' '}"
+        if variant.error is not None:
+            return "", f"failed  {shown}", True
         return "" if many is None else f"w{many}", shown, spill

@@ -66,10 +66,15 @@ def _won(row: VariantRow) -> float | None:
     return None if row.winner is None else float(row.winner)
 
 
+def _sign(row: VariantRow) -> str:
+    """The tuner's choice, or what came to nothing."""
+    if row.winner:
+        return "★"
+    return "✗" if (row.reason or "").partition(":")[0] == "failed" else " "
+
+
 IDENT = VariantColumn("variant", "variant", _ident, _ident, right=False)
-WINNER = VariantColumn(
-    "winner", "★", lambda r: "★" if r.winner else " ", _won, right=False, least=False
-)
+WINNER = VariantColumn("winner", "★", _sign, _won, right=False, least=False)
 TUNED = VariantColumn("tuner's", "tuner's", lambda r: _time(r.time_us), lambda r: r.time_us)
 """What the program's own tuner measured: by another stopwatch, on its own inputs."""
 

@@ -95,7 +95,8 @@ def row_of(reads: Reader, kernel: Kernel, variant: Variant, code: bool = True) -
     if summary is None:
         return row
     return replace(
-        row, resources=summary.resources, occupancy=summary.occupancy, hints=summary.hints,
+        row, resources=summary.resources, occupancy=summary.occupancy,
+        hints=None if variant.uncompiled else summary.hints,
         instructions=summary.instructions if code else summary.ptx_instructions,
         live=summary.live, reason=row.reason or summary.lacking,
     )  # fmt: skip

@@ -75,7 +75,10 @@ class TreeSubject:
 
     def of_graph(self, stage: Stage) -> bool:
         """Whether that stage's text is the graph's and not the variant's own."""
-        if self.graph is None or stage not in (*self.graph.stages, Stage.OPERATIONS):
+        if self.graph is None:
+            return False
+        made = stage is Stage.OPERATIONS and Stage.OUTPUT_CODE in self.graph.stages
+        if stage not in self.graph.stages and not made:
             return False
         if stage is Stage.SOURCE and self.kernel is not None:
             return False  # the model's file, and what is asked for is the kernel's
@@ -103,8 +106,12 @@ class TreeSubject:
         if stage in GRAPH_STAGES:
             if self.graph is None:
                 return "Only the graphs of torch.compile have it, and this is in none."
+            if self.graph.error is not None:
+                return f"It did not compile: {self.graph.error.said}"
             return "It was not recorded of this graph."
         if self.variant is None and self.kernel is None:
+            if stage is Stage.OUTPUT_CODE and self.graph is not None and self.graph.error:
+                return f"It did not compile: {self.graph.error.said}"
             return f"A graph as a whole has no {stage}; its kernels may have."
         if self.variant is not None and stage in self.variant.missing:
             return self.variant.missing[stage]

@@ -114,16 +114,7 @@ def _column(rows: Sequence[str], index: int, source: str | None) -> int | None:
 def first_error(messages: Sequence[CompilerMessage]) -> str | None:
     """The first error in a sentence, with its place; None if there is none."""
     error = next((m for m in messages if m.severity == "error"), None)
-    return None if error is None else sentence(error)
-
-
-def sentence(message: CompilerMessage) -> str:
-    """A message on one line: ``x.cu:12:7: identifier "y" is undefined``."""
-    place = "" if message.file is None else PurePath(message.file).name
-    for number in (message.line, message.column):
-        if place and number is not None:
-            place += f":{number}"
-    return f"{place}: {message.message}" if place else message.message
+    return None if error is None else error.sentence
 
 
 def renamed(

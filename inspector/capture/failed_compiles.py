@@ -1,0 +1,155 @@
+"""What a compiler said only to the program's standard error, or ended the program by.
+
+MLIR prints its errors, and LLVM ends its process where it meets what it does not expect: the probes
+are told of neither. What stands in the recording goes through the stage that failed once more, in a
+child of its own, and its words are kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path, PurePath
+
+from inspector import files
+from inspector.capture.remaining_stages import StageJob, StagesMade, compile_on, job_of
+from inspector.errors import PtxviewError, Stopped, Unreadable
+from inspector.model import CompilerMessage, Content, Recording, Stage, Variant
+from inspector.recording import variants
+from inspector.recording.compilations import message_event
+from inspector.recording.facts import as_text
+from inspector.recording.layout import BytesContent, Writer, standing
+
+Event = dict[str, object]
+Say = Callable[[str], None]
+GoOn = Callable[[], bool]
+MOST = 12
+"""Variants that are compiled once more; a child takes some seconds."""
+SECONDS = 120.0
+FILES = ("source", "ttir", "ttgir", "llir", "ptx")
+BEGINNINGS = (Stage.LLIR, Stage.TTGIR, Stage.TTIR)
+AGAIN = (Stage.TTIR.value, Stage.TTGIR.value, Stage.LLIR.value, Stage.PTX.value)
+"""Stages whose compilers print what they say; ptxas's words are in Triton's own error."""
+
+
+def told_later(
+    recording: Recording, writer: Writer, python: str, say: Say, go_on: GoOn
+) -> Iterator[Event]:
+    """An event for each variant that did not compile and of which no line is known."""
+    left = MOST
+    for _, variant in recording.variants():
+        error = variant.error
+        if error is None or error.stage not in AGAIN or error.kind is None:
+            continue
+        if any(m.line is not None for m in error.messages) or not left:
+            continue
+        left -= 1
+        made = _again(variant, python, say, go_on)
+        if made is not None and made.failed is not None:
+            yield {"event": "triton_said", "hash": variant.hash, **_words(made, variant, writer)}
+
+
+def unfinished(writer: Writer, python: str, say: Say, go_on: GoOn) -> Iterator[Event]:
+    """An event for each compile in whose midst its process ended, if it was of the compiler's
+    doing: one that comes to its end here was interrupted by something else."""
+    try:
+        left = standing(writer.folder)
+    except Unreadable:
+        return
+    for event, file in left[:MOST]:
+        if event.get("event") == "triton_failed":
+            texts = _texts(event)
+            whole: Event = {**event, "files": {n: writer.blob(t) for n, t in texts.items()}}
+            whole.pop("folder", None)
+            held = {hashlib.sha256(text).hexdigest(): text for text in texts.values()}
+            made = variants.from_triton({**whole, "failed": "?"}, _of(held), {}, None)
+            words = None if made is None else _ended(made.variant, python, say, go_on)
+            if words is not None and words.failed is not None and made is not None:
+                yield {**whole, "kind": None, **_words(words, made.variant, writer)}
+        with contextlib.suppress(OSError):
+            file.unlink()
+
+
+def _of(held: Mapping[str, bytes]) -> Callable[[object], Content | None]:
+    return lambda digest: BytesContent(held[digest]) if digest in held else None  # type: ignore[index]
+
+
+def _texts(event: Mapping[str, object]) -> dict[str, bytes]:
+    """The stages that Triton had written into its cache by then."""
+    folder, name = as_text(event.get("folder")), as_text(event.get("name")) or ""
+    out: dict[str, bytes] = {}
+    for stage in FILES if folder is not None else ():
+        path = Path(str(folder)) / f"{name[:150]}.{stage}"
+        with contextlib.suppress(PtxviewError, OSError):
+            out[stage] = files.read(path)
+    return out
+
+
+def _ended(variant: Variant, python: str, say: Say, go_on: GoOn) -> StagesMade | None:
+    return _again(variant, python, say, go_on, until="cubin")
+
+
+def _again(
+    variant: Variant, python: str, say: Say, go_on: GoOn, until: str | None = None
+) -> StagesMade | None:
+    """The stage that failed, once more; None where it cannot be had."""
+    last = until or (variant.error.stage if variant.error is not None else None)
+    begin: str | None = next((s.value for s in BEGINNINGS if s in variant.stages), None)
+    if begin is None and variant.unpassed is not None:
+        begin = "source"
+    if begin is None or last is None:
+        return None
+    try:
+        job: StageJob = replace(job_of(variant, begin, last), at_source=True)
+        say(f"{variant.symbol} through Triton again, for what it says of its failure")
+        return compile_on(job, python, seconds=SECONDS, go_on=go_on)
+    except Stopped:
+        raise
+    except PtxviewError:
+        return None
+
+
+def _words(made: StagesMade, variant: Variant, writer: Writer) -> Event:
+    source = variant.stages.get(Stage.SOURCE)
+    own = None if source is None else source.origin_path
+    messages = _at_home(made.messages, own)
+    return {
+        "stage": {"cubin": "sass"}.get(made.failed_at or "", made.failed_at),
+        "tool": "triton",
+        "message": next((m.message for m in messages if m.severity == "error"), made.failed),
+        "messages": [message_event(m) for m in messages],
+        "log": writer.blob(made.printed[-20_000:]) if made.printed.strip() else None,
+    }
+
+
+def _at_home(messages: Sequence[CompilerMessage], own: str | None) -> tuple[CompilerMessage, ...]:
+    """Errors of what Triton's own library says, at the line of the program that called it.
+
+    MLIR tells the chain of calls in notes behind the error: the innermost that stands in the
+    kernel's file is where the user has to look.
+    """
+    out: list[CompilerMessage] = []
+    homes: dict[tuple[str | None, int | None], CompilerMessage] = {}
+    for at, message in enumerate(messages):
+        if message.severity != "error" or own is None or _same(message.file, own):
+            out.append(message)
+            continue
+        place = message.file, message.line
+        notes = itertools.takewhile(lambda m: m.severity == "note", messages[at + 1 :])
+        home = next((n for n in notes if _same(n.file, own)), homes.get(place))
+        if home is None:
+            out.append(message)
+            continue
+        out.append(replace(message, file=home.file, line=home.line, column=home.column,
+                           text=home.text))  # fmt: skip
+        if place not in homes:
+            out.append(replace(message, severity="note", message="it is said of this line"))
+        homes[place] = home
+    return tuple(out)
+
+
+def _same(file: str | None, own: str) -> bool:
+    return file is not None and PurePath(file).name == PurePath(own).name

@@ -1,0 +1,71 @@
+"""A graph that Inductor could not compile: which one, at which of the user's lines, and why."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from ..writer import blob, emit, folder, problem
+from . import graph_nodes
+
+PARTS = (("run", "ir_pre_fusion"), ("codegen", "output_code"), ("compile_to_module", None))
+"""What Inductor does with a graph, and what it makes by it; last come the graph's kernels."""
+LONGEST_LOG = 20_000
+_told: set[tuple[Any, ...]] = set()
+
+
+def attach(module: Any) -> None:
+    """``torch._inductor.graph``: what goes wrong there is noted, and goes on as it was raised."""
+    for name, stage in PARTS:
+        original = vars(module.GraphLowering).get(name)
+        if original is not None:
+            setattr(module.GraphLowering, name, _watched(original, stage))
+
+
+def _watched(original: Any, stage: str | None) -> Any:
+    @functools.wraps(original)
+    def part(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return original(self, *args, **kwargs)
+        except Exception as error:
+            try:
+                if folder() is not None:
+                    _record(error, stage)
+            except Exception as failure:
+                problem("a graph that did not compile", failure)
+            raise
+
+    return part
+
+
+def _record(error: BaseException, stage: str | None) -> None:
+    ids, name = graph_nodes.ids(), graph_nodes.aot()
+    key = (name, *ids.values())
+    if key in _told:
+        return  # a part of it was told before: what is within it raises first
+    _told.add(key)
+    text = str(error).strip()
+    message = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    kind = type(error).__name__
+    if kind != "LoweringException":  # which begins with the name of what it is about
+        message = f"{kind}: {message}" if message else kind
+    # The user's line of the node that could not be lowered.
+    _, found, stack = text.rpartition("Found from :")
+    place = graph_nodes._line(stack) if found else None
+    file, line = place[:2] if place else (None, None)
+    emit(
+        {
+            "event": "graph_failed",
+            "graph": name,
+            **ids,
+            "stage": stage,
+            "kind": kind,
+            "tool": "torch",
+            "message": message[:2000],
+            "messages": [
+                {"severity": "error", "message": message[:2000], "tool": "torch",
+                 "file": file, "line": line}
+            ],
+            "log": blob(text[:LONGEST_LOG]),
+        }
+    )  # fmt: skip

@@ -1,0 +1,103 @@
+"""What did not compile, or could not be loaded, in the interface: counted, marked, at its line."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from inspector.commands.common import open_reader
+from inspector.model import Stage
+from inspector.recording.layout import Writer
+from inspector.system.toolchain import need
+from inspector.tui.app.app import PtxviewApp
+from inspector.tui.main.screen import MainScreen
+from tests.helpers.ptxview import SQUARE
+from tests.helpers.sample import settle, text_of
+
+SOURCE = "import triton\n\n@triton.jit\ndef square_kernel(x):\n    absent(x)\n"
+
+
+@pytest.fixture(autouse=True)
+def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("STATE", "CACHE", "CONFIG"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
+
+
+def refused(ptx: str, folder: Path) -> tuple[int, str]:
+    """The line of a text of which ptxas complains first, and what it says."""
+    file = folder / "refused.ptx"
+    file.write_text(ptx)
+    out = str(folder / "refused.cubin")
+    command = [str(need("ptxas").path), "--gpu-name=sm_90a", str(file), "-o", out]
+    said = subprocess.run(command, capture_output=True, text=True, check=False).stderr
+    found = re.search(r"line (\d+); error\s+: (.+)", said)
+    assert found is not None, said
+    return int(found[1]), found[2]
+
+
+def recorded(folder: Path) -> tuple[Path, int, str]:
+    """Four variants of one kernel: whose Python is refused, whose PTX is, which cannot be loaded,
+    and one that ran; the line of the PTX and what ptxas says of it."""
+    good = (SQUARE / "square_kernel.ptx").read_text("utf-8")
+    bad = re.sub(r"\bmul\.f32\b", "mulx.f32", good, count=1)
+    line, said = refused(bad, folder)
+    writer = Writer(folder / "rec")
+    kept = {"file": "/home/me/square.py", "blob": writer.blob(SOURCE.encode()), "first": 3,
+            "last": 5}  # fmt: skip
+    common = {"name": "square_kernel", "source": kept, "pid": 1}
+    writer.event(event="recording", schema=1, mode="gpu", time=1.0)
+    message = {"severity": "error", "message": "NameError('absent is not defined')",
+               "tool": "triton", "file": "/home/me/square.py", "line": 5}  # fmt: skip
+    writer.event(event="triton_failed", hash="1a" * 32, stage="ttir", constexprs={"B": 1},
+                 message=message["message"], messages=[message], **common)  # fmt: skip
+    writer.event(event="triton_failed", hash="2b" * 32, stage="sass", constexprs={"B": 2},
+                 files={"ptx": writer.blob(bad.encode())}, message=said, **common,
+                 messages=[{"severity": "error", "message": said, "tool": "ptxas", "file": "ptx",
+                            "line": line}])  # fmt: skip
+    for digest, block in (("3c" * 32, 3), ("4d" * 32, 4)):
+        writer.event(event="triton", hash=digest, constexprs={"B": block},
+                     files={"ptx": writer.blob(good.encode())}, **common)  # fmt: skip
+    writer.event(event="not_loaded", hash="3c" * 32, required=300, limit=200,
+                 resource="threads", error="OutOfResources: out of resource: threads")  # fmt: skip
+    writer.close()
+    return folder / "rec", line, said
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 60)], ids=["small", "wide"])
+async def test_what_failed_is_counted_and_its_line_is_shown(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    path, line, said = recorded(tmp_path)
+    async with PtxviewApp(open_reader(str(path))).run_test(size=size) as pilot:
+        await settle(pilot)
+        main = pilot.app.screen
+        assert isinstance(main, MainScreen)
+        rows = text_of(pilot).split("\n")
+        assert sum("3 failed" in row for row in rows) == 2, "origin and kernel"
+        # The first did not come to any stage: the cursor is where the compiler says why.
+        await pilot.press("down")
+        await settle(pilot)
+        text = text_of(pilot)
+        assert "✗ did not compile: square.py:5" in text.split("\n")[1]
+        assert main.panes.panes[0].view.cursor == 5
+        assert "No ptx here. Triton could not compile it" in " ".join(text.split())
+        # The second has the PTX that ptxas refused, with its words beneath.
+        await pilot.press("down", "6")
+        await settle(pilot)
+        pane = main.panes.active
+        assert (pane.stage, pane.view.cursor) == (Stage.PTX, line)
+        rows = text_of(pilot).split("\n")
+        drawn = [row for row in rows if "mulx.f32" in row]
+        assert drawn and all("⚠" in row for row in drawn)
+        assert any(said[:24] in row and "mulx.f32" not in row for row in rows)
+        # The third was compiled, and has its figures beside the reason.
+        await pilot.press("down")
+        await settle(pilot)
+        assert "✗ not loaded" in text_of(pilot).split("\n")[1]
+        await pilot.press("V")
+        await settle(pilot)
+        table = text_of(pilot)
+        assert table.count("✗") == 3
