@@ -323,6 +323,20 @@ class Uncaptured:
 
 
 @dataclass(frozen=True, slots=True)
+class Unwatched:
+    """A process that nothing could be recorded of, and why.
+
+    ``command`` is its interpreter with its options and what it runs, or a shell's name. ``why`` is
+    the option (``-I``, ``-E``, ``-S``) with which Python does not load the probes, ``environment``
+    where it was given one that does not name them, ``sitecustomize`` where another would be found
+    before ours, ``none`` where no interpreter of the whole run loaded them.
+    """
+
+    command: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Variant:
     """One compilation of a kernel.
 
@@ -707,6 +721,7 @@ class Recording:
     problems: tuple[str, ...] = ()
     calls: tuple[Call, ...] = ()
     uncaptured: tuple[Uncaptured, ...] = ()
+    unwatched: tuple[Unwatched, ...] = ()
     unmade: tuple[Unmade, ...] = ()
     verified: tuple[Verified, ...] | None = None
     """What comparing PTX with Python came to, by variant; None where nobody asked for it."""

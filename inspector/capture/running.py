@@ -38,6 +38,7 @@ from inspector.recording.layout import (
     Writer,
     event_files,
     is_recording,
+    is_watched,
     pack,
     read_events,
     remove,
@@ -384,6 +385,7 @@ class Run:
                 "Give a --target, such as sm_90: the program then runs without the GPU.",
             )
         self._hurries = False
+        self._watches = here is not None
         self._began = time.monotonic()
         try:
             self._writer = Writer(folder)
@@ -426,6 +428,7 @@ class Run:
             return
         self.env.update(variables)
         if variables:
+            self._watches = True
             whole = str(Path(path).absolute())
             self._writer.event(event="library", path=whole, name=Path(path).name, pid=0)
 
@@ -442,8 +445,15 @@ class Run:
     def ended(self, status: int, say: Callable[[str], None]) -> RunOutcome:
         """Complete the recording, and pack it if that was asked for."""
         seconds = time.monotonic() - self._began
+        if not self.folder.is_dir():
+            self._writer.close()
+            say(f"the recording in {self.folder} was deleted while the program ran")
+            return RunOutcome(status, self.folder, None, seconds, 0.0)
         try:
             self._writer.event(event="end", time=time.time(), exit_status=status, seconds=seconds)
+            if not self._watches and not is_watched(self.folder):
+                program = Path(self.argv[0]).name
+                self._writer.event(event="unwatched", command=program, why="none")
             for text, mark in unwritten(self.folder):
                 self._writer.event(event="problem", where="recording", text=text)
                 mark.unlink(missing_ok=True)

@@ -161,6 +161,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if on_terminal() and not args.no_tui and not args.time:
         return _watched(request)
     outcome = record(request, lambda text: narrate(f"ptxview: {text}"))
+    if outcome.recording is None and not outcome.path.exists():
+        return outcome.status  # which has been said
     narrate(summary(outcome))
     if outcome.recording is not None:
         reader = reader_of(outcome.recording)
@@ -284,6 +286,10 @@ def summary(outcome: RunOutcome) -> str:
             if rec.mode == "gpu"
             else "the program made no kernels"
         )
+        if any(one.why == "none" for one in rec.unwatched):
+            what = "nothing was recorded: no interpreter of Python could be watched"
+        elif rec.unwatched:
+            what += ", as far as it could be watched"
         if rec.uncaptured:
             makers = ", ".join(dict.fromkeys(one.by for one in rec.uncaptured))
             count = plural(len(rec.uncaptured), "kernel")

@@ -15,6 +15,17 @@ _after: dict[str, list[AfterImport]] = {}
 _before: dict[str, list[Callable[[], object]]] = {}
 
 
+def unseen(error: BaseException) -> None:
+    """Take the calling frame out of a traceback; to be followed by ``raise`` alone.
+
+    Frames are added to it from within, as each is left: this one already stands first, and is not
+    added again by a ``raise`` that names nothing.
+    """
+    traceback = error.__traceback__
+    if traceback is not None:
+        error.__traceback__ = traceback.tb_next
+
+
 def when_imported(name: str, callback: AfterImport, first: bool = False) -> None:
     """Call ``callback(module)`` right after the module has run; at once if it already has.
 
@@ -71,7 +82,11 @@ def _wrap(spec: ModuleSpec, name: str) -> None:
             del loader.exec_module
         except AttributeError:
             pass
-        original(module)
+        try:
+            original(module)
+        except BaseException as error:
+            unseen(error)
+            raise
         for callback in _after.pop(name, ()):
             _call(name, callback, module)
 

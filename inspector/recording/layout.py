@@ -6,6 +6,7 @@ A recording is a folder, or one ``.ptxview`` file (a zip of that folder)::
     events-<pid>-<tag>.jsonl  one file a process that was recorded
     blobs/<sha256>            each named by its content, written before the event that names it
     unwritten-<pid>-<errno>   empty: events of that process could not be written, for that reason
+    watched                   empty: an interpreter of the program loaded the probes
     timings.jsonl, notes …    later additions follow the same rule: append, one record a line
 
 The first event of every file carries ``"schema": 1``. Reading never opens a path that stands
@@ -51,6 +52,7 @@ MOST_DERIVED = 4 << 30
 DAY = 86400.0
 FAR = 1e18  # seconds
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+WATCHED = "watched"
 SAID = 100
 """Damaged lines of one file that are reported one by one; the rest are counted."""
 
@@ -247,6 +249,11 @@ def unwritten(path: Path) -> list[tuple[str, Path]]:
         why = os.strerror(int(number)) if re.fullmatch(r"[1-9]\d{0,3}", number) else "unknown why"
         out.append((f"events of process {pid} could not be written: {why}", path / entry.name))
     return out
+
+
+def is_watched(path: Path) -> bool:
+    """Whether an interpreter that loaded the probes recorded into a folder."""
+    return (path / WATCHED).exists()
 
 
 def _event_files(path: Path, problems: list[str]) -> Iterator[Path]:
