@@ -24,11 +24,14 @@ from inspector.recording.assemble import Assembly, Blob
 from inspector.recording.facts import as_map
 from inspector.recording.kept import problems as kept_problems
 from inspector.recording.layout import (
+    SUFFIX,
     BytesContent,
     DerivedCache,
     FileContent,
     is_recording,
+    overtaken_by,
     read_events,
+    unfinished,
     user_cache,
 )
 from inspector.recording.slim import slim
@@ -86,14 +89,25 @@ def open_path(path: Path) -> Recording:
     Raises ``Unreadable`` if it does not exist, cannot be read, is damaged or of no known kind.
     """
     if not path.exists():
-        raise Unreadable(f"{path} does not exist", "Give " + KINDS + ".")
+        folder = unfinished(path) if path.suffix == SUFFIX else None
+        if folder is None:
+            raise Unreadable(f"{path} does not exist", "Give " + KINDS + ".")
+        said = f"{path} was not made, or not yet: what its run recorded is read from {folder}"
+        return _with_problem(open_path(folder), said)
     if not path.is_dir() and not path.is_file():
         kind = files.kind(path.stat().st_mode)
         raise Unreadable(f"{path} is {kind}: neither a file nor a folder", "Give " + KINDS + ".")
     try:
-        return _open(path)
+        recording = _open(path)
     except OSError as error:
         raise Unreadable(f"{path} cannot be read: {error.strerror or error}") from None
+    if path.suffix == SUFFIX and path.is_file() and (later := overtaken_by(path)) is not None:
+        return _with_problem(recording, f"{later} is of a later run, which has not replaced it")
+    return recording
+
+
+def _with_problem(recording: Recording, said: str) -> Recording:
+    return replace(recording, problems=(said, *recording.problems))
 
 
 def _open(path: Path) -> Recording:

@@ -9,11 +9,12 @@ import re
 import secrets
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from inspector import __version__, files
@@ -43,6 +44,7 @@ from inspector.recording.layout import (
     read_events,
     remove,
     unwritten,
+    work_folder,
 )
 from inspector.system.process import (
     begin,
@@ -303,7 +305,8 @@ def prepare(request: RunRequest) -> tuple[Path, Path | None]:
                 "Give another -o, or delete it first.",
             )
     else:
-        folder = recordings_folder() / _name(request)
+        # Beside the file: whoever looks for it finds what there is, even if we are killed.
+        folder = recordings_folder() / _name(request) if pack_to is None else work_folder(pack_to)
     try:
         if pack_to is not None:
             if pack_to.is_dir():
@@ -313,6 +316,11 @@ def prepare(request: RunRequest) -> tuple[Path, Path | None]:
         folder.mkdir(parents=True, exist_ok=True)
         return folder.resolve(), pack_to
     except OSError as error:
+        if out is None:  # a home that cannot be written: it is recorded all the same
+            with suppress(OSError):
+                folder = Path(tempfile.mkdtemp(prefix="ptxview-")) / folder.name
+                folder.mkdir()
+                return folder.resolve(), None
         raise RunFailed(
             f"the recording cannot be written: {error.filename}: {error.strerror}",
             "Give another place with -o.",
@@ -374,6 +382,7 @@ class Run:
             command_of(request) if here is None else (list(here), sys.executable)
         )
         folder, self._pack_to = prepare(request)
+        self._asked_for = request.out is not None
         target = request.target
         if target is None and here is None and not machine.gpu_present():
             target = DEFAULT_TARGET
@@ -437,6 +446,12 @@ class Run:
         """The recording's folder."""
         return self._writer.folder
 
+    def elsewhere(self) -> str | None:
+        """A sentence where the recording is not where one looks for it; None where it is."""
+        if self._asked_for or self.folder.is_relative_to(recordings_folder().resolve()):
+            return None
+        return f"{recordings_folder()} cannot be written: the recording is made in {self.folder}"
+
     def abandon(self) -> None:
         """Remove the recording, since the program could not be started."""
         self._writer.close()
@@ -450,7 +465,9 @@ class Run:
             say(f"the recording in {self.folder} was deleted while the program ran")
             return RunOutcome(status, self.folder, None, seconds, 0.0)
         try:
-            self._writer.event(event="end", time=time.time(), exit_status=status, seconds=seconds)
+            self._writer.event(
+                event="end", time=time.time(), exit_status=status, seconds=seconds, finishing=True
+            )
             if not self._watches and not is_watched(self.folder):
                 program = Path(self.argv[0]).name
                 self._writer.event(event="unwatched", command=program, why="none")
@@ -489,6 +506,12 @@ class Run:
             say("interrupted: the recording is kept without what was still to be made of it")
         except (PtxviewError, OSError) as error:
             say(f"the recording is kept as the program left it: {error}")
+        try:
+            writer.event(event="finished", time=time.time())
+            if recording is not None:
+                recording = replace(recording, complete=True)
+        except OSError as error:
+            say(f"the end of the run could not be recorded: {error.strerror or error}")
         writer.close()
         path = writer.folder
         if pack_to is not None:
@@ -509,6 +532,8 @@ class Run:
 def run(request: RunRequest, say: Callable[[str], None]) -> RunOutcome:
     """Run the program, then complete the recording and pack it if that was asked for."""
     started = Run(request)
+    if (elsewhere := started.elsewhere()) is not None:
+        say(elsewhere)
     with started.lasting():
         try:
             status = run_program(started.argv, started.env)

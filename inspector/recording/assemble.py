@@ -247,7 +247,9 @@ class Assembly:
             self._facts.update({k: v for k, v in event.items() if k != "event"})
         elif kind == "end":
             ended = {name: event.get(name) for name in ("exit_status", "seconds")}
-            self._facts.update(ended, complete=True)
+            self._facts.update(ended, complete=event.get("finishing") is not True)
+        elif kind == "finished":
+            self._facts.update(complete=True)
         elif kind == "device" and not self._facts.get("device"):
             hidden = ("event", "time", "pid")
             self._facts["device"] = {k: v for k, v in event.items() if k not in hidden}
@@ -266,7 +268,8 @@ class Assembly:
                 str(what) for what in cast("list[object]", event["what"])
             )
         elif kind == "unwatched":
-            self._unwatched[Unwatched(str(event.get("command")), str(event.get("why")))] = None
+            command = str(event.get("command") or "a process")
+            self._unwatched[Unwatched(command, str(event.get("why")))] = None
         elif kind == "unmade":
             what, name, place = (str(event.get(key)) for key in ("what", "name", "place"))
             self._unmade.append(Unmade(what, name, place, as_int(event.get("count")) or 0))

@@ -1,6 +1,7 @@
 """The only code that knows how a recording lies on disk.
 
-A recording is a folder, or one ``.ptxview`` file (a zip of that folder)::
+A recording is a folder, or one ``.ptxview`` file (a zip of that folder). While such a file is being
+recorded its folder lies beside it, as ``<file>.<tag>.unfinished``::
 
     events.jsonl              the run's own record: one complete JSON object a line
     events-<pid>-<tag>.jsonl  one file a process that was recorded
@@ -52,7 +53,7 @@ MOST_DERIVED = 4 << 30
 DAY = 86400.0
 FAR = 1e18  # seconds
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
-WATCHED = "watched"
+WATCHED, UNFINISHED = "watched", ".unfinished"
 SAID = 100
 """Damaged lines of one file that are reported one by one; the rest are counted."""
 
@@ -130,6 +131,47 @@ def appended(path: Path) -> BinaryIO:
     except BaseException:
         os.close(handle)
         raise
+
+
+def work_folder(target: Path) -> Path:
+    """Where to record what is to be packed into a single file: beside it, under a new name."""
+    return target.with_name(f"{target.name}.{secrets.token_hex(3)}{UNFINISHED}")
+
+
+def unfinished(target: Path) -> Path | None:
+    """The newest folder of a run that was to make a single file and has not, or not yet."""
+    try:
+        entries = files.names(target.parent)[0]
+    except (OSError, Unreadable):
+        return None
+    begins = f"{target.name}."
+    folders = [
+        target.parent / entry.name
+        for entry in entries
+        if entry.name.startswith(begins)
+        and re.fullmatch(r"[0-9a-f]{6}", entry.name[len(begins) : -len(UNFINISHED)])
+        and entry.name.endswith(UNFINISHED)
+        and entry.is_dir(follow_symlinks=False)
+    ]
+    return max((f for f in folders if is_recording(f)), key=_last_written, default=None)
+
+
+def overtaken_by(file: Path) -> Path | None:
+    """The folder of a later run that was to replace a single file and has not, or not yet."""
+    folder = unfinished(file)
+    try:
+        later = folder is not None and _last_written(folder) > file.stat().st_mtime
+    except OSError:
+        return None
+    return folder if later else None
+
+
+def _last_written(folder: Path) -> float:
+    """When a recording's folder was last written to, as far as the file system tells."""
+    try:
+        return max(file.stat().st_mtime for file in event_files(folder))
+    except (OSError, ValueError, Unreadable):
+        return 0.0
 
 
 def is_recording(path: Path) -> bool:
@@ -479,7 +521,9 @@ def pack(folder: Path, target: Path, quickly: bool = False) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Delete a recording's folder that was packed."""
+    """Delete a recording's folder that was packed; if we are killed meanwhile, it is none."""
+    with contextlib.suppress(OSError):
+        (folder / "events.jsonl").unlink()
     shutil.rmtree(folder, ignore_errors=True)
 
 

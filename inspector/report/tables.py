@@ -71,7 +71,8 @@ def heading(rec: Recording) -> str:
         *([f"{len(rec.uncaptured)} not captured"] if rec.uncaptured else []),
     ]
     without = f"without {' and '.join(rec.removed)}" if rec.removed else ""
-    return " · ".join(p for p in (where, ", ".join(parts), without) if p)
+    ended = "" if rec.complete else "unfinished"
+    return " · ".join(p for p in (where, ", ".join(parts), without, ended) if p)
 
 
 def tuned(variant: Variant) -> str:
