@@ -83,14 +83,26 @@ def newest() -> Path:
     return max(recordings, key=lambda p: p.stat().st_mtime)
 
 
+def is_there(path: Path) -> bool:
+    """Whether there is something to open at a path, or of a run that was to make it."""
+    return standing(path).exists()
+
+
+def standing(path: Path) -> Path:
+    """A path, or the folder of a run that was to make it and has not, or not yet."""
+    if path.exists() or path.suffix != SUFFIX:
+        return path
+    return unfinished(path) or path
+
+
 def open_path(path: Path) -> Recording:
     """The content of a path as a recording.
 
     Raises ``Unreadable`` if it does not exist, cannot be read, is damaged or of no known kind.
     """
     if not path.exists():
-        folder = unfinished(path) if path.suffix == SUFFIX else None
-        if folder is None:
+        folder = standing(path)
+        if folder == path:
             raise Unreadable(f"{path} does not exist", "Give " + KINDS + ".")
         said = f"{path} was not made, or not yet: what its run recorded is read from {folder}"
         return _with_problem(open_path(folder), said)

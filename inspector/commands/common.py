@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inspector import printing
-from inspector.capture.opening import kept_cache, newest, open_path
+from inspector.capture.opening import is_there, kept_cache, newest, open_path
 from inspector.measure.ncu.files import is_report
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def split_path(words: list[str]) -> tuple[str | None, str | None]:
     if len(words) == 2:
         return words[0], words[1]
     if len(words) == 1:
-        return (words[0], None) if Path(words[0]).exists() else (None, words[0])
+        return (words[0], None) if is_there(Path(words[0])) else (None, words[0])
     return None, None
 
 

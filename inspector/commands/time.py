@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inspector import printing
-from inspector.capture.opening import newest
+from inspector.capture.opening import is_there, newest, standing
 from inspector.commands.common import open_reader
 from inspector.errors import Exit, ToolMissing, Unreadable, UsageError
 from inspector.measure.time.child import TimeWish
@@ -335,7 +335,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         return run_race(args)
     check_options(args)
     words = list(args.words)
-    path = Path(words.pop(0)) if words and Path(words[0]).exists() else newest()
+    given = bool(words) and is_there(Path(words[0]))
+    path = standing(Path(words.pop(0))) if given else newest()
     reader = open_reader(str(path))
     found, calls = chosen(reader, words)
     if args.stored:
