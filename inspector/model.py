@@ -704,6 +704,16 @@ class KernelCompile:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordedProcess:
+    """A process that wrote events: its number, the ``RANK`` that torchrun gave it, and the name of
+    the recording that it is of, where several are read as one. None is "it has none"."""
+
+    number: int
+    rank: int | None = None
+    machine: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Recording:
     """What one run left behind, or what lay in a cache or a file, ready to be walked."""
 
@@ -737,6 +747,10 @@ class Recording:
     """What torch.compile compiled, in order."""
     kernel_compiles: tuple[KernelCompile, ...] = ()
     """What Triton and nvcc were asked for, in order."""
+    processes: tuple[RecordedProcess, ...] = ()
+    """Those that wrote events, in order."""
+    machines: tuple[str, ...] = ()
+    """The names of the recordings that are read as one; none where it is one."""
     user_files: Mapping[str, Content] = field(default_factory=dict)
     """The user's own files by their paths, as they were when something of them was compiled."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -34,6 +34,7 @@ from inspector.recording.layout import (
     unfinished,
     user_cache,
 )
+from inspector.recording.merging import merged
 from inspector.recording.slim import slim
 
 TEXT_STAGES = {
@@ -137,6 +138,28 @@ def _open(path: Path) -> Recording:
     if path.is_file() and unpacking.is_archive(path):
         return _packed(path)
     return _read(path)
+
+
+def open_paths(paths: Sequence[Path]) -> Recording:
+    """The recordings of several machines as one; of one path what ``open_path`` gives.
+
+    Raises ``Unreadable`` as that does, and for what is no recording.
+    """
+    if len(paths) == 1:
+        return open_path(paths[0])
+    parts = []
+    for path in map(standing, paths):
+        if not is_recording(path):
+            raise Unreadable(
+                f"{path} is not a recording" if path.exists() else f"{path} does not exist",
+                "Several paths are read as one where each is a recording of ptxview run's.",
+            )
+        parts.append(read_events(path, slim))
+    whole = merged(parts)
+    assembly = Assembly(partial(whole.blob, say=(problems := list(whole.problems)).append))
+    assembly.problems = problems
+    made = assembly.recording(" + ".join(map(str, paths)), list(whole.events))
+    return replace(made, machines=whole.machines)
 
 
 def _packed(path: Path) -> Recording:

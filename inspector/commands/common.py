@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inspector import printing
-from inspector.capture.opening import is_there, kept_cache, newest, open_path
+from inspector.capture.opening import is_there, kept_cache, newest, open_path, open_paths
 from inspector.measure.ncu.files import is_report
 
 if TYPE_CHECKING:
@@ -24,16 +24,25 @@ def open_reader(path: str | None, device: str | None = None, reports: Sequence[s
 
 
 def open_profiled(
-    path: str | None, device: str | None = None, reports: Sequence[str] = ()
+    path: str | None,
+    device: str | None = None,
+    reports: Sequence[str] = (),
+    more: Sequence[str] = (),
 ) -> Profiled:
     """A reader on a path, or on the newest recording, and the report of ncu that is tied to it.
 
-    ``device`` is what figures are told for. ``reports`` are ncu's; without any, those that lie
-    beside the recording or are kept with it. A path may be a report itself.
+    ``more`` are recordings that are read as one with it. ``device`` is what figures are told for.
+    ``reports`` are ncu's; without any, those that lie beside the recording or are kept with it. A
+    path may be a report itself.
     """
     from inspector.measure.ncu import files
 
     where = Path(path) if path is not None else newest()
+    if more:
+        recording = open_paths([where, *map(Path, more)])
+        return profiled(
+            recording, device, files.load(list(map(Path, reports))) if reports else None
+        )
     if is_report(where):
         report = files.load([where, *map(Path, reports)])
         return profiled(files.alone(where, report), device, report)

@@ -21,6 +21,7 @@ from inspector.model import (
     Graph,
     Kernel,
     Origin,
+    RecordedProcess,
     Recording,
     Resources,
     Stage,
@@ -98,6 +99,7 @@ class Assembly:
         self._failed: dict[str, str] = {}
         self._uncaptured: dict[Uncaptured, None] = {}
         self._unmade: list[Unmade] = []
+        self._processes: dict[int, RecordedProcess] = {}
         self._unwatched: dict[Unwatched, None] = {}
         self._facts: dict[str, object] = {}
         self._compilations: list[Compilation] = []
@@ -255,6 +257,11 @@ class Assembly:
             self._facts["device"] = {k: v for k, v in event.items() if k not in hidden}
         elif kind == "process":
             self._tool("python", event.get("python"))
+            if (number := as_int(event.get("pid"))) is not None:
+                process = RecordedProcess(
+                    number, as_int(event.get("rank")), as_text(event.get("machine"))
+                )
+                self._processes.setdefault(number, process)
         elif kind == "torch":
             self._tool("torch", event.get("version"))
         elif kind == "tools":
@@ -449,6 +456,7 @@ class Assembly:
             seconds=as_seconds(facts.get("seconds")),
             frame_compiles=self._compiles.frames(),
             kernel_compiles=self._compiles.kernels(),
+            processes=tuple(self._processes.values()),
             user_files={} if "source" in self._removed() else self._origins.files,
         )
 

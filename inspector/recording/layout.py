@@ -200,6 +200,12 @@ class Events:
     problems: tuple[str, ...]
     archive: files.Archive | None = None
 
+    def holds(self, digest: str) -> bool:
+        """Whether there is a blob of that name."""
+        if self.archive is not None:
+            return f"blobs/{digest}" in self.archive
+        return (self.path / "blobs" / digest).is_file()
+
     def blob(self, digest: object, say: Callable[[str], None] | None = None) -> Content | None:
         """The content that a digest names; None if it is no digest or names nothing.
 
