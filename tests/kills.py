@@ -1,7 +1,8 @@
 """``python -m tests.kills [TURNS] [--seed N]``: what is left when a run is killed at any moment.
 
 Each turn records a small program with ``-o x.ptxview`` and kills, by SIGKILL and at a random moment
-of its recording and finishing, the program, ``ptxview run``, or both at once. What ``ptxview list
+of its recording and finishing, the program, ``ptxview run``, or both at once; a turn in which that
+had ended before is taken again. What ``ptxview list
 x.ptxview`` then reads must hold every event that the program had written before, with its files
 whole; it must be called unfinished where it is, and nothing else may lie beside it. Prints how
 many turns came to what; exits with 1 if one was not so.
@@ -57,6 +58,7 @@ for n in range({EVENTS}):
     os.write(told, b"%d\\n" % n)
     time.sleep(0.002)
 """
+LATE = "had ended before"
 WHOM = ("the program", "ptxview run", "both")
 
 
@@ -175,7 +177,7 @@ def judged(folder: Path, status: int) -> str:
         assert not left, sorted(left)
         if recording.exit_status:
             return "the program was killed: the file is there, with its status"
-        return "had ended before"
+        return LATE
     assert status == -signal.SIGKILL, status
     if recording.complete:
         return "killed while its file was made: its folder is read, complete"
@@ -204,7 +206,7 @@ def lasts(folder: Path) -> float:
         (here / "program.py").write_text(PROGRAM)
         status = os.waitpid(started(here), 0)[1]
         longest = max(longest, time.monotonic() - began) if n else 0.0  # the first fills caches
-        assert judged(here, os.waitstatus_to_exitcode(status)) == "had ended before"
+        assert judged(here, os.waitstatus_to_exitcode(status)) == LATE
         shutil.rmtree(here)
     return longest
 
@@ -217,25 +219,30 @@ def run(turns: int, seed: int) -> int:
     kept = {name: os.environ.get(name) for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME")}
     counts: Counter[tuple[str, str]] = Counter()
     faults: list[Turn] = []
+    late = 0
     with tempfile.TemporaryDirectory(prefix="kills-") as name:
         folder = Path(name)
         os.environ.update(XDG_STATE_HOME=f"{folder}/state", XDG_CACHE_HOME=f"{folder}/cache")
         try:
             longest = lasts(folder)
-            for n in range(turns):
+            while sum(counts.values()) < turns:
                 here = folder / "turn"
-                one = turn(here, chance.choice(WHOM), chance.uniform(0, 1.1 * longest))
+                one = turn(here, chance.choice(WHOM), chance.uniform(0, longest))
+                if one.came_to == LATE:
+                    late += 1
+                    shutil.rmtree(here)
+                    continue
                 counts[one.came_to, one.whom] += 1
                 if one.fault is not None:
                     faults.append(one)
-                    shutil.copytree(here, f"/tmp/kills-fault-{os.getpid()}-{n}")
+                    shutil.copytree(here, f"/tmp/kills-fault-{os.getpid()}-{len(faults)}")
                 shutil.rmtree(here)
         finally:
             for variable, value in kept.items():
                 os.environ.pop(variable)
                 os.environ.update({} if value is None else {variable: value})
     width = max((len(came_to) for came_to, _ in counts), default=0)
-    print(f"{turns:,} turns of up to {1.1 * longest:.2f} s, seed {seed}")
+    print(f"{turns:,} kills within {longest:.2f} s, seed {seed}; {late:,} more came too late")
     print(f"{'':{width}}" + "".join(f"  {whom:>11}" for whom in WHOM))
     for came_to in sorted({came_to for came_to, _ in counts}):
         print(f"{came_to:{width}}" + "".join(f"  {counts[came_to, w]:>11,}" for w in WHOM))

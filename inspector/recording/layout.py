@@ -301,7 +301,7 @@ def unwritten(path: Path) -> list[tuple[str, Path]]:
 
 def is_watched(path: Path) -> bool:
     """Whether an interpreter that loaded the probes recorded into a folder."""
-    return (path / WATCHED).exists()
+    return (path / WATCHED).exists() or any(path.glob("events-*.jsonl"))
 
 
 def _event_files(path: Path, problems: list[str]) -> Iterator[Path]:

@@ -75,19 +75,21 @@ def _record(kernel: Any, src: Any, began: float) -> None:
         files[extension] = file_blob(path) if path and os.path.exists(path) else None
         if files[extension] is None and isinstance(content, str | bytes):
             files[extension] = blob(content)
+    stages = triton_phases.ended()
     emit(
         {
             "event": "triton",
             "name": metadata.get("name"),
             "hash": digest,
             "cache_key": _cache_key(paths),
-            "cache_hit": _hit(paths, began),
+            # Another process may have compiled it a moment ago: files are as new as of a miss.
+            "cache_hit": not stages if triton_phases.watched() else _hit(paths, began),
             "metadata": plain(metadata),
             "files": files,
             "paths": paths,
             "began": began,
             "seconds": time.time() - began,
-            "stage_seconds": triton_phases.ended(),
+            "stage_seconds": stages,
             **_source(src),
         }
     )

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..writer import problem
 
+_attached: list[Any] = []
 _now = threading.local()  # stages: [name, seconds] of the compile under way
 
 
@@ -34,6 +35,12 @@ def attach(module: Any) -> None:
         return backend
 
     module.make_backend = make_backend
+    _attached.append(module)
+
+
+def watched() -> bool:
+    """Whether stages are seen at all."""
+    return bool(_attached)
 
 
 def begin() -> None:
