@@ -10,20 +10,26 @@ from typing import Any
 
 from .writer import problem
 
+PACKAGE = __name__.rpartition(".")[0]
 AfterImport = Callable[[ModuleType], object]
 _after: dict[str, list[AfterImport]] = {}
 _before: dict[str, list[Callable[[], object]]] = {}
 
 
 def unseen(error: BaseException) -> None:
-    """Take the calling frame out of a traceback; to be followed by ``raise`` alone.
+    """Take the frames of ours that stand first out of a traceback; then comes ``raise`` alone.
 
-    Frames are added to it from within, as each is left: this one already stands first, and is not
-    added again by a ``raise`` that names nothing.
+    Frames are added to it from within, as each is left: the calling one already stands first, and
+    is not added again by a ``raise`` that names nothing.
     """
     traceback = error.__traceback__
-    if traceback is not None:
-        error.__traceback__ = traceback.tb_next
+    while traceback is not None and _ours(traceback.tb_frame.f_globals):
+        traceback = traceback.tb_next
+    error.__traceback__ = traceback
+
+
+def _ours(names: dict[str, Any]) -> bool:
+    return str(names.get("__name__")).startswith(PACKAGE)
 
 
 def when_imported(name: str, callback: AfterImport, first: bool = False) -> None:

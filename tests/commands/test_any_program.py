@@ -92,6 +92,10 @@ ROWS["a command that is none"] = Row(
     "", ("--", "sh", "-c", "cat; echo $0 >&2; exit 4", "name"), given=b"\0\xff\n", status=4,
     unwatched=(("sh", "none"),),
 )  # fmt: skip
+ROWS["a command that takes no PYTHONPATH"] = Row(
+    "print('isolated')", ("--", sys.executable, "-I", "program.py"),
+    unwatched=((Path(sys.executable).name, "none"),),
+)  # fmt: skip
 ROWS["from standard input"] = Row("", ("-", "a"), given=b"import sys; print(sys.argv)\n")
 ROWS["another environment, without our packages"] = Row(
     "import sys, noting\nnoting.note('there')\nprint(sys.prefix != sys.base_prefix)\n"
@@ -174,17 +178,19 @@ subprocess.run([sys.executable, "other.py"])
 
 ROWS["multiprocessing: fork, spawn, forkserver"] = Row(
     """
-import multiprocessing
+import multiprocessing, subprocess, sys
 from noting import note
 def work(name):
     note(name)
     print(name, flush=True)
 if __name__ == "__main__":
+    subprocess.run([sys.executable, "child.py"], check=True)
     for method in ("fork", "spawn", "forkserver"):
         child = multiprocessing.get_context(method).Process(target=work, args=(method,))
         child.start(); child.join(); print(child.exitcode, flush=True)
 """,
-    notes=("fork", "spawn", "forkserver"),
+    files={"child.py": "import noting\nnoting.note('subprocess')\n"},
+    notes=("fork", "spawn", "forkserver", "subprocess"),
 )
 ROWS["fork and os._exit"] = Row(
     """
@@ -327,8 +333,12 @@ ROWS["binary input to binary output"] = Row(
     "sys.stderr.buffer.write(data)\n",
     given=bytes(range(256)) * 1000 + b"\n",
 )
-ROWS["much output"] = Row(
-    "import sys\nfor n in range(50_000):\n    print(n, 'x' * 20)\nprint('end', file=sys.stderr)\n"
+ROWS["megabytes of both"] = Row(
+    "import sys\nblock = bytes(range(256)) * 4096\nfor n in range(8):\n"
+    "    sys.stdout.buffer.write(block)\n    sys.stderr.buffer.write(block[::-1])\n"
+)
+ROWS["lines"] = Row(
+    "import sys\nfor n in range(5_000):\n    print(n, 'x' * 20)\nprint('end', file=sys.stderr)\n"
 )
 ROWS["input that is not read"] = Row("print('not read')", given=b"x" * 200_000)
 

@@ -26,6 +26,10 @@ def copy(out, x, n, BLOCK: tl.constexpr):
 @triton.jit
 def same(out, BLOCK: tl.constexpr):
     tl.store(out + tl.arange(0, BLOCK), 1.0)
+
+@triton.jit
+def fails(x):
+    tl.store(x, not_defined)
 """
 RANKS = """
 import os, sys
@@ -119,7 +123,7 @@ def test_two_ranks_of_torchrun(tmp_path: Path, warm_python: Callable[..., Path])
 
 
 SETTINGS = """
-import os, sys
+import os, sys, traceback
 here = os.getcwd()
 os.environ.update(
     TRITON_CACHE_DIR=f"{here}/triton", TORCH_TRACE=f"{here}/trace",
@@ -134,6 +138,15 @@ target = GPUTarget("cuda", 90, 32)
 print(sorted(compile(ASTSource(kernels.copy, signature, {(3,): 64}), target=target).asm))
 step = torch.compile(lambda a, b: a @ b)
 print(step(torch.ones(8, 8), torch.ones(8, 8)).sum().item())
+for fails in (
+    lambda: compile(ASTSource(kernels.fails, {"x": "*fp32"}, {}), target=target),
+    lambda: step(torch.ones(2, 3), torch.ones(2, 3)),
+    lambda: torch.ops.load_library("/nowhere.so"),
+):
+    try:
+        fails()
+    except Exception:
+        traceback.print_exc(file=sys.stdout)
 """
 OTHER = re.compile(rb"^[VI]\d{4} [\d:.]+ \d+ |__compiled_fn_\w+|/cache-\w+/", re.MULTILINE)
 """What of torch's log is another in each run: a time, a process, a random name."""
@@ -158,7 +171,8 @@ def test_files_that_it_has_torch_and_triton_write_are_written(tmp_path: Path) ->
         here.rename(tmp_path / name)
         left[name] = done
     bare, recorded = left["bare"], left["recorded"]
-    assert recorded.stdout == bare.stdout
+    # Frames of ours are in no traceback.
+    assert recorded.stdout == bare.stdout and bare.stdout.count(b"Traceback") == 3
     its = OTHER.sub(b"", bare.stderr)
     assert b"extern_kernels.mm" in its and OTHER.sub(b"", recorded.stderr).startswith(its)
 

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ..hooks import unseen
 from ..writer import problem
 from . import launch, subjects
 from . import settled as calls_settled
@@ -73,9 +74,13 @@ def attach_graphs(module: Any) -> None:
     @functools.wraps(original)
     def call(self: Any, inputs: Any) -> Any:
         subject = _graph(self)
-        if subject is None:
-            return original(self, inputs)
-        return _with_inputs(subject, functools.partial(original, self), inputs)
+        try:
+            if subject is None:
+                return original(self, inputs)
+            return _with_inputs(subject, functools.partial(original, self), inputs)
+        except BaseException as error:
+            unseen(error)
+            raise
 
     kind.__call__ = call
 
@@ -123,7 +128,11 @@ def watched_graph(run: Callable[..., Any], compiled: Any) -> Callable[..., Any]:
 
     @functools.wraps(run)
     def call(inputs: Any, *rest: Any) -> Any:
-        return _with_inputs(subject, lambda boxed: run(boxed, *rest), inputs)
+        try:
+            return _with_inputs(subject, lambda boxed: run(boxed, *rest), inputs)
+        except BaseException as error:
+            unseen(error)
+            raise
 
     return call
 
@@ -181,7 +190,11 @@ def _watched(name: str, original: Callable[..., Any], facts: dict[str, Any]) -> 
 
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return counted(subject, original, args, kwargs)
+        try:
+            return counted(subject, original, args, kwargs)
+        except BaseException as error:
+            unseen(error)
+            raise
 
     # Dynamo would look into this function, and cannot into the one that it stands for.
     call._torchdynamo_disable = True  # type: ignore[attr-defined]

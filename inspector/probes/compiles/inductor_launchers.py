@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 from ..calls import subjects, triton_launches
+from ..hooks import unseen
 from ..writer import plain, problem
 
 
@@ -44,6 +45,7 @@ def _watched(original: Any) -> Any:
             launcher = original(self, *args, **kwargs)
         except Exception as error:
             _dropped(self, error)
+            unseen(error)
             raise
         try:
             _record(self, launcher)

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..autotune import trials
 from ..calls import triton_launches
+from ..hooks import unseen
 from ..writer import blob, emit, file_blob, plain, problem
 from . import triton_phases
 
@@ -38,6 +39,7 @@ def attach(module: Any) -> None:
         except Exception as error:
             trials.failed(error)
             _failed(src, error)
+            unseen(error)
             raise
         try:
             trials.compiled(getattr(kernel, "hash", None), getattr(kernel, "name", None))
@@ -308,6 +310,7 @@ def _watch_loading(compiled: Any) -> None:
             trials.compiled(getattr(self, "hash", None), getattr(self, "name", None))
             trials.failed(error)
             not_loaded(getattr(self, "hash", None), error)
+            unseen(error)
             raise
         try:
             loaded(self.hash, getattr(self, "n_regs", None), getattr(self, "n_spills", None),

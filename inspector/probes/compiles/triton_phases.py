@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from ..hooks import unseen
 from ..writer import problem
 
 _attached: list[Any] = []
@@ -72,6 +73,9 @@ def _stage(name: str, stage: Callable[..., Any]) -> Callable[..., Any]:
         began = time.perf_counter()
         try:
             return stage(*args, **kwargs)
+        except BaseException as error:
+            unseen(error)
+            raise
         finally:
             if len(getattr(_now, "stages", ())) < 64:
                 _now.__dict__.setdefault("stages", []).append([name, time.perf_counter() - began])
