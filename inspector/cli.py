@@ -46,7 +46,7 @@ COMMANDS = (
     ),
     Subcommand(
         "open",
-        "ptxview open [PATH]",
+        "ptxview open [PATH…]",
         "browse a recording, a cache or a file in the terminal",
         (
             "ptxview open  # the newest recording",
@@ -55,7 +55,7 @@ COMMANDS = (
     ),
     Subcommand(
         "list",
-        "ptxview list [PATH]",
+        "ptxview list [PATH…]",
         "kernels and variants, as a table",
         (
             "ptxview list x.ptxview  # registers, spills, shared memory, hints",

@@ -339,6 +339,20 @@ class Uncaptured:
 
 
 @dataclass(frozen=True, slots=True)
+class Unwatched:
+    """A process that nothing could be recorded of, and why.
+
+    ``command`` is its interpreter with its options and what it runs, or a shell's name. ``why`` is
+    the option (``-I``, ``-E``, ``-S``) with which Python does not load the probes, ``environment``
+    where it was given one that does not name them, ``sitecustomize`` where another would be found
+    before ours, ``none`` where no interpreter of the whole run loaded them.
+    """
+
+    command: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Variant:
     """One compilation of a kernel.
 
@@ -793,6 +807,16 @@ class KernelCompile:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordedProcess:
+    """A process that wrote events: its number, the ``RANK`` that torchrun gave it, and the name of
+    the recording that it is of, where several are read as one. None is "it has none"."""
+
+    number: int
+    rank: int | None = None
+    machine: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Recording:
     """What one run left behind, or what lay in a cache or a file, ready to be walked."""
 
@@ -810,6 +834,7 @@ class Recording:
     problems: tuple[str, ...] = ()
     calls: tuple[Call, ...] = ()
     uncaptured: tuple[Uncaptured, ...] = ()
+    unwatched: tuple[Unwatched, ...] = ()
     unmade: tuple[Unmade, ...] = ()
     verified: tuple[Verified, ...] | None = None
     """What comparing PTX with Python came to, by variant; None where nobody asked for it."""
@@ -825,6 +850,10 @@ class Recording:
     """What torch.compile compiled, in order."""
     kernel_compiles: tuple[KernelCompile, ...] = ()
     """What Triton and nvcc were asked for, in order."""
+    processes: tuple[RecordedProcess, ...] = ()
+    """Those that wrote events, in order."""
+    machines: tuple[str, ...] = ()
+    """The names of the recordings that are read as one; none where it is one."""
     user_files: Mapping[str, Content] = field(default_factory=dict)
     """The user's own files by their paths, as they were when something of them was compiled."""
 

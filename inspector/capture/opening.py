@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,13 +24,17 @@ from inspector.recording.assemble import Assembly, Blob
 from inspector.recording.facts import as_map
 from inspector.recording.kept import problems as kept_problems
 from inspector.recording.layout import (
+    SUFFIX,
     BytesContent,
     DerivedCache,
     FileContent,
     is_recording,
+    overtaken_by,
     read_events,
+    unfinished,
     user_cache,
 )
+from inspector.recording.merging import merged
 from inspector.recording.slim import slim
 
 TEXT_STAGES = {
@@ -80,20 +84,43 @@ def newest() -> Path:
     return max(recordings, key=lambda p: p.stat().st_mtime)
 
 
+def is_there(path: Path) -> bool:
+    """Whether there is something to open at a path, or of a run that was to make it."""
+    return standing(path).exists()
+
+
+def standing(path: Path) -> Path:
+    """A path, or the folder of a run that was to make it and has not, or not yet."""
+    if path.exists() or path.suffix != SUFFIX:
+        return path
+    return unfinished(path) or path
+
+
 def open_path(path: Path) -> Recording:
     """The content of a path as a recording.
 
     Raises ``Unreadable`` if it does not exist, cannot be read, is damaged or of no known kind.
     """
     if not path.exists():
-        raise Unreadable(f"{path} does not exist", "Give " + KINDS + ".")
+        folder = standing(path)
+        if folder == path:
+            raise Unreadable(f"{path} does not exist", "Give " + KINDS + ".")
+        said = f"{path} was not made, or not yet: what its run recorded is read from {folder}"
+        return _with_problem(open_path(folder), said)
     if not path.is_dir() and not path.is_file():
         kind = files.kind(path.stat().st_mode)
         raise Unreadable(f"{path} is {kind}: neither a file nor a folder", "Give " + KINDS + ".")
     try:
-        return _open(path)
+        recording = _open(path)
     except OSError as error:
         raise Unreadable(f"{path} cannot be read: {error.strerror or error}") from None
+    if path.suffix == SUFFIX and path.is_file() and (later := overtaken_by(path)) is not None:
+        return _with_problem(recording, f"{later} is of a later run, which has not replaced it")
+    return recording
+
+
+def _with_problem(recording: Recording, said: str) -> Recording:
+    return replace(recording, problems=(said, *recording.problems))
 
 
 def _open(path: Path) -> Recording:
@@ -111,6 +138,28 @@ def _open(path: Path) -> Recording:
     if path.is_file() and unpacking.is_archive(path):
         return _packed(path)
     return _read(path)
+
+
+def open_paths(paths: Sequence[Path]) -> Recording:
+    """The recordings of several machines as one; of one path what ``open_path`` gives.
+
+    Raises ``Unreadable`` as that does, and for what is no recording.
+    """
+    if len(paths) == 1:
+        return open_path(paths[0])
+    parts = []
+    for path in map(standing, paths):
+        if not is_recording(path):
+            raise Unreadable(
+                f"{path} is not a recording" if path.exists() else f"{path} does not exist",
+                "Several paths are read as one where each is a recording of ptxview run's.",
+            )
+        parts.append(read_events(path, slim))
+    whole = merged(parts)
+    assembly = Assembly(partial(whole.blob, say=(problems := list(whole.problems)).append))
+    assembly.problems = problems
+    made = assembly.recording(" + ".join(map(str, paths)), list(whole.events))
+    return replace(made, machines=whole.machines)
 
 
 def _packed(path: Path) -> Recording:

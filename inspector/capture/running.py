@@ -9,11 +9,12 @@ import re
 import secrets
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from inspector import __version__, files
@@ -40,10 +41,12 @@ from inspector.recording.layout import (
     Writer,
     event_files,
     is_recording,
+    is_watched,
     pack,
     read_events,
     remove,
     unwritten,
+    work_folder,
 )
 from inspector.system.process import (
     begin,
@@ -308,7 +311,8 @@ def prepare(request: RunRequest) -> tuple[Path, Path | None]:
                 "Give another -o, or delete it first.",
             )
     else:
-        folder = recordings_folder() / _name(request)
+        # Beside the file: whoever looks for it finds what there is, even if we are killed.
+        folder = recordings_folder() / _name(request) if pack_to is None else work_folder(pack_to)
     try:
         if pack_to is not None:
             if pack_to.is_dir():
@@ -318,6 +322,11 @@ def prepare(request: RunRequest) -> tuple[Path, Path | None]:
         folder.mkdir(parents=True, exist_ok=True)
         return folder.resolve(), pack_to
     except OSError as error:
+        if out is None:  # a home that cannot be written: it is recorded all the same
+            with suppress(OSError):
+                folder = Path(tempfile.mkdtemp(prefix="ptxview-")) / folder.name
+                folder.mkdir()
+                return folder.resolve(), None
         raise RunFailed(
             f"the recording cannot be written: {error.filename}: {error.strerror}",
             "Give another place with -o.",
@@ -379,6 +388,7 @@ class Run:
             command_of(request) if here is None else (list(here), sys.executable)
         )
         folder, self._pack_to = prepare(request)
+        self._asked_for = request.out is not None
         target = request.target
         if target is None and here is None and not machine.gpu_present():
             target = DEFAULT_TARGET
@@ -390,6 +400,7 @@ class Run:
                 "Give a --target, such as sm_90: the program then runs without the GPU.",
             )
         self._hurries = False
+        self._watches = here is not None
         self._began = time.monotonic()
         try:
             self._writer = Writer(folder)
@@ -432,6 +443,7 @@ class Run:
             return
         self.env.update(variables)
         if variables:
+            self._watches = True
             whole = str(Path(path).absolute())
             self._writer.event(event="library", path=whole, name=Path(path).name, pid=0)
 
@@ -439,6 +451,12 @@ class Run:
     def folder(self) -> Path:
         """The recording's folder."""
         return self._writer.folder
+
+    def elsewhere(self) -> str | None:
+        """A sentence where the recording is not where one looks for it; None where it is."""
+        if self._asked_for or self.folder.is_relative_to(recordings_folder().resolve()):
+            return None
+        return f"{recordings_folder()} cannot be written: the recording is made in {self.folder}"
 
     def abandon(self) -> None:
         """Remove the recording, since the program could not be started."""
@@ -448,8 +466,17 @@ class Run:
     def ended(self, status: int, say: Callable[[str], None]) -> RunOutcome:
         """Complete the recording, and pack it if that was asked for."""
         seconds = time.monotonic() - self._began
+        if not self.folder.is_dir():
+            self._writer.close()
+            say(f"the recording in {self.folder} was deleted while the program ran")
+            return RunOutcome(status, self.folder, None, seconds, 0.0)
         try:
-            self._writer.event(event="end", time=time.time(), exit_status=status, seconds=seconds)
+            self._writer.event(
+                event="end", time=time.time(), exit_status=status, seconds=seconds, finishing=True
+            )
+            if not self._watches and not is_watched(self.folder):
+                program = Path(self.argv[0]).name
+                self._writer.event(event="unwatched", command=program, why="none")
             for text, mark in unwritten(self.folder):
                 self._writer.event(event="problem", where="recording", text=text)
                 mark.unlink(missing_ok=True)
@@ -485,6 +512,12 @@ class Run:
             say("interrupted: the recording is kept without what was still to be made of it")
         except (PtxviewError, OSError) as error:
             say(f"the recording is kept as the program left it: {error}")
+        try:
+            writer.event(event="finished", time=time.time())
+            if recording is not None:
+                recording = replace(recording, complete=True)
+        except OSError as error:
+            say(f"the end of the run could not be recorded: {error.strerror or error}")
         writer.close()
         path = writer.folder
         if pack_to is not None:
@@ -505,6 +538,8 @@ class Run:
 def run(request: RunRequest, say: Callable[[str], None]) -> RunOutcome:
     """Run the program, then complete the recording and pack it if that was asked for."""
     started = Run(request)
+    if (elsewhere := started.elsewhere()) is not None:
+        say(elsewhere)
     with started.lasting():
         try:
             status = run_program(started.argv, started.env)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inspector import printing
-from inspector.capture.opening import kept_cache, newest, open_path
+from inspector.capture.opening import is_there, kept_cache, newest, open_path, open_paths
 
 if TYPE_CHECKING:
     from inspector.measure.ncu.model import Report
@@ -23,17 +23,26 @@ def open_reader(path: str | None, device: str | None = None, reports: Sequence[s
 
 
 def open_profiled(
-    path: str | None, device: str | None = None, reports: Sequence[str] = ()
+    path: str | None,
+    device: str | None = None,
+    reports: Sequence[str] = (),
+    more: Sequence[str] = (),
 ) -> Profiled:
     """A reader on a path, or on the newest recording, and the report of ncu that is tied to it.
 
-    ``device`` is what figures are told for. ``reports`` are ncu's; without any, those that lie
-    beside the recording or are kept with it. A path may be a report itself.
+    ``more`` are recordings that are read as one with it. ``device`` is what figures are told for.
+    ``reports`` are ncu's; without any, those that lie beside the recording or are kept with it. A
+    path may be a report itself.
     """
     # Imported here: who runs a program has no report, and the program would wait for the import.
     from inspector.measure.ncu import files
 
     where = Path(path) if path is not None else newest()
+    if more:
+        recording = open_paths([where, *map(Path, more)])
+        return profiled(
+            recording, device, files.load(list(map(Path, reports))) if reports else None
+        )
     if files.is_report(where):
         report = files.load([where, *map(Path, reports)])
         return profiled(files.alone(where, report), device, report)
@@ -74,7 +83,7 @@ def split_path(words: list[str]) -> tuple[str | None, str | None]:
     if len(words) == 2:
         return words[0], words[1]
     if len(words) == 1:
-        return (words[0], None) if Path(words[0]).exists() else (None, words[0])
+        return (words[0], None) if is_there(Path(words[0])) else (None, words[0])
     return None, None
 
 

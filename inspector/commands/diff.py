@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from inspector import printing
+from inspector.capture.opening import is_there
 from inspector.commands import small
 from inspector.commands.common import open_reader, print_json
 from inspector.diff import beside, compare, summary, variants
@@ -128,7 +129,7 @@ def _places(parser: argparse.ArgumentParser, args: argparse.Namespace) -> list[S
     words: list[str] = args.words
     if len(words) > 3 or (args.variants and len(words) > 2):
         parser.error("give at most PATH, A and B")
-    given = [place(word, lambda path: Path(path).exists()) for word in words]
+    given = [place(word, lambda path: is_there(Path(path))) for word in words]
     if len(words) == 3:
         if given[0].path is None or given[0].selector is not None:
             raise UsageError(f"{words[0]} does not exist", "Of three words, the first is a PATH.")

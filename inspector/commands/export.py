@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from inspector import files, printing
-from inspector.capture.opening import newest
+from inspector.capture.opening import is_there, newest, standing
 from inspector.commands.common import open_reader, print_json, reader_of
 from inspector.errors import Exit, PtxviewError, UsageError
 from inspector.export import collected, folder
@@ -122,7 +122,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     args = parser.parse_args(argv)
     words: list[str] = args.words
     given = words[:1] if words and _is_path(words[0], len(words) > 1) else []
-    path = Path(given[0]) if given else newest()
+    path = standing(Path(given[0])) if given else newest()
     form = _form(args.format, args.output)
     target = _target(path, form, args.output)
     export = Export(path, words[len(given) :], form, _without(args.without), args.device)
@@ -165,7 +165,7 @@ def chosen(recording: Recording, selectors: Sequence[str]) -> list[Found]:
 
 def _is_path(word: str, more: bool) -> bool:
     """Whether the first word is a PATH: one that is there, or that can only be meant as one."""
-    return Path(word).exists() or (more and (os.sep in word or Path(word).suffix in SUFFIXES))
+    return is_there(Path(word)) or (more and (os.sep in word or Path(word).suffix in SUFFIXES))
 
 
 def _form(asked: str | None, output: str | None) -> str:

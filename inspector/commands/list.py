@@ -39,6 +39,7 @@ from inspector.report import (
     guards,
     jsons,
     ncu,
+    ranks,
     tables,
     timings,
     verification,
@@ -51,6 +52,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``list``."""
     parser.add_argument(
         "path", nargs="?", metavar="PATH", help="what to open; the newest recording if left out"
+    )
+    parser.add_argument(
+        "more", nargs="*", metavar="PATH", help="recordings of other machines, read as one with it"
     )
     parser.add_argument(
         "--calls",
@@ -99,7 +103,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     names: tuple[str, ...] = fields.GLANCE
     if args.fields is not None:
         names = fields.chosen(args.fields, tuple(fields.FIELDS))
-    profiled = open_profiled(args.path, reports=args.ncu)
+    profiled = open_profiled(args.path, reports=args.ncu, more=args.more)
     reader = profiled.reader
     rec = reader.recording
     if args.brief:
@@ -127,6 +131,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         if args.ops:
             _with_operations(reader, value)
         value["compiles"] = compiles.document(rec, Phases(table("compile_phases")))
+        value["ranks"] = ranks.document(rec)
         value["ncu"] = ncu.document(profiled.attached(), profiled.report, _names(reader))
         print_json(timings.with_times(value, rec, times(rec.path)))
         return Exit.OK
@@ -137,6 +142,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if rec.kernels and not alone:
         print_kernels(reader, out, clock_of(rec))
     tables.graphs(rec, out)
+    for text, _ in ranks.lines(rec):
+        out.print(text, soft_wrap=True)
     if said := verification.sentence(rec):
         out.print(shown(said), soft_wrap=True)
     if profiled.report.launches or profiled.report.problems:

@@ -34,6 +34,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "path", nargs="?", metavar="PATH", help="what to open; the newest recording if left out"
     )
     parser.add_argument(
+        "more", nargs="*", metavar="PATH", help="recordings of other machines, read as one with it"
+    )
+    parser.add_argument(
         "--ncu", action="append", default=[], metavar="REPORT",
         help="a report of ncu to tie to the kernels: a CSV export (page details, raw or source; "
         "give the option again for another page of it) or an .ncu-rep",
@@ -61,14 +64,18 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Show the TUI on a terminal, the table elsewhere."""
     args = parser.parse_args(argv)
     if args.web:
+        if args.more:
+            raise UsageError("--web serves one recording", "Leave the others out.")
         return _serve(args)
     if args.no_tui or not (on_terminal() or in_browser()):
         from inspector.commands import list as listing
 
         plain = argparse.ArgumentParser()
         listing.arguments(plain)
-        given = [args.path] if args.path is not None else []
+        given = [args.path, *args.more] if args.path is not None else []
         return listing.run(plain, given + [w for r in args.ncu for w in ("--ncu", r)])
+    if args.more:
+        return _together(args)
     if args.path is None or not Path(args.path).exists() or _is_packed(Path(args.path)):
         # What is wrong with it is said without a screen, and an archive is unpacked before, too:
         # signals, at which its folder is removed, reach the main thread.
@@ -82,6 +89,15 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         return made.reader, None if is_report(Path(args.path)) else following(made)
 
     browse(opener, Path(args.path).name, path=Path(args.path))
+    return Exit.OK
+
+
+def _together(args: argparse.Namespace) -> int:
+    """Browse several recordings as one; what is wrong with them is said without a screen."""
+    from inspector.commands.common import open_profiled
+
+    made = open_profiled(args.path, reports=args.ncu, more=args.more)
+    browse(lambda: (made.reader, None), made.reader.recording.path)
     return Exit.OK
 
 

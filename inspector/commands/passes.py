@@ -15,7 +15,7 @@ from rich.text import Text
 
 from inspector import printing
 from inspector.analyse.passes import PassFilter, PassRun
-from inspector.capture.opening import kept_cache
+from inspector.capture.opening import is_there, kept_cache
 from inspector.commands.common import open_reader, print_json, seconds
 from inspector.diff import beside
 from inspector.diff.passes import change_of, lines_changed
@@ -102,7 +102,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
 def _words(words: list[str]) -> tuple[str | None, str | None, str | None]:
     """``[PATH] KERNEL [PASS]``: an existing path wins over a kernel of that name."""
     rest = list(words)
-    path = rest.pop(0) if rest and Path(rest[0]).exists() else None
+    path = rest.pop(0) if rest and is_there(Path(rest[0])) else None
     if len(rest) > 2:
         raise UsageError("give [PATH] KERNEL [PASS]", f"{shown(rest[2])} is one word too many.")
     return path, rest[0] if rest else None, rest[1] if len(rest) > 1 else None

@@ -162,6 +162,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if on_terminal() and not args.no_tui and not args.time:
         return _watched(request)
     outcome = record(request, lambda text: narrate(f"ptxview: {text}"))
+    if outcome.recording is None and not outcome.path.exists():
+        return outcome.status  # which has been said
     narrate(summary(outcome))
     rec = outcome.recording
     if rec is not None and (rec.kernels or rec.graphs or rec.problems or args.time):
@@ -302,6 +304,10 @@ def summary(outcome: RunOutcome) -> str:
             if rec.mode == "gpu"
             else "the program made no kernels"
         )
+        if any(one.why == "none" for one in rec.unwatched):
+            what = "nothing was recorded: no interpreter of Python could be watched"
+        elif rec.unwatched:
+            what += ", as far as it could be watched"
         if rec.uncaptured:
             makers = ", ".join(dict.fromkeys(one.by for one in rec.uncaptured))
             count = plural(len(rec.uncaptured), "kernel")

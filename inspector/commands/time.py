@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inspector import printing
-from inspector.capture.opening import newest
+from inspector.capture.opening import is_there, newest, standing
 from inspector.commands.common import open_reader
 from inspector.errors import Exit, ToolMissing, Unreadable, UsageError
 from inspector.measure.time.child import TimeWish
@@ -336,7 +336,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         return run_race(args)
     check_options(args)
     words = list(args.words)
-    path = Path(words.pop(0)) if words and Path(words[0]).exists() else newest()
+    given = bool(words) and is_there(Path(words[0]))
+    path = standing(Path(words.pop(0))) if given else newest()
     reader = open_reader(str(path))
     found, calls = chosen(reader, words)
     if len(found) == 1 and words and not calls:
@@ -347,19 +348,19 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         can_draw()
         writable(args.png)
     wish = TimeWish(args.stopwatch, args.cache, args.seconds, args.limit, args.calls, args.python)
-    given = ready(reader, path, found, wish, calls)
+    prepared = ready(reader, path, found, wish, calls)
     if args.bytes or args.flops:
-        one_launch(len(given.plan.launches) + len(given.calls))
+        one_launch(len(prepared.plan.launches) + len(prepared.calls))
     if not args.trust and not own(reader.recording):
-        ask(path, given.python)
-    session = take(reader, path, given, wish, narrate)
+        ask(path, prepared.python)
+    session = take(reader, path, prepared, wish, narrate)
     session = with_amounts(session, args.bytes, args.flops)
     _keep(path, session)
     if args.json:
         printing.json_line(jsons.dumps(timings.document(session)))
     else:
         _print(session)
-        for said in given.plan.left_out:
+        for said in prepared.plan.left_out:
             narrate(f"left out: {said}")
     if args.roofline:
         of_session(session, path.name, args.json, args.png)

@@ -70,6 +70,8 @@ class Watched:
         self._cooked: list[Any] = []
         self._goes_on = threading.Event()
         self._say: Callable[[str], None] = self._into_output
+        if (elsewhere := self._run.elsewhere()) is not None:
+            self._say(elsewhere)
         self._drained = threading.Event()
         self._done = threading.Event()
         threading.Thread(target=self._read, daemon=True, name="output").start()

@@ -29,14 +29,15 @@ SAID = {
 
 _OF_SOURCE = words("graph graph_text graph_nodes dynamo_nodes user_file")
 _KINDS = _OF_SOURCE | words(
-    "process torch device recording end tools device_code ptxas triton loaded call extension "
-    "library calls autotune configured file problem triton_failed triton_said graph_failed "
-    "autotune_failed not_loaded uncaptured unmade verified differs removed"
+    "process torch device recording end finished tools device_code ptxas triton loaded call "
+    "extension library calls autotune configured file problem triton_failed triton_said "
+    "graph_failed autotune_failed not_loaded uncaptured unwatched unmade verified differs removed"
 )
 """Events that are understood here. Of others, such as a profile, which has stacks, paths and the
 machine in it, nothing is handed on."""
 _SECRET = {
     "process": ("argv", "executable"),
+    "unwatched": ("command",),
     "recording": ("command", "cwd", "environment"),
     "device_code": ("ptx_command", "command"),
     "triton_failed": ("command",),

@@ -679,6 +679,9 @@ class Archive:
         """The names of all members, in the directory's order; one may stand there twice."""
         return self._zip.namelist()
 
+    def __contains__(self, member: str) -> bool:
+        return member in self._zip.NameToInfo
+
     def why_not(self, member: str) -> str | None:
         """Why a member will not be read, as far as its directory says; None where it can be."""
         bounds = limits()

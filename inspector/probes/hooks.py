@@ -10,9 +10,26 @@ from typing import Any
 
 from .writer import problem
 
+PACKAGE = __name__.rpartition(".")[0]
 AfterImport = Callable[[ModuleType], object]
 _after: dict[str, list[AfterImport]] = {}
 _before: dict[str, list[Callable[[], object]]] = {}
+
+
+def unseen(error: BaseException) -> None:
+    """Take the frames of ours that stand first out of a traceback; then comes ``raise`` alone.
+
+    Frames are added to it from within, as each is left: the calling one already stands first, and
+    is not added again by a ``raise`` that names nothing.
+    """
+    traceback = error.__traceback__
+    while traceback is not None and _ours(traceback.tb_frame.f_globals):
+        traceback = traceback.tb_next
+    error.__traceback__ = traceback
+
+
+def _ours(names: dict[str, Any]) -> bool:
+    return str(names.get("__name__")).startswith(PACKAGE)
 
 
 def when_imported(name: str, callback: AfterImport, first: bool = False) -> None:
@@ -71,7 +88,11 @@ def _wrap(spec: ModuleSpec, name: str) -> None:
             del loader.exec_module
         except AttributeError:
             pass
-        original(module)
+        try:
+            original(module)
+        except BaseException as error:
+            unseen(error)
+            raise
         for callback in _after.pop(name, ()):
             _call(name, callback, module)
 

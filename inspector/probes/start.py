@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 
-from . import hooks
+from . import children, hooks
 from .calls import subjects
 from .compiles import libraries
 from .driver import subscriber
 from .uncaptured import MAKERS
-from .writer import problem
+from .writer import problem, watching
 
 PACKAGES = (
     "triton.compiler", "triton.runtime", "torch._dynamo", "torch._inductor",
@@ -20,7 +20,11 @@ PACKAGES = (
 
 def start() -> None:
     """Watch for triton, Inductor and cpp_extension; set up the emulated device if one is asked."""
+    watching()
     hooks.install()
+    children.install()
+    hooks.when_imported("subprocess", children.attach)
+    hooks.when_imported("multiprocessing.spawn", children.attach_multiprocessing)
     libraries.install()
     subjects.install()
     subscriber.install()

@@ -23,6 +23,7 @@ _lock = threading.RLock()
 # This process's file, whether its first line stands in it, events that could not be written, and
 # why the last of them could not.
 _state: dict[str, Any] = {"pid": None, "path": None, "begun": False, "lost": 0, "why": ""}
+_lasting: str | None = None  # where this process records, whatever becomes of its environment
 _now = threading.local()  # unkept: why content of the next event could not be kept
 
 
@@ -43,9 +44,23 @@ def begin_anew() -> None:
     _now.__dict__.clear()
 
 
+def last() -> None:
+    """Record for as long as the process lives, even if the program empties its environment."""
+    global _lasting
+    _lasting = os.environ.get("PTXVIEW_RECORDING") or None
+
+
 def folder() -> str | None:
     """The recording's folder, or None if nothing is recorded."""
-    return os.environ.get("PTXVIEW_RECORDING") or None
+    return os.environ.get("PTXVIEW_RECORDING") or _lasting
+
+
+def watching() -> None:
+    """Leave a mark in the recording: an interpreter is watched, whether it says anything or not."""
+    root = folder()
+    path = os.path.join(root or "", "watched")
+    if root is not None and not os.path.exists(path):
+        _mark(path)
 
 
 def blob(data: bytes | str) -> str | None:

@@ -22,6 +22,7 @@ from inspector.model import (
     Graph,
     Kernel,
     Origin,
+    RecordedProcess,
     Recording,
     Resources,
     Stage,
@@ -29,6 +30,7 @@ from inspector.model import (
     TriedFusion,
     Uncaptured,
     Unmade,
+    Unwatched,
     Variant,
 )
 from inspector.names import base_name, shortest_ids
@@ -42,6 +44,7 @@ from inspector.recording.torch_compiles import TorchCompiles
 from inspector.recording.variants import Key, VariantOfKernel, key_of
 from inspector.recording.verification import Verifications
 from inspector.system.toolchain import demangle
+from inspector.text import counted
 
 REMOVED = "it was removed before the recording was handed on"
 MOST_NAMED = 20
@@ -52,6 +55,15 @@ Blob = Callable[[object], Content | None]
 
 
 _DONE: Event = {"event": "done"}
+_WHY_UNWATCHED = {
+    "-I": "with -I Python leaves out PYTHONPATH, by which the probes are found",
+    "-E": "with -E Python leaves out PYTHONPATH, by which the probes are found",
+    "-S": "with -S Python loads no sitecustomize, which wakes the probes",
+    "environment": "the environment that it was given does not name the probes",
+    "sitecustomize": "another sitecustomize stands before the probes' on its PYTHONPATH",
+    "none": "no interpreter of Python loaded the probes; with -I, -E, -S or an emptied "
+    "environment none can",
+}
 
 
 @dataclass
@@ -96,6 +108,8 @@ class Assembly:
         self._unnamed: dict[str, str] = {}
         self._uncaptured: dict[Uncaptured, None] = {}
         self._unmade: list[Unmade] = []
+        self._processes: dict[int, RecordedProcess] = {}
+        self._unwatched: dict[Unwatched, None] = {}
         self._facts: dict[str, object] = {}
         self._compilations: list[Compilation] = []
         self._calls = Calls()
@@ -323,12 +337,19 @@ class Assembly:
             self._facts.update({k: v for k, v in event.items() if k != "event"})
         elif kind == "end":
             ended = {name: event.get(name) for name in ("exit_status", "seconds")}
-            self._facts.update(ended, complete=True)
+            self._facts.update(ended, complete=event.get("finishing") is not True)
+        elif kind == "finished":
+            self._facts.update(complete=True)
         elif kind == "device" and not self._facts.get("device"):
             hidden = ("event", "time", "pid")
             self._facts["device"] = {k: v for k, v in event.items() if k not in hidden}
         elif kind == "process":
             self._tool("python", event.get("python"))
+            if (number := as_int(event.get("pid"))) is not None:
+                process = RecordedProcess(
+                    number, as_int(event.get("rank")), as_text(event.get("machine"))
+                )
+                self._processes.setdefault(number, process)
         elif kind == "torch":
             self._tool("torch", event.get("version"))
         elif kind == "tools":
@@ -341,6 +362,9 @@ class Assembly:
             self._facts["removed"] = tuple(
                 str(what) for what in cast("list[object]", event["what"])
             )
+        elif kind == "unwatched":
+            command = str(event.get("command") or "a process")
+            self._unwatched[Unwatched(command, str(event.get("why")))] = None
         elif kind == "unmade":
             what, name, place = (str(event.get(key)) for key in ("what", "name", "place"))
             self._unmade.append(Unmade(what, name, place, as_int(event.get("count")) or 0))
@@ -457,6 +481,7 @@ class Assembly:
             if self._driver.captured(seen.by, seen.name):
                 del self._uncaptured[seen]
         self.problems.extend(self._unseen())
+        self.problems.extend(_not_watched(list(self._unwatched)))
         return self._with_facts(path, tuple(kernels.values()), graphs)
 
     def _unseen(self) -> Iterable[str]:
@@ -536,6 +561,7 @@ class Assembly:
             problems=tuple(dict.fromkeys(self.problems)),
             calls=self._calls.rest(graphs),
             uncaptured=tuple(self._uncaptured),
+            unwatched=tuple(self._unwatched),
             unmade=tuple(self._unmade),
             verified=self._verifications.values(),
             compilations=tuple(self._compilations),
@@ -543,5 +569,14 @@ class Assembly:
             seconds=as_seconds(facts.get("seconds")),
             frame_compiles=self._compiles.frames(),
             kernel_compiles=self._compiles.kernels(),
+            processes=tuple(self._processes.values()),
             user_files={} if "source" in self._removed() else self._origins.files,
         )
+
+
+def _not_watched(processes: list[Unwatched]) -> Iterable[str]:
+    """A sentence for each process that could not be watched, up to a bound."""
+    for one in processes[:MOST_NAMED]:
+        yield f"{one.command} was not watched: {_WHY_UNWATCHED.get(one.why, one.why)}"
+    if len(processes) > MOST_NAMED:
+        yield f"{counted(len(processes) - MOST_NAMED, 'more command')} could not be watched"

@@ -1,11 +1,13 @@
 """The only code that knows how a recording lies on disk.
 
-A recording is a folder, or one ``.ptxview`` file (a zip of that folder)::
+A recording is a folder, or one ``.ptxview`` file (a zip of that folder). While such a file is being
+recorded its folder lies beside it, as ``<file>.<tag>.unfinished``::
 
     events.jsonl              the run's own record: one complete JSON object a line
     events-<pid>-<tag>.jsonl  one file a process that was recorded
     blobs/<sha256>            each named by its content, written before the event that names it
     unwritten-<pid>-<errno>   empty: events of that process could not be written, for that reason
+    watched                   empty: an interpreter of the program loaded the probes
     timings.jsonl, notes …    later additions follow the same rule: append, one record a line
 
 The first event of every file carries ``"schema": 1``. Reading never opens a path that stands
@@ -51,6 +53,7 @@ MOST_DERIVED = 4 << 30
 DAY = 86400.0
 FAR = 1e18  # seconds
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+WATCHED, UNFINISHED = "watched", ".unfinished"
 SAID = 100
 """Damaged lines of one file that are reported one by one; the rest are counted."""
 
@@ -130,6 +133,47 @@ def appended(path: Path) -> BinaryIO:
         raise
 
 
+def work_folder(target: Path) -> Path:
+    """Where to record what is to be packed into a single file: beside it, under a new name."""
+    return target.with_name(f"{target.name}.{secrets.token_hex(3)}{UNFINISHED}")
+
+
+def unfinished(target: Path) -> Path | None:
+    """The newest folder of a run that was to make a single file and has not, or not yet."""
+    try:
+        entries = files.names(target.parent)[0]
+    except (OSError, Unreadable):
+        return None
+    begins = f"{target.name}."
+    folders = [
+        target.parent / entry.name
+        for entry in entries
+        if entry.name.startswith(begins)
+        and re.fullmatch(r"[0-9a-f]{6}", entry.name[len(begins) : -len(UNFINISHED)])
+        and entry.name.endswith(UNFINISHED)
+        and entry.is_dir(follow_symlinks=False)
+    ]
+    return max((f for f in folders if is_recording(f)), key=_last_written, default=None)
+
+
+def overtaken_by(file: Path) -> Path | None:
+    """The folder of a later run that was to replace a single file and has not, or not yet."""
+    folder = unfinished(file)
+    try:
+        later = folder is not None and _last_written(folder) > file.stat().st_mtime
+    except OSError:
+        return None
+    return folder if later else None
+
+
+def _last_written(folder: Path) -> float:
+    """When a recording's folder was last written to, as far as the file system tells."""
+    try:
+        return max(file.stat().st_mtime for file in event_files(folder))
+    except (OSError, ValueError, Unreadable):
+        return 0.0
+
+
 def is_recording(path: Path) -> bool:
     """Whether a path is a recording's folder or single file."""
     if path.is_dir():
@@ -155,6 +199,12 @@ class Events:
     events: tuple[dict[str, object], ...]
     problems: tuple[str, ...]
     archive: files.Archive | None = None
+
+    def holds(self, digest: str) -> bool:
+        """Whether there is a blob of that name."""
+        if self.archive is not None:
+            return f"blobs/{digest}" in self.archive
+        return (self.path / "blobs" / digest).is_file()
 
     def blob(self, digest: object, say: Callable[[str], None] | None = None) -> Content | None:
         """The content that a digest names; None if it is no digest or names nothing.
@@ -262,6 +312,11 @@ def standing(path: Path) -> list[tuple[dict[str, object], Path]]:
             if isinstance(value, dict):
                 out.append(({str(k): v for k, v in value.items()}, file))
     return out
+
+
+def is_watched(path: Path) -> bool:
+    """Whether an interpreter that loaded the probes recorded into a folder."""
+    return (path / WATCHED).exists() or any(path.glob("events-*.jsonl"))
 
 
 def _event_files(path: Path, problems: list[str]) -> Iterator[Path]:
@@ -487,7 +542,9 @@ def pack(folder: Path, target: Path, quickly: bool = False) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Delete a recording's folder that was packed."""
+    """Delete a recording's folder that was packed; if we are killed meanwhile, it is none."""
+    with contextlib.suppress(OSError):
+        (folder / "events.jsonl").unlink()
     shutil.rmtree(folder, ignore_errors=True)
 
 

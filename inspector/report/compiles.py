@@ -21,6 +21,7 @@ from inspector.model import (
     ShapeFact,
     UserFrame,
 )
+from inspector.report import ranks
 from inspector.report.compile_phases import (
     PARTS,
     Axis,
@@ -149,10 +150,11 @@ def lines(rec: Recording, phases: Phases, width: int) -> Iterator[CompileLine]:
     rows = phases.rows(rec)
     for text in summary(rec, rows):
         yield CompileLine(text)
-    yield from timeline(rows, width)
+    yield from timeline(rows, width, ranks.of_processes(rec))
     for text in _caches(rec):
         yield CompileLine(text)
-    for part in (choices(rec), breaks(rec), recompiled(rec), shapes(rec), failed(rec)):
+    between = (CompileLine(text, place) for text, place in ranks.lines(rec))
+    for part in (between, choices(rec), breaks(rec), recompiled(rec), shapes(rec), failed(rec)):
         several = list(part)
         if several:
             yield CompileLine(Text())
@@ -194,9 +196,14 @@ def summary(rec: Recording, rows: Sequence[TimelineRow]) -> Iterator[Text]:
         yield text
 
 
-def timeline(rows: Sequence[TimelineRow], width: int) -> Iterator[CompileLine]:
-    """A row for each compile with a bar of its phases; time without any compile is left out."""
-    labels = [_label(row) for row in rows]
+def timeline(
+    rows: Sequence[TimelineRow], width: int, rank_of: Mapping[int | None, str]
+) -> Iterator[CompileLine]:
+    """A row for each compile with a bar of its phases; time without any compile is left out.
+
+    ``rank_of`` has the names of processes' ranks, where there are several.
+    """
+    labels = [_label(row, rank_of) for row in rows]
     wide = min(max((cell_len(label) for label in labels), default=0), MOST_LABEL, width // 2)
     room = width - wide - 11
     axis = Axis(rows, room) if room >= LEAST_BAR else None
@@ -219,7 +226,11 @@ def _begins(one: FrameCompile) -> UserFrame | None:
     return UserFrame(one.file, line, one.function) if one.file and line else None
 
 
-def _label(row: TimelineRow) -> str:
+def _label(row: TimelineRow, rank_of: Mapping[int | None, str]) -> str:
+    of = row.compile or row.kernel
+    rank = rank_of.get(of.process) if of is not None else None
+    if rank is not None:
+        return f"{shown(rank)}  {_label(row, {})}"
     if row.compile is not None:
         one = row.compile
         mark = " ↻" if one.failures else ""

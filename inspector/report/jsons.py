@@ -136,6 +136,7 @@ def recording(
             "removed": list(rec.removed),
             "problems": list(rec.problems),
             "uncaptured": [{"name": one.name, "by": one.by} for one in rec.uncaptured],
+            "unwatched": [{"command": one.command, "why": one.why} for one in rec.unwatched],
             "unmade": [
                 {"what": one.what, "name": one.name, "place": one.place, "count": one.count}
                 for one in rec.unmade

@@ -74,7 +74,8 @@ def heading(rec: Recording) -> str:
         *([f"{count} failed"] if (count := failed(rec)) else []),
     ]
     without = f"without {' and '.join(rec.removed)}" if rec.removed else ""
-    return " · ".join(p for p in (where, ", ".join(parts), without) if p)
+    ended = "" if rec.complete else "unfinished"
+    return " · ".join(p for p in (where, ", ".join(parts), without, ended) if p)
 
 
 def failed(rec: Recording) -> int:

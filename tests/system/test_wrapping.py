@@ -11,6 +11,7 @@ import pty
 import re
 import select
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -917,7 +918,7 @@ def test_asked_to_end_while_it_finishes_the_file_is_made_at_once(
     assert b"interrupted: the recording is kept" in err and b"Traceback" not in err
     recording = open_path(tmp_path / "x.ptxview")
     assert recording.complete and recording.exit_status == 3
-    assert list((tmp_path / "state" / "ptxview" / "recordings").iterdir()) == []
+    assert not list(tmp_path.glob("*.unfinished"))
 
 
 def folder_in(err: bytes) -> Path:
@@ -933,10 +934,13 @@ def test_killed_while_it_finishes_it_has_said_where_the_recording_is(tmp_path: P
         _, err = process.communicate(timeout=120)
     assert not (tmp_path / "x.ptxview").exists()
     folder = folder_in(err)
-    for words in (("open", "--no-tui", folder), ("list", folder)):
+    for words in (("open", "--no-tui", folder), ("list", tmp_path / "x.ptxview")):
         done = ptxview(*words)
         assert done.status == 0 and "said" in done.text + done.said, done
-    assert open_path(folder).complete
+        # Whoever names the file that was to be made is told where it is.
+        assert f"{folder}\n" in done.text and "unfinished" in done.text.splitlines()[1]
+    recording = open_path(folder)
+    assert not recording.complete and recording.exit_status == 3
 
 
 def test_asked_twice_it_ends(tmp_path: Path) -> None:
@@ -948,7 +952,7 @@ def test_asked_twice_it_ends(tmp_path: Path) -> None:
         _, err = process.communicate(timeout=120)
     assert process.returncode == -signal.SIGTERM, err
     assert not (tmp_path / "x.ptxview").exists()
-    assert open_path(folder_in(err)).complete
+    assert open_path(folder_in(err)).complete, "all that was left was to make the file"
 
 
 def packs(pid: int) -> bool:
@@ -973,12 +977,16 @@ def test_ended_at_any_moment_the_recording_is_there(tmp_path: Path, name: str) -
         file = tmp_path / "x.ptxview"
         at = file if file.exists() else folder_in(err)
         recording = open_path(at)
-        assert recording.complete and recording.exit_status == 3
+        assert recording.exit_status == 3
+        assert recording.complete or (name == "SIGKILL" and at != file)
         assert list(recording.problems), "what the program said is there"
         seen.add(at.suffix)
-        beside = {p.name for p in tmp_path.iterdir()}
+        beside = {p.name for p in tmp_path.iterdir() if p.suffix != ".unfinished"}
         assert beside <= {"x.ptxview", "program.py", "python", "finishing", "state"}
         file.unlink(missing_ok=True)
+        for folder in tmp_path.glob("*.unfinished"):
+            assert name == "SIGKILL", folder
+            shutil.rmtree(folder)
     if name != "SIGKILL":
         assert seen == {".ptxview"}, "asked to end, it still makes the file"
 

@@ -38,8 +38,9 @@ def _wake(own_folder: str) -> None:
     module = module_from_spec(spec)
     sys.modules["ptxview_probes"] = module
     spec.loader.exec_module(module)
-    from ptxview_probes import start
+    from ptxview_probes import start, writer
 
+    writer.last()
     start.start()
 
 

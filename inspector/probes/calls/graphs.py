@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .. import private_names
+from ..hooks import unseen
 from ..writer import problem
 from . import launch, subjects
 from . import settled as calls_settled
@@ -75,9 +76,13 @@ def _called(original: Any) -> Any:
     @functools.wraps(original)
     def call(self: Any, inputs: Any) -> Any:
         subject = _graph(self)
-        if subject is None:
-            return original(self, inputs)
-        return _with_inputs(subject, functools.partial(original, self), inputs)
+        try:
+            if subject is None:
+                return original(self, inputs)
+            return _with_inputs(subject, functools.partial(original, self), inputs)
+        except BaseException as error:
+            unseen(error)
+            raise
 
     return call
 
@@ -126,7 +131,11 @@ def watched_graph(run: Callable[..., Any], compiled: Any) -> Callable[..., Any]:
 
     @functools.wraps(run)
     def call(inputs: Any, *rest: Any) -> Any:
-        return _with_inputs(subject, lambda boxed: run(boxed, *rest), inputs)
+        try:
+            return _with_inputs(subject, lambda boxed: run(boxed, *rest), inputs)
+        except BaseException as error:
+            unseen(error)
+            raise
 
     return call
 
@@ -185,7 +194,11 @@ def _watched(name: str, original: Callable[..., Any], facts: dict[str, Any]) -> 
 
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return counted(subject, original, args, kwargs)
+        try:
+            return counted(subject, original, args, kwargs)
+        except BaseException as error:
+            unseen(error)
+            raise
 
     # Dynamo would look into this function, and cannot into the one that it stands for.
     call.__dict__["_torchdynamo_disable"] = True

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from contextlib import contextmanager
 from typing import Any
 
+from ..hooks import unseen
 from ..writer import emit, folder, problem
 from .arguments import Described, Item, describe, ranges
 
@@ -239,8 +240,12 @@ def comparing(original: Any) -> Any:
 
     @functools.wraps(original)
     def measured(*args: Any, **kwargs: Any) -> Any:
-        with benchmark():
-            return original(*args, **kwargs)
+        try:
+            with benchmark():
+                return original(*args, **kwargs)
+        except BaseException as error:
+            unseen(error)
+            raise
 
     return measured
 

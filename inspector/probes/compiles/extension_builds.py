@@ -10,6 +10,7 @@ from typing import Any
 
 from .. import private_names
 from ..calls import graphs
+from ..hooks import unseen
 from ..writer import emit, file_blob, problem
 
 # The text files of a build folder; objects are read when the program has ended.
@@ -40,6 +41,7 @@ def _watch_ninja(original: Any) -> Any:
             result = original(*args, **kwargs)
         except Exception as error:
             _say(folder, None, True, f"{error}", began)
+            unseen(error)
             raise
         _say(folder, None, True, None, began)
         return result
@@ -55,6 +57,7 @@ def _watch_jit(original: Any) -> Any:
             result = original(*args, **kwargs)
         except Exception as error:
             _say(arguments.get("build_directory"), arguments, None, f"{error}")
+            unseen(error)
             raise
         _say(arguments.get("build_directory"), arguments, None, None)
         try:
@@ -71,6 +74,9 @@ def _watch_setup(original: Any) -> Any:
     def build(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             return original(self, *args, **kwargs)
+        except BaseException as error:
+            unseen(error)
+            raise
         finally:
             try:
                 for extension in self.extensions:

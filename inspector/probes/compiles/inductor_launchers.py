@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import private_names
 from ..calls import subjects, triton_launches
+from ..hooks import unseen
 from ..writer import plain, problem
 
 HEURISTICS = "torch._inductor.runtime.triton_heuristics"
@@ -42,6 +43,7 @@ def _watched(original: Any) -> Any:
             launcher = original(self, *args, **kwargs)
         except Exception as error:
             _dropped(self, error)
+            unseen(error)
             raise
         try:
             _record(self, launcher)

@@ -10,6 +10,7 @@ from importlib.machinery import ExtensionFileLoader
 from typing import Any
 
 from ..driver.native import has_fatbin
+from ..hooks import unseen
 from ..writer import emit, problem
 
 # Libraries of these packages hold thousands of kernels that are not the user's.
@@ -25,7 +26,11 @@ def install() -> None:
 
     @functools.wraps(original)
     def create_module(self: Any, spec: Any) -> Any:
-        module = original(self, spec)
+        try:
+            module = original(self, spec)
+        except BaseException as error:
+            unseen(error)
+            raise
         try:
             if _look(str(self.path), str(spec.name)):
                 _his.add(str(spec.name))
@@ -37,7 +42,11 @@ def install() -> None:
 
     @functools.wraps(executed)
     def exec_module(self: Any, module: Any) -> Any:
-        result = executed(self, module)
+        try:
+            result = executed(self, module)
+        except BaseException as error:
+            unseen(error)
+            raise
         try:
             if getattr(module, "__name__", None) in _his:
                 from ..calls import graphs
@@ -61,7 +70,11 @@ def attach_ops(module: Any) -> None:
 def _loading(original: Any) -> Any:
     @functools.wraps(original)
     def load_library(self: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
-        result = original(self, path, *args, **kwargs)
+        try:
+            result = original(self, path, *args, **kwargs)
+        except BaseException as error:
+            unseen(error)
+            raise
         try:
             _look(str(path), os.path.basename(str(path)))
         except Exception as error:

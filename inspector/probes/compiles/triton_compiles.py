@@ -14,6 +14,7 @@ from typing import Any
 from .. import private_names
 from ..autotune import trials
 from ..calls import triton_launches
+from ..hooks import unseen
 from ..writer import blob, emit, file_blob, plain, problem
 from . import triton_failures, triton_phases
 
@@ -38,8 +39,12 @@ def _watched(original: Any) -> Any:
     @functools.wraps(original)
     def compile(src: Any, *args: Any, **kwargs: Any) -> Any:
         began = time.time()
-        with triton_failures.watched(src, args, kwargs):
-            kernel = original(src, *args, **kwargs)
+        try:
+            with triton_failures.watched(src, args, kwargs):
+                kernel = original(src, *args, **kwargs)
+        except BaseException as error:
+            unseen(error)
+            raise
         try:
             trials.compiled(getattr(kernel, "hash", None), getattr(kernel, "name", None))
             _record(kernel, src, began)
@@ -63,19 +68,21 @@ def _record(kernel: Any, src: Any, began: float) -> None:
         files[extension] = file_blob(path) if path and os.path.exists(path) else None
         if files[extension] is None and isinstance(content, str | bytes):
             files[extension] = blob(content)
+    stages = triton_phases.ended()
     emit(
         {
             "event": "triton",
             "name": metadata.get("name"),
             "hash": digest,
             "cache_key": _cache_key(paths),
-            "cache_hit": _hit(paths, began),
+            # Another process may have compiled it a moment ago: files are as new as of a miss.
+            "cache_hit": not stages if triton_phases.watched() else _hit(paths, began),
             "metadata": plain(metadata),
             "files": files,
             "paths": paths,
             "began": began,
             "seconds": time.time() - began,
-            "stage_seconds": triton_phases.ended(),
+            "stage_seconds": stages,
             "made_by": made_by(),
             **_source(src),
         }
@@ -302,6 +309,7 @@ def _watch_loading(original: Any) -> Any:
             trials.compiled(getattr(self, "hash", None), getattr(self, "name", None))
             trials.failed(error)
             not_loaded(getattr(self, "hash", None), error)
+            unseen(error)
             raise
         try:
             loaded(self.hash, getattr(self, "n_regs", None), getattr(self, "n_spills", None),

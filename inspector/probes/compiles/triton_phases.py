@@ -14,8 +14,10 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import private_names
+from ..hooks import unseen
 from ..writer import problem
 
+_attached: list[bool] = []
 # Of the compile under way: stages ([name, seconds]), making (the last stage that was begun, with
 # Triton's metadata and what it is made of), digest (Triton's hash of it), missed (what is called
 # where it is in no cache).
@@ -25,7 +27,8 @@ _now = threading.local()
 def attach() -> None:
     """``triton.compiler.compiler``: what it calls to get a backend gives one that is timed."""
     private_names.wrap("triton.compiler.compiler:get_cache_manager", _keyed)
-    private_names.wrap("triton.compiler.compiler:make_backend", _timing)
+    if private_names.wrap("triton.compiler.compiler:make_backend", _timing):
+        _attached.append(True)
 
 
 def _timing(original: Any) -> Any:
@@ -39,6 +42,11 @@ def _timing(original: Any) -> Any:
         return backend
 
     return make_backend
+
+
+def watched() -> bool:
+    """Whether stages are seen at all."""
+    return bool(_attached)
 
 
 def begin(missed: Callable[[], object]) -> None:
@@ -98,6 +106,9 @@ def _stage(name: str, stage: Callable[..., Any]) -> Callable[..., Any]:
         _now.making = (name, metadata, args[0] if args else None)
         try:
             return stage(*args, **kwargs)
+        except BaseException as error:
+            unseen(error)
+            raise
         finally:
             if len(getattr(_now, "stages", ())) < 64:
                 _now.__dict__.setdefault("stages", []).append([name, time.perf_counter() - began])

@@ -15,6 +15,7 @@ import subprocess
 import types
 from typing import Any
 
+from ..hooks import unseen
 from . import say
 
 LIBRARY = re.compile(
@@ -43,6 +44,7 @@ def install() -> None:
         except OSError as error:
             base = os.path.basename(os.fsdecode(name)) if isinstance(name, (str, bytes)) else ""
             if not LIBRARY.match(base):
+                unseen(error)
                 raise
             raise OSError(f"{sentence(base)} ({error})") from None
 
@@ -56,6 +58,7 @@ def install() -> None:
         except FileNotFoundError as error:
             base = os.path.basename(os.fsdecode(error.filename or ""))
             if base not in TOOLS:
+                unseen(error)
                 raise
             raise FileNotFoundError(error.errno, sentence(base), error.filename) from None
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ..hooks import unseen
 from . import say
 
 EVERY = 60.0
@@ -54,8 +55,12 @@ class Waiting:
 
         @functools.wraps(run)
         def call(*args: Any, **given: Any) -> Any:
-            with self.on(kind, name_of(*args, **given)):
-                return run(*args, **given)
+            try:
+                with self.on(kind, name_of(*args, **given)):
+                    return run(*args, **given)
+            except BaseException as error:
+                unseen(error)
+                raise
 
         return call
 

@@ -7,6 +7,7 @@ from textual.content import Content
 from textual.widget import Widget
 
 from inspector.model import Recording
+from inspector.report.ranks import differences
 from inspector.text import plural
 from inspector.tui.app.command_table import command
 from inspector.tui.app.keymap import shown
@@ -22,7 +23,9 @@ def banner(recording: Recording) -> str:
 
 
 def recording_name(recording: Recording) -> str:
-    """The last part of the path, without the ending of a recording."""
+    """The last part of the path, without the ending of a recording; of several, all names."""
+    if recording.machines:
+        return label(" + ".join(recording.machines))
     name = recording.path.rstrip("/\\").replace("\\", "/").rpartition("/")[2]
     return label(name.removesuffix(".ptxview") or recording.path)
 
@@ -70,6 +73,13 @@ class TitleBar(Widget):
         """What is on, in a word or two, each with the command that ends it."""
 
         self._ends: list[tuple[int, int, str]] = []
+        self._ranks: tuple[Recording, int] | None = None
+
+    def _different_ranks(self) -> int:
+        """How much ranks compiled differently, found once for a recording as it is."""
+        if self._ranks is None or self._ranks[0] is not self.recording:
+            self._ranks = (self.recording, len(differences(self.recording)))
+        return self._ranks[1]
 
     def render(self) -> Content:
         """Name, device or banner, counts, and warnings at the right."""
@@ -82,6 +92,8 @@ class TitleBar(Widget):
             warnings.append("unfinished")
         elif recording.exit_status and recording.seconds is not None:
             warnings.append(ending(recording.exit_status, recording.seconds))
+        if different := self._different_ranks():
+            warnings.append(f"ranks ≠ {different}")
         if recording.problems:
             warnings.append(f"! {plural(len(recording.problems), 'problem')}")
         keys = getattr(self.app, "keys", {})

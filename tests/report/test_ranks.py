@@ -1,0 +1,236 @@
+"""What ranks compiled differently, and the recordings of several machines as one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from inspector.capture.opening import open_path, open_paths
+from inspector.errors import Unreadable
+from inspector.model import Stage
+from inspector.recording.layout import Writer, pack
+from inspector.report.ranks import differences, ranks
+from tests.helpers.ptxview import SQUARE, call
+
+PTX = (SQUARE / "square_kernel.ptx").read_bytes()
+
+
+class Program:
+    """Writes the recording of one machine, in which ``ranks`` compile."""
+
+    def __init__(self, folder: Path, **more: object) -> None:
+        self.folder = folder
+        self._writer = Writer(folder)
+        begun = {"schema": 1, "command": ["torchrun"], "mode": "target", "target": "sm_90"}
+        self._writer.event(event="recording", time=1.0, **{**begun, **more})
+        self._moment = 1.0
+
+    def _event(self, pid: int, **fields: object) -> None:
+        self._moment += 1
+        self._writer.event(**fields, pid=pid, time=self._moment)
+
+    def process(self, pid: int, rank: int | None) -> None:
+        """A process has begun."""
+        self._event(pid, event="process", schema=1, rank=rank, python="3.11.0")
+
+    def kernel(self, pid: int, name: str, digest: str, hit: bool = False, **config: object) -> None:
+        """It asked Triton for a kernel."""
+        ptx = self._writer.blob(PTX.replace(b"square_kernel", name.encode() + digest.encode()))
+        self._event(
+            pid, event="triton", name=name, hash=digest * 16, files={"ptx": ptx}, cache_hit=hit,
+            seconds=0.1, metadata={"name": name + digest, **config},
+        )  # fmt: skip
+
+    def function(
+        self, pid: int, frame: int, number: int = 0, name: str = "step", cache: str = "hit"
+    ) -> None:
+        """It compiled a function."""
+        own = {"frame_id": frame, "frame_compile_id": number}
+        if number:
+            said = ["0/0: tensor 'x' size mismatch"]
+            self._event(pid, event="recompile", **own,
+                        blob=self._writer.blob(json.dumps(said).encode()))  # fmt: skip
+        stack = [{"file": "/home/me/model.py", "line": 3, "name": name, "code": ""}]
+        self._event(pid, event="compile_start", **own, stack=stack)
+        self._event(pid, event="compile_cache", **own, name=f"fx_graph_cache_{cache}", said={})
+        figures = {"co_name": name, "co_filename": "/home/me/model.py", "co_firstlineno": 3}
+        self._event(pid, event="compile_end", **own, figures=figures)
+
+    def end(self, status: int = 0) -> Path:
+        """The run has ended."""
+        self._moment += 1
+        self._writer.event(event="end", exit_status=status, seconds=1.5, time=self._moment,
+                           finishing=True)  # fmt: skip
+        self._writer.event(event="finished", time=self._moment + 1)
+        self._writer.close()
+        return self.folder
+
+
+def alike(folder: Path, numbers: Iterable[int]) -> Program:
+    """Ranks that do the same, started by a process that is none."""
+    program = Program(folder)
+    program.process(9, None)
+    for n in numbers:
+        program.process(10 + n, n)
+        program.kernel(10 + n, "copy", "aaaa", num_warps=4)
+        program.function(10 + n, 0)
+    return program
+
+
+def told(path: Path) -> dict[str, str]:
+    """What they compiled differently, by kind."""
+    return {one.kind: one.text for one in differences(open_path(path))}
+
+
+def test_ranks_that_do_the_same_differ_in_nothing(tmp_path: Path) -> None:
+    path = alike(tmp_path / "rec", range(3)).end()
+    recording = open_path(path)
+    assert [rank.name for rank in ranks(recording)] == ["rank 0", "rank 1", "rank 2"]
+    assert differences(recording) == ()
+    assert "3 ranks: nothing was compiled differently" in call("list", path).text
+    alone = alike(tmp_path / "alone", [0]).end()
+    assert ranks(open_path(alone)) == () and "compiled differently" not in call("list", alone).text
+
+
+def test_another_variant_is_told_by_what_it_differs_in(tmp_path: Path) -> None:
+    program = alike(tmp_path / "rec", range(4))
+    for n in range(4):
+        odd = n == 2
+        program.kernel(10 + n, "scale", "cccc" if odd else "bbbb", num_warps=8 if odd else 4)
+    path = program.end()
+    ((kind, text),) = told(path).items()
+    assert kind == "variant"
+    assert text == "scale: ranks 0 and 1 and 3 compiled w4 bbbb, rank 2 compiled w8 cccc"
+    value = call("list", path, "--json").json["ranks"]
+    assert [one["name"] for one in value["ranks"]] == [f"rank {n}" for n in range(4)]
+    (one,) = value["differences"]
+    assert one["kernel"] == "scale" and len(one["by_rank"]["rank 2"]) == 1
+    assert one["by_rank"]["rank 2"] != one["by_rank"]["rank 0"] == one["by_rank"]["rank 3"]
+
+
+def test_what_some_lack_recompiles_and_misses_are_told(tmp_path: Path) -> None:
+    program = alike(tmp_path / "rec", range(3))
+    program.kernel(10, "first_alone", "dddd")
+    program.function(11, 0, 1)
+    program.function(11, 0, 2)
+    program.function(12, 5, name="last_alone", cache="miss")
+    path = program.end()
+    by_kind = told(path)
+    assert by_kind == {
+        "kernel": "first_alone: rank 0 compiled it, ranks 1 and 2 did not",
+        "compiles": "step  model.py:3: rank 1 compiled it 3 times, ranks 0 and 2 compiled it once "
+        "(tensor 'x' size mismatch)",
+        "function": "last_alone  model.py:3: rank 2 compiled it once, ranks 0 and 1 did not",
+    }
+    listed = call("list", path).text
+    assert "3 ranks: 3 differences" in listed
+    assert all(f"≠ {text}" in listed for text in by_kind.values())
+    assert "≠ first_alone" in call("list", path, "--compiles").text
+
+
+def test_what_one_found_in_a_cache_that_another_compiled_is_one_line(tmp_path: Path) -> None:
+    program = alike(tmp_path / "rec", range(2))
+    for n in range(2):
+        for kernel in ("one", "two", "three", "four"):
+            program.kernel(10 + n, kernel, f"{kernel:e<4}"[:4].replace("w", "a"), hit=n == 1)
+    program.process(20, 0)  # a child of rank 0 that takes from the cache what that compiled
+    program.kernel(20, "one", "onee", hit=True)
+    program.function(10, 1, name="loss", cache="miss")
+    program.function(11, 1, name="loss", cache="hit")
+    path = program.end()
+    first, second = (one for one in differences(open_path(path)) if one.kind == "cache")
+    assert first.text.startswith(
+        "Triton's cache: rank 0 compiled 4 kernels that rank 1 found there: one onee, two "
+    )
+    assert first.by_rank == {"rank 0": ("miss",), "rank 1": ("hit",)}
+    assert second.text == "FX graph cache: miss on rank 0, hit on rank 1, for loss"
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_machines_are_read_as_one(tmp_path: Path, packed: bool) -> None:
+    """Each on its own disk, with numbers of processes that the other has, too."""
+    paths = []
+    for n, node in enumerate(("node0", "node1")):
+        program = alike(tmp_path / node / "rec.ptxview", [2 * n, 2 * n + 1])
+        program.process(7, None)
+        # The same process number on both machines, of different ranks.
+        program.process(50, 2 * n)
+        program.kernel(50, f"of_{node}", f"{n}{n}ff", num_warps=4)
+        path = program.end(status=3 * n)
+        if packed:
+            pack(path, path.with_suffix(".file.ptxview"))
+            path = path.with_suffix(".file.ptxview")
+        paths.append(path)
+    recording = open_paths(paths)
+    end = "rec.file" if packed else "rec"
+    machines = (f"node0/{end}", f"node1/{end}")
+    assert recording.machines == machines
+    assert [r.name for r in ranks(recording)] == [
+        f"rank {n} of {machines[n // 2]}" for n in range(4)
+    ]
+    assert recording.complete and recording.exit_status == 3 and recording.problems == ()
+    by_kernel = {one.kernel: one for one in differences(recording)}
+    assert set(by_kernel) == {"of_node0", "of_node1"}
+    did = {name for name, ids in by_kernel["of_node1"].by_rank.items() if ids}
+    assert did == {f"rank 2 of {machines[1]}"}
+    for kernel, variant in recording.variants():  # each from the disk that it lies on
+        symbol = f"{kernel.name}{variant.hash[:4]}"
+        assert symbol.encode() in variant.stages[Stage.PTX].content.read()
+    for words in (["list"], ["open", "--no-tui"]):
+        done = call(*words, *paths)
+        assert done.status == 0 and "4 ranks: 2 differences" in done.text, done.said
+    value = call("list", "--json", *paths).json
+    assert {one["machine"] for one in value["ranks"]["ranks"]} == set(machines)
+    assert len(value["kernels"]) == 3
+
+
+def test_machines_without_ranks_are_ranks_themselves(tmp_path: Path) -> None:
+    paths = []
+    for name, digest in (("a", "aaaa"), ("b", "bbbb")):
+        program = Program(tmp_path / name)
+        program.process(5, None)
+        program.kernel(5, "copy", digest, num_warps=4)
+        paths.append(program.end())
+    recording = open_paths(paths)
+    assert [rank.name for rank in ranks(recording)] == ["a", "b"]
+    (one,) = differences(recording)
+    assert one.text == "copy: a compiled aaaa, b compiled bbbb"
+
+
+def test_one_that_was_killed_makes_the_whole_incomplete(tmp_path: Path) -> None:
+    first = alike(tmp_path / "a", [0]).end()
+    alike(tmp_path / "b", [1])  # without its end
+    recording = open_paths([first, tmp_path / "b"])
+    assert not recording.complete and len(ranks(recording)) == 2
+
+
+def test_what_is_hardly_of_one_program_is_said(tmp_path: Path) -> None:
+    paths = []
+    for name, target in (("a", "sm_90"), ("b", "sm_80")):
+        program = Program(tmp_path / name, target=target)
+        program.process(1, None)
+        paths.append(program.end())
+    (said,) = open_paths(paths).problems
+    assert "target differs (a: sm_90, b: sm_80)" in said
+
+
+@pytest.mark.parametrize("name", ["nowhere", "nowhere.ptxview", "kernel.ptx"])
+def test_what_is_no_recording_cannot_be_one_of_several(tmp_path: Path, name: str) -> None:
+    (tmp_path / "kernel.ptx").write_bytes(PTX)
+    first = alike(tmp_path / "a", [0]).end()
+    with pytest.raises(Unreadable, match=name):
+        open_paths([first, tmp_path / name])
+    done = call("list", first, tmp_path / name)
+    assert done.status == 4 and name in done.said and "Traceback" not in done.said
+
+
+def test_many_ranks_are_told_in_few_words(tmp_path: Path) -> None:
+    program = alike(tmp_path / "rec", range(64))
+    for n in range(64):
+        program.kernel(10 + n, "scale", "cccc" if n in (5, 6, 7, 40) else "bbbb")
+    ((_, text),) = told(program.end()).items()
+    assert "ranks 5 to 7 and 40 compiled cccc" in text
+    assert "ranks 0 to 4, 8 to 39 and 41 to 63 compiled bbbb" in text
