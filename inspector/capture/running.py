@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from inspector import __version__, files
-from inspector.capture import machine, spills
+from inspector.capture import failed_builds, machine, spills
 from inspector.capture.binaries import carries_device_code
 from inspector.capture.builds import (
     Found,
@@ -91,6 +91,8 @@ def complete(
         events = read_events(writer.folder).events
     except PtxviewError:
         return None
+    for event in failed_builds.told_later(events, writer.blob, say, go_on):
+        writer.event(**event)
     # Before the builds are kept: one of theirs may be such a module, and is named by their events.
     _take_kernels_out(writer, events)
     builds = list(_builds(list(events), cache))

@@ -110,13 +110,14 @@ def kernel_in_short(
     """One kernel in short. Raises ``PtxviewError`` where its stage cannot be read."""
     one = subject(reader, times(reader.recording.path), kernel, variant)
     listing = reader.listing(variant, stage)
+    left_out = ("stages",) if variant.error is not None else ("stages", "failed")
     return brief.kernel(brief.KernelInShort(
         path=reader.recording.path,
         name=handle(reader.recording, kernel, variant),
         kernel=kernel,
         variant=variant,
         stage=stage,
-        figures=fields.values(one, [name for name in fields.FIELDS if name != "stages"]),
+        figures=fields.values(one, [n for n in fields.FIELDS if n not in left_out]),
         stages=[_size(reader, variant, each) for each in jsons.ordered(variant.stages)],
         findings=reader.findings(variant),
         hottest=[_place(listing, region) for region in regions(reader, variant, stage)],

@@ -406,10 +406,8 @@ def _linked(
     measured configuration has them too.
     """
     if heard.operation is not None:
-        return replace(
-            heard.tuning,
-            configurations=tuple(_chosen(c, variants) for c in heard.tuning.configurations),
-        )
+        candidates = (_chosen(c, variants) for c in heard.tuning.configurations)
+        return replace(heard.tuning, configurations=_with_reasons(candidates, variants))
     hashes = {v.hash: v.id for v in variants}
     folders = {v.cache_key: v.id for v in variants if v.cache_key}
     out = []
@@ -434,7 +432,21 @@ def _linked(
         ]
         if sum(_agrees(c.config, agreeing[0]) for c in rivals) == 1:
             out[index] = replace(configuration, variant=agreeing[0].id)
-    return replace(heard.tuning, configurations=tuple(out))
+    return replace(heard.tuning, configurations=_with_reasons(out, variants))
+
+
+def _with_reasons(
+    configurations: Iterable[Configuration], variants: tuple[Variant, ...]
+) -> tuple[Configuration, ...]:
+    """Of what came to nothing the reason is the variant's own: the compiler's words, with their
+    place."""
+    errors = {v.id: v.failed for v in variants if v.failed is not None}
+    return tuple(
+        replace(one, reason=f"failed: {errors[one.variant]}")
+        if one.variant in errors and one.time_us is None
+        else one
+        for one in configurations
+    )
 
 
 def _chosen(configuration: Configuration, variants: tuple[Variant, ...]) -> Configuration:

@@ -108,6 +108,11 @@ class FailedSource:
     failure: Failure
 
 
+def has_log(event: Event) -> bool:
+    """Whether an event of a build that failed has what the compilers printed."""
+    return _FAILED.search(as_text(event.get("error")) or "") is not None
+
+
 def of_build(event: Event, blob: Blob) -> Iterator[FailedSource]:
     """The files that an event of a build says did not compile; none where it was built."""
     log = as_text(event.get("error")) or ""

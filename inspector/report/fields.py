@@ -78,6 +78,7 @@ FIELDS: Mapping[str, FieldValue] = {
     "hints": lambda one: one.hint_count(),
     "rules": lambda one: [finding.rule for finding in one.findings()],
     "time": lambda one: one.time_us,
+    "failed": lambda one: one.variant.failed,
 }
 """What is known of a variant, by the name that one asks with; docs/json.md says what each is."""
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from inspector.capture import failed_builds
 from inspector.system.toolchain import find
 from tests.helpers.ptxview import Done, call, environment, ptxview, write_events
 from tests.probes.conftest import INDUCTOR
@@ -391,3 +392,10 @@ def test_a_build_that_fails_has_its_messages_at_the_lines_of_its_sources(tmp_pat
                      "--stage", "source", "--json").json["lines"]  # fmt: skip
         assert [one["n"] for one in lines if one["notes"]] == [place]
     assert found["twice"]["target"] == "sm_90" and found["thrice"]["error"]
+    # A build that is verbose raises without its log: the command that failed is run once more.
+    silent = [{"event": "extension", "directory": str(build), "error": "Error compiling objects"}]
+    (again,) = failed_builds.told_later(silent, bytes.decode, lambda text: None, lambda: True)
+    assert again["sources"] == {str(build / "k.cu"): CUDA}
+    whole = [line for line in done.stdout.splitlines() if "undeclared" in line]
+    assert whole and all(line in str(again["error"]) for line in whole)
+    assert not list(build.glob("*.o")), "what it makes is left behind"
