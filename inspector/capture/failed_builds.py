@@ -35,7 +35,8 @@ def told_later(
     say: Callable[[str], None],
     go_on: Callable[[], bool],
 ) -> Iterator[Event]:
-    """An event for each build that failed without a word of its compilers; ``blob`` keeps a file."""
+    """An event for each build that failed without a word of its compilers; ``blob`` keeps a
+    file."""
     builds: dict[str, Mapping[str, object]] = {}
     for event in events:
         directory = event.get("directory")

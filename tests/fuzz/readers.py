@@ -574,7 +574,9 @@ SOURCE_WORDS = _words(
 EVENT_WORDS = _words(
     "recording triton graph extension device_code file loaded ptxas problem process "
     "end device torch "
-    "tools library graph_text triton_failed autotune autotune_failed profile "
+    "tools library graph_text triton_failed triton_said graph_failed "
+    "not_loaded message messages severity tool stage kind limit required resource command log "
+    "autotune autotune_failed profile "
     "profile_facts calls note "
     "name hash metadata files paths source pid rank signature constexprs specialization cache_hit "
     "blob path frame_id frame_compile_id sources error cubin ptx ptx_from why object arch flags "

@@ -43,7 +43,8 @@ BLOBS = {
 }
 KINDS = ["recording", "triton", "graph", "extension", "device_code", "file", "loaded", "ptxas",
          "problem", "process", "end", "device", "torch", "tools", "library", "graph_text",
-         "triton_failed", "note", "compile_start", "compile_end", "compile_phases", "graph_break",
+         "triton_failed", "triton_said", "graph_failed", "not_loaded",
+         "note", "compile_start", "compile_end", "compile_phases", "graph_break",
          "recompile", "guards", "compile_cache", "symbol",
          "graph_nodes", "dynamo_nodes", "user_file"]  # fmt: skip
 FIELDS = ["name", "hash", "metadata", "files", "paths", "source", "pid", "rank", "signature",
@@ -54,7 +55,8 @@ FIELDS = ["name", "hash", "metadata", "files", "paths", "source", "pid", "rank",
           "local_words", "where", "text", "exit_status", "command", "tools", "device", "mode",
           "target", "started", "python", "version", "shared", "time", "no_lines", "stack",
           "figures", "marks", "said", "kind", "attempt", "began", "seconds", "stage_seconds",
-          "fresh", "compiled_autograd_id", "graph"]  # fmt: skip
+          "fresh", "compiled_autograd_id", "graph", "message", "messages", "log", "required",
+          "limit", "resource", "tool"]  # fmt: skip
 words = st.one_of(
     st.sampled_from(
         [
