@@ -14,6 +14,7 @@ from inspector.recording.layout import Writer
 from inspector.system.toolchain import need
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.main.screen import MainScreen
+from inspector.tui.tree.kernel_tree import KernelTree
 from tests.helpers.ptxview import SQUARE
 from tests.helpers.sample import settle, text_of
 
@@ -97,6 +98,10 @@ async def test_what_failed_is_counted_and_its_line_is_shown(
         await pilot.press("down")
         await settle(pilot)
         assert "✗ not loaded" in text_of(pilot).split("\n")[1]
+        await pilot.press("f", *"failed", "enter")
+        await settle(pilot)
+        kept = [one.text.partition(" ")[0] for one in main.query_one(KernelTree).rows]
+        assert kept == ["triton", "square_kernel", "B=1", "B=2", "B=3"]
         await pilot.press("V")
         await settle(pilot)
         table = text_of(pilot)
