@@ -33,6 +33,7 @@ _CHOSEN = "which kernel max-autotune's choice became is not recorded"
 _MEASURED = "the fusions that Inductor compiles to measure them are not named"
 _LAUNCHES = "launches of these kernels are not counted"
 _COMPARED = "launches that compare candidates count as the program's"
+_WHY_NOT = f"where a graph did not compile is not recorded, and {_COMPARED}"
 _OTHERS = "kernels of this maker are not named"
 _HITS = "kernels that Inductor loads from its caches are not recorded"
 _RANGES = "no ranges of integer tensors, and no arguments by their values"
@@ -68,8 +69,9 @@ NAMES: dict[str, Row] = {
         _GRAPH_NODES, "texts of torch's trace are kept"),
     "torch._inductor.graph:GraphLowering.codegen_subgraph": (
         "nodes of graphs within graphs are not recorded", ""),
-    "torch._inductor.graph:GraphLowering.run": (_COMPARED, ""),
-    "torch._inductor.graph:GraphLowering.compile_to_module": (_COMPARED, ""),
+    "torch._inductor.graph:GraphLowering.run": (_WHY_NOT, "torch's figures of a compile say why"),
+    "torch._inductor.graph:GraphLowering.compile_to_module": (
+        _WHY_NOT, "torch's figures of a compile say why"),
     "torch._inductor.graph:GraphLowering.compile_to_fn": (_COMPARED, "", "", "2.8"),
     "torch._inductor.scheduler:WhyNoFuse.__call__": (
         "why nodes were not fused is not recorded", ""),

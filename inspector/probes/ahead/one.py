@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from .. import private_names
-from ..compiles import triton_compiles
+from ..compiles import triton_compiles, triton_sources
 from ..writer import blob, emit, plain
 from . import said
 from .job import CONFIG, Column, Job
@@ -55,7 +55,7 @@ class Subject:
 
     def signature(self) -> str:
         """``x: *fp32:16, n: i32``, as it could be given."""
-        attributes = triton_compiles._attributes(self.src)
+        attributes = triton_sources.attributes(self.src)
         parts = []
         for name, kind in (getattr(self.src, "signature", None) or {}).items():
             if kind != "constexpr":
@@ -65,7 +65,7 @@ class Subject:
 
     def config(self, overridden: set[str]) -> dict[str, Any]:
         """The constants and launch options of a row, without what the columns say."""
-        constexprs = triton_compiles._constexprs(self.src)
+        constexprs = triton_sources.constexprs(self.src)
         out = {name: plain(value) for name, value in constexprs.items()}
         out |= {n: self.options[n] for n in CONFIG if self.options.get(n) is not None}
         if out.get("num_ctas") == 1:
@@ -167,7 +167,7 @@ def one(
                          **{n: config[n] for n in CONFIG if n in config}},
             "files": {stage: blob(content) for stage, content in files.items()},
             "failed": failed,
-            **(triton_compiles._source(src) if not isinstance(src, str) else {}),
+            **(triton_sources.source(src) if not isinstance(src, str) else {}),
         }
     )  # fmt: skip
     emit({**event, "hash": digest, "symbols": [], "failed": failed, "messages": told})

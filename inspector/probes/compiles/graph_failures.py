@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from .. import private_names
+from ..hooks import unseen
 from ..writer import blob, emit, folder, problem
 from . import graph_nodes
 
@@ -17,12 +19,12 @@ _told: set[tuple[Any, ...]] = set()
 def attach(module: Any) -> None:
     """``torch._inductor.graph``: what goes wrong there is noted, and goes on as it was raised."""
     for name, stage in PARTS:
-        original = vars(module.GraphLowering).get(name)
-        if original is not None:
-            setattr(module.GraphLowering, name, _watched(original, stage))
+        private_names.wrap(
+            f"torch._inductor.graph:GraphLowering.{name}", functools.partial(_watched, stage)
+        )
 
 
-def _watched(original: Any, stage: str | None) -> Any:
+def _watched(stage: str | None, original: Any) -> Any:
     @functools.wraps(original)
     def part(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -33,6 +35,7 @@ def _watched(original: Any, stage: str | None) -> Any:
                     _record(error, stage)
             except Exception as failure:
                 problem("a graph that did not compile", failure)
+            unseen(error)
             raise
 
     return part

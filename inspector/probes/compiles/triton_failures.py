@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from .. import private_names
 from ..autotune import trials
 from ..writer import blob, emit, plain, problem, standing, withdraw
-from . import triton_phases
+from . import triton_phases, triton_sources
 
 STAGES = ("source", "ttir", "ttgir", "llir", "ptx")
 """What Triton's cache holds of a kernel before its machine code; ``source`` is TTIR as it was
@@ -38,11 +39,7 @@ def watched(src: Any, args: Any, kwargs: Any) -> Iterator[None]:
 
 def _begun(src: Any, args: Any, kwargs: Any) -> str | None:
     """LLVM ends the process where it meets what it does not expect: nothing could be told then."""
-    from . import triton_compiles
-
     try:
-        from triton.runtime.cache import get_cache_manager
-
         digest = _digest(src, args, kwargs)
         return standing(
             {
@@ -50,8 +47,8 @@ def _begun(src: Any, args: Any, kwargs: Any) -> str | None:
                 "name": str(getattr(src, "name", "") or "").lstrip("@"),
                 "hash": digest,
                 "metadata": _asked(args, kwargs),
-                "folder": getattr(get_cache_manager(digest), "cache_dir", None),
-                **triton_compiles._source(src),
+                "folder": getattr(_manager(digest), "cache_dir", None),
+                **triton_sources.source(src),
             }
         )
     except Exception as error:
@@ -84,8 +81,6 @@ def exceeded(error: BaseException) -> dict[str, Any]:
 
 
 def _record(src: Any, error: BaseException, digest: str, args: Any, kwargs: Any) -> None:
-    from . import triton_compiles
-
     making, stages = triton_phases.making(), triton_phases.ended()
     metadata = {} if making is None else {k: v for k, v in making[1].items() if k != "hash"}
     name = str(metadata.get("name") or getattr(src, "name", "") or "").lstrip("@")
@@ -100,7 +95,7 @@ def _record(src: Any, error: BaseException, digest: str, args: Any, kwargs: Any)
             "stage_seconds": stages,
             "error": f"{type(error).__name__}: {error}"[:4000],
             **_words(src, error, making, files),
-            **triton_compiles._source(src),
+            **triton_sources.source(src),
         }
     )
 
@@ -143,14 +138,18 @@ def _digest(src: Any, args: Any, kwargs: Any) -> str:
     known = triton_phases.digest()
     if known:
         return known
-    from . import triton_compiles
-
     function = getattr(src, "fn", None)
     asked = (
         getattr(src, "name", None), getattr(function, "cache_key", None),
-        triton_compiles._constexprs(src), getattr(src, "signature", None), _asked(args, kwargs),
+        triton_sources.constexprs(src), getattr(src, "signature", None), _asked(args, kwargs),
     )  # fmt: skip
     return hashlib.sha256(repr(asked).encode("utf-8", "replace")).hexdigest()
+
+
+def _manager(digest: str) -> Any:
+    """Triton's cache of one compile, None where this version names it otherwise."""
+    make = private_names.get("triton.runtime.cache:get_cache_manager")
+    return None if make is None else make(digest)
 
 
 def _so_far(digest: str, name: str, making: Any) -> dict[str, str]:
@@ -160,10 +159,8 @@ def _so_far(digest: str, name: str, making: Any) -> dict[str, str]:
     if begun == "cubin" and isinstance(making[2], str):
         out["ptx"] = making[2]
     try:
-        from triton.runtime.cache import get_cache_manager
-
-        manager = get_cache_manager(digest)
-        for stage in STAGES:
+        manager = _manager(digest)
+        for stage in STAGES if manager is not None else ():
             path = manager.get_file(f"{name[:150]}.{stage}")
             if stage == begun:
                 break  # a file of that name is of another attempt
