@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from inspector.commands.common import open_reader
+from inspector.commands.common import open_profiled, open_reader
 from inspector.model import Stage
 from inspector.recording.layout import Writer
 from inspector.tui.app.app import PtxviewApp
@@ -148,3 +148,57 @@ async def test_it_closes_and_keeps_its_place_when_resized(tmp_path: Path) -> Non
         await pilot.press("escape")
         await settle(pilot)
         assert pilot.app.screen is screen
+
+
+def of_ranks(folder: Path, numbers: tuple[int, ...]) -> Path:
+    """Ranks of which the last compiles step once more, and a kernel that others do not."""
+    writer = Writer(folder)
+    writer.event(event="recording", schema=1, command=["torchrun"], mode="gpu", time=1.0)
+    writer.event(event="user_file", path="/home/me/model.py", blob=writer.blob(MODEL.encode()))
+    ptx = writer.blob((SQUARE / "square_kernel.ptx").read_bytes())
+    for number in numbers:
+        pid, last = 10 + number, number == numbers[-1]
+        writer.event(event="process", schema=1, rank=number, pid=pid)
+        writer.event(event="triton", name="square_kernel", hash=("cd" if last else "ab") * 32,
+                     files={"ptx": ptx}, pid=pid, cache_hit=False, began=1000.5, seconds=0.5,
+                     metadata={"num_warps": 8 if last else 4}, stage_seconds=[])  # fmt: skip
+        for n in range(1 + last):
+            own = {"frame_id": 0, "frame_compile_id": n, "pid": pid}
+            stack = [{"file": "/home/me/model.py", "line": 3, "name": "step", "code": ""}]
+            writer.event(event="compile_start", **own, stack=stack)
+            writer.event(event="compile_end", **own, kind="compilation_metrics", figures={
+                "co_name": "step", "co_filename": "/home/me/model.py", "co_firstlineno": 3,
+                "duration_us": 2_000_000, "start_time": 1000.0 + n})  # fmt: skip
+    writer.event(event="end", exit_status=0, seconds=1.0)
+    writer.close()
+    return folder
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 60)], ids=["small", "wide"])
+async def test_what_ranks_compiled_differently_is_pointed_at(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    """Of two recordings that are read as one; from the line one comes to the function."""
+    paths = [str(of_ranks(tmp_path / "node0", (0, 1))), str(of_ranks(tmp_path / "node1", (2, 3)))]
+    reader = open_profiled(paths[0], more=paths[1:]).reader
+    async with PtxviewApp(reader).run_test(size=size) as pilot:
+        await settle(pilot)
+        title = text_of(pilot).split("\n")[0]
+        assert "node0 + node1" in title and ("ranks ≠ 2" in title or size[0] == 80)
+        await pilot.press("K")
+        await settle(pilot)
+        text = " ".join(text_of(pilot).replace("│", " ").split())
+        assert "rank 0 of node0 0/0 step" in text and "rank 3 of node1 0/1 step" in text
+        await pilot.press("n")
+        await settle(pilot)
+        text = " ".join(text_of(pilot).replace("│", " ").split())
+        assert "4 ranks: 2 differences" in text
+        assert "≠ square_kernel: rank 0 of node0 and rank 2 of node1 compiled w4 abab" in text
+        assert "compiled it twice" in text
+        screen = pilot.app.screen
+        assert isinstance(screen, CompilesScreen)
+        row = next(n for n, r in enumerate(screen.rows) if "compiled it twice" in r.text.plain)
+        screen.options.highlighted = row
+        await pilot.press("enter")
+        await settle(pilot)
+        assert "line 3" in text_of(pilot) and "def step(x, n):" in text_of(pilot)
