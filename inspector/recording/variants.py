@@ -115,7 +115,9 @@ def from_triton(
         key = key_of(kernel)
         stages[Stage.OUTPUT_CODE] = text
         if kernel.body is not None:
-            embedded = (kernel.path or file, kernel.body)
+            # Of a text that names no file, its digest alone is known: the compile has the path.
+            has_path = kernel.path is not None and "/" in kernel.path
+            embedded = (kernel.path if has_path and kernel.path else file, kernel.body)
             span = (kernel.body, kernel.last or kernel.body)
         if kernel.written is not None:
             origin, name = Origin.TRITON, key[1]
