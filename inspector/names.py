@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 
 SHORTEST = 8
+_NUMBA_TAG = re.compile(r"\[abi:(?:v\d{1,9}|cw\w{1,400})\]")
 _NESTED = re.compile(r"_Z(NK?)?L?(\d.*)", re.DOTALL)
 _LENGTH = re.compile(r"L?([0-9]{1,6})")
 # What opens something that an E closes, inside template arguments.
@@ -53,6 +54,15 @@ def _after_arguments(text: str) -> str:
             if depth == 0:
                 return text[at:]
     return ""
+
+
+def untagged(demangled: str) -> str:
+    """A demangled name without the tags that numba puts into each: its counter, its flags' digest.
+
+    ``[abi:v1][abi:cw51cXTLSUwv1s…]``: numba.core.itanium_mangler, numba.core.funcdesc. C++'s own
+    tags, such as ``[abi:cxx11]``, stay.
+    """
+    return _NUMBA_TAG.sub("", demangled)
 
 
 def argument_types(demangled: str) -> tuple[str, ...]:

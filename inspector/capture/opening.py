@@ -11,7 +11,7 @@ from pathlib import Path
 import platformdirs
 
 from inspector import files
-from inspector.capture import torch_logs, tritonparse
+from inspector.capture import aot_packages, torch_logs, tritonparse
 from inspector.capture.binaries import FATBIN_MAGIC, arch_of, images
 from inspector.capture.builds import Found, event_of, read_folder, read_object
 from inspector.capture.caches import scan
@@ -48,7 +48,8 @@ TEXT_STAGES = {
 KINDS = (
     "a recording, a .triton or Inductor cache, an extension's build folder, a .ptx .cubin .so .o "
     ".fatbin .ttir .ttgir .llir .sass file, saved TORCH_LOGS=output_code text, a TORCH_TRACE "
-    "folder, a trace of tritonparse's, or a .tgz .tar.xz .tar.bz2 .zip of any of them"
+    "folder, a trace of tritonparse's, an AOTInductor package (.pt2), or a .tgz .tar.xz .tar.bz2 "
+    ".zip of any of them"
 )
 _TT_FUNC = re.compile(r"tt\.func public @([\w$.]+)")
 _DEFINE = re.compile(
@@ -294,6 +295,10 @@ def _within(
 def _folder(path: Path, allowance: files.Allowance) -> Iterable[dict[str, object]]:
     cache = kept_cache()
     any_event = False
+    if packaged := aot_packages.models(path):
+        for model in packaged:
+            yield from aot_packages.events(model, path)
+        return
     for event in scan(path, allowance):
         if event["event"] == "build_folder":
             for item in read_folder(Path(str(event["directory"])), cache):

@@ -13,7 +13,10 @@ import re
 from inspector.listing.line import Kind, LazyLines, Line, Listing
 from inspector.model import Location
 
-_FILE = re.compile(r"\s*+# (?:Annotation: .{0,4096}? )?File: (.{1,4096}?):(\d{1,9}) in ")
+_FILE = re.compile(
+    r"\s*+# (?:Annotation: .{0,4096}? )?(?:Backward of forward node: )?"
+    r"File: (.{1,4096}?):(\d{1,9}) in "
+)
 _NODE = re.compile(r"\s++(\w{1,400})(?:: ?\"[^\"\n]*\")? = (.*)")
 _CALL = re.compile(r"([A-Za-z_][\w.]{0,400})\(")
 _QUOTED = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"")

@@ -174,6 +174,11 @@ NAMES: dict[str, Row] = {
     "torch.cuda.jiterator:_JittedFunction.__call__": (_OTHERS, "launches at the driver are"),
     "cupy.cuda.compiler:_compile_module_with_cache": (_OTHERS, "launches at the driver are"),
     "numba.cuda.dispatcher:_Kernel.__init__": (_OTHERS, "launches at the driver are"),
+    "numba.cuda.compiler:compile": ("what cuda.compile gives is not recorded", ""),
+    "numba.cuda.codegen:CUDACodeLibrary.get_asm_str": (
+        "what cuda.compile gives has no LLVM IR", ""),
+    "numba.cuda.codegen:CUDACodeLibrary.get_cubin": (
+        "numba's kernels have no machine code", "the driver's modules stand for it"),
     "jax._src.compiler:compile_or_get_cached": (_OTHERS, "launches at the driver are"),
     "cuda.bindings.nvrtc:nvrtcCreateProgram": (_OTHERS, "launches at the driver are"),
     "cuda.nvrtc:nvrtcCreateProgram": (_OTHERS, "launches at the driver are"),

@@ -58,6 +58,8 @@ def start() -> None:
         hooks.when_imported(package, _lazily("private_names", "package"))
     for module, function in MAKERS:
         hooks.when_imported(module, _lazily("uncaptured", function))
+    for module in ("dispatcher", "compiler", "codegen"):
+        hooks.when_imported(f"numba.cuda.{module}", _lazily("numba_kernels", f"attach_{module}"))
     target = os.environ.get("PTXVIEW_TARGET")
     if target:
         try:

@@ -8,15 +8,13 @@ the machine code comes by the driver (driver/subscriber.py), and is theirs by th
 from __future__ import annotations
 
 import functools
-import inspect
-import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .writer import blob, emit, file_blob, problem
+from .writer import blob, emit, problem
 
 MOST = 1000
 LONGEST = 400
@@ -175,44 +173,6 @@ def attach_cupy(module: Any) -> None:
     _watch(f"cupy.cuda.compiler:{(present or names)[0]}", compiled)
 
 
-def attach_numba(module: Any) -> None:
-    """``numba.cuda.dispatcher``: one kernel for each signature."""
-    private_names().wrap("numba.cuda.dispatcher:_Kernel.__init__", _of_numba_made)
-
-
-def _of_numba_made(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def init(self: Any, py_func: Any, *args: Any, **kwargs: Any) -> None:
-        try:
-            original(self, py_func, *args, **kwargs)
-        finally:
-            try:
-                name = getattr(py_func, "__qualname__", None) or "a kernel"
-                told("numba.cuda", [name], **_of_numba(self, py_func))
-            except Exception as error:
-                problem("a kernel that is not captured", error)
-
-    return init
-
-
-def _of_numba(kernel: Any, function: Any) -> dict[str, Any]:
-    """What numba tells of a compiled kernel: its symbol, its PTX and LLVM IR, its Python's file."""
-    out: dict[str, Any] = {}
-    code = getattr(function, "__code__", None)
-    if code is not None and os.path.isfile(code.co_filename):
-        lines, first = inspect.getsourcelines(function)
-        out.update(path=code.co_filename, source=file_blob(code.co_filename),
-                   lines=[first, first + len(lines) - 1])  # fmt: skip
-    library = getattr(kernel, "_codelibrary", None)
-    for key, method in (("ptx", "get_asm_str"), ("llir", "get_llvm_str")):
-        try:
-            out[key] = blob(str(getattr(library, method)()))
-        except Exception:  # of some versions only within a context of its own
-            continue
-    name = getattr(kernel, "entry_name", None)
-    return {**out, "symbol": str(name)} if name else out
-
-
 def attach_jax(module: Any) -> None:
     """``jax._src.compiler``: XLA makes the kernels of a whole module at once."""
 
@@ -287,7 +247,6 @@ MAKERS = (
     ("torch.cuda._utils", "attach_nvrtc"),
     ("torch.cuda.jiterator", "attach_jiterator"),
     ("cupy.cuda.compiler", "attach_cupy"),
-    ("numba.cuda.dispatcher", "attach_numba"),
     ("jax._src.compiler", "attach_jax"),
     ("cuda.bindings.nvrtc", "attach_bindings"),
     ("cuda.nvrtc", "attach_bindings"),
@@ -295,4 +254,6 @@ MAKERS = (
     ("cuda.core.experimental._program", "attach_core"),
     ("pycuda.compiler", "attach_pycuda"),
 )
-"""Modules that make kernels, each with the function here that watches it once imported."""
+"""Modules that make kernels, each with the function here that watches it once imported.
+
+numba's are in ``numba_kernels``."""

@@ -22,8 +22,9 @@ def made_by(tools: Mapping[str, str], origin: Origin, variant: Variant) -> dict[
     """The programs that made a variant, with their versions as far as they are known.
 
     Those of Triton and torch are recorded with it, in a recording made before that with all of it;
-    nvcc's is its own line at the head of its PTX. Of ptxas it is the cubin's own note, which CUDA
-    13's writes, else the recording's where Triton has one assembler for all. The ISA is PTX's.
+    nvcc's, or of NVIDIA's compiler where another calls it, is its own line at the head of its PTX.
+    Of ptxas it is the cubin's own note, which CUDA 13's writes, else the recording's where Triton
+    has one assembler for all. The ISA is PTX's.
     """
     own = {**variant.made_by}
     if (version := variant.options.get("triton_version")) is not None:
@@ -39,7 +40,8 @@ def made_by(tools: Mapping[str, str], origin: Origin, variant: Variant) -> dict[
     except (PtxviewError, OSError):
         return out
     if (nvcc := _NVCC.search(text)) is not None:
-        out["nvcc"] = nvcc[1].decode()
+        # The same line stands in what libNVVM and NVRTC make for others.
+        out["nvcc" if origin is Origin.NVCC else "CUDA compiler"] = nvcc[1].decode()
     if (isa := _ISA.search(text)) is not None:
         out["PTX ISA"] = isa[1].decode()
     if cubin is not None:

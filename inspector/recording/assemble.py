@@ -33,7 +33,7 @@ from inspector.model import (
     Unwatched,
     Variant,
 )
-from inspector.names import base_name, shortest_ids
+from inspector.names import base_name, shortest_ids, untagged
 from inspector.recording import autotune, compilations, failures, output_code, variants
 from inspector.recording.calls import Calls
 from inspector.recording.driver import DriverLaunches
@@ -407,7 +407,7 @@ class Assembly:
         for key, origin, name in list(self._tunings.strangers(self._kernels)):
             self._kernels.setdefault(key, _Kernel(origin, name))
         ids = shortest_ids(v.hash for k in self._kernels.values() for v in k.variants.values())
-        readable = demangle([k.name for k in self._kernels.values()])
+        readable = [untagged(n) for n in demangle([k.name for k in self._kernels.values()])]
         kernels: dict[Key, Kernel] = {}
         alone = Counter(
             base_name(v.symbol)

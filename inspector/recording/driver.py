@@ -136,7 +136,7 @@ class DriverLaunches:
         """Take in an event of any kind; those that are not about this are ignored."""
         kind, pid = event.get("event"), as_int(event.get("pid"))
         if kind == "uncaptured":
-            self._made.append(_Made(str(event.get("by")), str(event.get("name")), event))
+            self._compiled_by(_Made(str(event.get("by")), str(event.get("name")), event))
         elif kind == "driver_kernel":
             module, name = as_text(event.get("module")), as_text(event.get("name"))
             blob = as_text(event.get("blob"))
@@ -243,6 +243,14 @@ class DriverLaunches:
             self._sources[digest] = signatures(text_of(source))
         return self._sources[digest]
 
+    def _compiled_by(self, made: _Made) -> None:
+        """Take in what a compiler made; what is told again with its machine code is the same."""
+        if made.event.get("cubin") is not None:
+            symbol = made.event.get("symbol")
+            self._made = [m for m in self._made if m.by != made.by
+                          or m.name != made.name or m.event.get("symbol") != symbol]  # fmt: skip
+        self._made.append(made)
+
     def _count(self, key: tuple[_PROCESS, int], event: Event) -> tuple[int, int]:
         # It was launched once when it was first seen, if not only captured into a graph.
         return self._counts.get(key, (0 if event.get("in_graph") else 1, 0))
@@ -322,6 +330,7 @@ class DriverLaunches:
                 config=config,
                 stages=stages,
                 span=span,
+                signature=_signature(made),
                 missing={s: why for s, why in missing.items() if s not in stages},
                 maker=made.by,
             ),
@@ -363,6 +372,7 @@ class DriverLaunches:
                 config=config,
                 stages=stages,
                 span=span,
+                signature={} if made is None else _signature(made),
                 missing={s: why for s, why in missing.items() if s not in stages},
                 maker=by,
                 library=from_library,
@@ -403,9 +413,11 @@ class DriverLaunches:
                 span = (lines[0], lines[1])
             else:
                 span = cuda_span(text_of(source), base_name(symbol))
-        for stage, key in ((Stage.PTX, "ptx"), (Stage.LLIR, "llir")):
-            if (content := self._blob(made.event.get(key))) is not None:
-                stages[stage] = StageFile(content, None, made.by)
+        kinds = ((Stage.PTX, "ptx"), (Stage.LLIR, "llir"), (Stage.SASS, "cubin"))
+        for stage, key in kinds:
+            if stage not in stages and (content := self._blob(made.event.get(key))) is not None:
+                told_by = made.by if stage is not Stage.SASS else "nvdisasm -c"
+                stages[stage] = StageFile(content, None, told_by)
         options = made.event.get("options")
         return span, {"flags": [str(o) for o in options]} if isinstance(options, list) else {}
 
@@ -441,6 +453,11 @@ def digest_named(content: Content) -> str | None:
         return digest_named(content.module)
     named = getattr(content, "digest", None) or PurePath(str(getattr(content, "path", ""))).name
     return named if isinstance(named, str) and len(named) == 64 else None
+
+
+def _signature(made: _Made) -> Mapping[str, str]:
+    """The types of a kernel's parameters by name, where its compiler told them."""
+    return {k: str(v) for k, v in as_map(made.event.get("signature")).items()}
 
 
 def _names(made: _Made, symbol: str) -> bool:

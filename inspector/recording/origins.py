@@ -27,7 +27,8 @@ Place = tuple[str, int, str]
 Lines = Mapping[str, Place | None]
 """The place that each node of a graph came from, None if the graph names none."""
 
-_FILE = "# File: "
+_FILE = re.compile(r"#(?: Annotation: .{0,4096}?)? (?:Backward of forward node: )?File: ")
+"""Before a place: from torch 2.15 on a backward node is said to be of a forward node's."""
 _NODE = re.compile(r"\s{4,}(\w{1,400})(?:: \"[^\"\n]*\")? = ")
 _FRAME = re.compile(r'\s*File "([^"\n]{1,4096})", line (\d{1,9})')
 RECENT = 64
@@ -53,8 +54,8 @@ def graph_lines(text: str) -> Lines:
     place: Place | None = None
     for line in text.split("\n"):
         bare = line.lstrip()
-        if bare.startswith(_FILE):
-            place = _place(bare[len(_FILE) :])
+        if bare.startswith("#") and (begins := _FILE.match(bare)) is not None:
+            place = _place(bare[begins.end() :])
         elif bare.startswith("# No stacktrace"):
             place = None
         elif match := _NODE.match(line):

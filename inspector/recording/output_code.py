@@ -13,6 +13,8 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from inspector.recording import cpp_wrapper
+
 # Patterns without nested repetition: linear on any input.
 _DEFINED = re.compile(r"^(\w{1,400}) = async_compile\.(\w+)\(\s*(?:(['\"])(\w*)\3\s*,)?")
 _LAUNCHED = re.compile(r"^\s+(\w{1,400})\.run\(")
@@ -88,7 +90,9 @@ def is_output_code(text: str) -> bool:
 
 
 def parse(text: str) -> OutputCode:
-    """Read one graph's ``output_code``. Never raises."""
+    """Read one graph's ``output_code``: its Python, or AOTInductor's C++. Never raises."""
+    if cpp_wrapper.is_wrapper(text):
+        return OutputCode(None, tuple(map(_of_cpp, cpp_wrapper.kernels(text))))
     lines = text.split("\n")
     defined: dict[str, KernelText] = {}
     calls: list[KernelText] = []
@@ -151,6 +155,15 @@ def parse(text: str) -> OutputCode:
             # A library's function may be called for several operators.
             unique[key] = replace(unique[key], comment=_joined(unique[key].comment, kernel.comment))
     return OutputCode(aot, tuple(unique.values()))
+
+
+def _of_cpp(kernel: cpp_wrapper.CppKernel) -> KernelText:
+    """A kernel of a C++ wrapper, whose own file is named by the digest of its text."""
+    path = _copied_to(f"\n{kernel.text}\n")
+    return KernelText(
+        kernel.name, "inductor", path, kernel.line, kernel.line, kernel.last,
+        launches=kernel.launches,
+    )  # fmt: skip
 
 
 def _hand_written(

@@ -72,6 +72,10 @@ def test_lines_of_a_graph() -> None:
     assert found["add_2"] == (MODEL, 11, "return torch.relu(h) + y.sum(-1, keepdim=True)")
     text = "    # File: a.py:1 in f, code: x\n    a = 1\n    # No stacktrace found\n    b = 2\n"
     assert graph_lines(text) == {"a": ("a.py", 1, "x"), "b": None}
+    # So torch 2.15 writes what a backward node came of.
+    text = "    # Backward of forward node: File: a.py:1 in f, code: x\n    a = 1\n"
+    assert graph_lines(text) == {"a": ("a.py", 1, "x")}
+    assert [line.source.line for line in parse(Stage.DYNAMO, text).lines if line.source] == [1]
 
 
 @given(st.text(), st.lists(st.sampled_from(

@@ -174,7 +174,7 @@ def attached() -> list[str]:
         ":CachingAutotuner", "cache_dir_utils", ":benchmarker", "_python_dispatch", "torch:Tensor",
         "torch.autograd:", "torch.cuda:_", "torch._dynamo.utils", "eval_frame", "optimizer:",
     )  # fmt: skip
-    until = [k for k, row in private_names.NAMES.items() if len(row) > 2 and row[3:] == ("2.9",)]
+    until = [k for k, row in private_names.NAMES.items() if row[3:] not in ((), ("",))]
     return [
         k for k in private_names.NAMES if not k.endswith(lazily)
         and not any(part in k for part in lazily if part[0] != ":") and k not in until

@@ -31,7 +31,9 @@ ARTIFACTS = {
 }
 
 # Above the nodes that came of a line, each graph names it; such a file is small.
-FILE = re.compile(r"^[ \t]*+# File: ([^\n]{1,4096}?):\d{1,9} in ", re.MULTILINE)
+FILE = re.compile(
+    r"^[ \t]*+# (?:Backward of forward node: )?File: ([^\n]{1,4096}?):\d{1,9} in ", re.MULTILINE
+)
 # Above the copy of a kernel that the user wrote, the code names the kernel's own file.
 ORIGINAL = re.compile(r"^# Original path: ([^\n]{1,4096}):\d{1,9}$", re.MULTILINE)
 LARGEST = 8 << 20

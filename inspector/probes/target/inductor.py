@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from .. import private_names
 from ..calls import graphs as calls_torch
 from . import cubin, current, devices, native, say, tuning
 
@@ -184,14 +185,19 @@ def _compiling() -> Iterator[None]:
         native.library().ptxview_compiling(0)
 
 
+_STATIC = (
+    ("torch._inductor.runtime.static_triton_launcher", "StaticallyLaunchedTritonKernel"),
+    ("torch._inductor.runtime.static_cuda_launcher", "StaticallyLaunchedCudaKernel"),
+)
+"""What calls the launcher below, as later versions and as torch 2.7 and 2.8 name it."""
+
+
 class _StaticLauncher:
     """Inductor's launcher of its own kernels: loads them for their registers, launches nothing."""
 
     @staticmethod
     def _load_kernel(path: str, name: str, shared: int, device: int) -> tuple[Any, ...]:
         import inspect
-
-        from torch._inductor.runtime import static_triton_launcher as module
 
         limit = devices.find(current().target).shared_per_block_optin
         if shared > limit:
@@ -204,7 +210,8 @@ class _StaticLauncher:
         with open(path, "rb") as file:
             facts = cubin.read(file.read(), name)
         loaded = (1, facts.registers, facts.stack_bytes // 4)
-        kernel = getattr(module, "StaticallyLaunchedTritonKernel", None)
+        name, kind = next(x for x in _STATIC if x[0] in sys.modules)
+        kernel = private_names.get(f"{name}:{kind}")
         if kernel is not None and "self.module, self.function" in inspect.getsource(
             kernel.load_kernel
         ):

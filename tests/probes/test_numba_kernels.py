@@ -1,0 +1,132 @@
+"""Kernels of numba.cuda: what numba says of them is told, and read like any other kernel's.
+
+``tests/data/numba`` holds a recording that numba itself made without a GPU (``scale.py`` there says
+how). What asks numba for it runs here beside stand-ins that give what numba gave.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from tests.helpers.ptxview import REPOSITORY, call, printed, tool, variants_of
+from tests.probes.test_uncaptured import ran
+
+DATA = REPOSITORY / "tests" / "data" / "numba"
+RECORDING = DATA / "numba.ptxview"
+SIGNATURE = {"x": "array(float32, 1d, A)", "out": "array(float32, 1d, A)", "n": "int32"}
+CODEGEN = """
+class CUDACodeLibrary:
+    def __init__(self, name):
+        self.name = name
+    def get_asm_strs(self, cc=None):
+        return [open(f"{DATA}/{self.name}.ptx").read()]
+    def get_asm_str(self, cc=None):
+        return "\\n".join(self.get_asm_strs(cc))
+    def get_llvm_str(self):
+        return f"define void @{self.name}()"
+    def get_cubin(self, cc=None):
+        class ObjectCode:
+            code = b"\\x7fELF of " + self.name.encode()
+        return ObjectCode()
+"""
+DISPATCHER = """
+from numba.cuda.codegen import CUDACodeLibrary
+class _Kernel:
+    def __init__(self, py_func, argtypes, link=None, lineinfo=False):
+        self.py_func, self.argtypes = py_func, argtypes
+        self._codelibrary = CUDACodeLibrary(argtypes[0])
+        if argtypes[0] == "refused":
+            raise TypeError("no such type")
+        self._codelibrary.get_asm_str()
+        self.entry_name = "of_" + argtypes[0]
+"""
+COMPILER = """
+from numba.cuda.codegen import CUDACodeLibrary
+def compile(pyfunc, sig, lineinfo=False, device=True, cc=None):
+    return CUDACodeLibrary("device" if device else "alone").get_asm_strs(cc)[0], None
+"""
+PROGRAM = """
+from numba.cuda.compiler import compile
+from numba.cuda.dispatcher import _Kernel
+
+def scale(x, n):
+    return x
+
+for kind in ("float32", "float64"):
+    _Kernel(scale, (kind, "int32"))._codelibrary.get_cubin()
+_Kernel(scale, ("float32", "int32"))
+try:
+    _Kernel(scale, ("refused", "int32"))
+except TypeError as error:
+    print(error)
+compile(scale, ("float32", "int32"), device=False)
+compile(scale, ("float32", "int32"))
+"""
+
+
+def test_each_signature_is_told_with_all_that_numba_says(tmp_path: Path) -> None:
+    for name, entry in (("float32", "of_float32"), ("float64", "of_float64"), ("alone", "k")):
+        (tmp_path / f"{name}.ptx").write_text(f".version 9.0\n.visible .entry {entry}() {{}}\n")
+    (tmp_path / "device.ptx").write_text(".version 9.0\n.visible .func scale() {}\n")
+    modules = {
+        "numba.cuda.codegen": CODEGEN.replace("{DATA}", str(tmp_path)),
+        "numba.cuda.dispatcher": DISPATCHER, "numba.cuda.compiler": COMPILER,
+    }  # fmt: skip
+    told = [e for e in ran(tmp_path, PROGRAM, modules) if e["event"] == "uncaptured"]
+
+    def kept(event: dict[str, Any], key: str) -> str:
+        return (tmp_path / "recording" / "blobs" / str(event[key])).read_text()
+
+    # Twice each: when it is compiled and when it is linked; then what was refused, and alone.
+    assert [(e.get("symbol"), "cubin" in e) for e in told] == [
+        ("of_float32", False), ("of_float32", True), ("of_float64", False), ("of_float64", True),
+        (None, False), ("k", False),
+    ]  # fmt: skip
+    for event, kind in zip(told[:4], ["float32"] * 2 + ["float64"] * 2, strict=True):
+        assert event["signature"] == {"x": kind, "n": "int32"}
+        assert kept(event, "llir") == f"define void @{kind}()"
+        assert f".entry of_{kind}" in kept(event, "ptx")
+        lines = kept(event, "source").splitlines()
+        first, last = event["lines"]
+        assert lines[first - 1] == "def scale(x, n):" and lines[last - 1] == "    return x"
+    assert kept(told[3], "cubin") == "\x7fELF of float64"
+    assert kept(told[5], "llir") == "define void @alone()"
+
+
+def test_a_recording_of_numbas_kernels_is_read_like_any_other() -> None:
+    listed = call("list", RECORDING, "--json").json
+    variants = {v["id"]: v for _, v in variants_of(listed)}
+    assert [k["demangled"].partition("(")[0] for k in listed["kernels"]] == (
+        ["__main__::scale_kernel"] * 3
+    )
+    by_target = sorted((v["target"], *v["stages"]) for v in variants.values())
+    of_code = ("source", "llir", "ptx")
+    assert by_target == [("sm_80", *of_code), *[("sm_90a", *of_code, "sass")] * 2]
+    (single,) = (
+        v for v in variants.values() if v["signature"] == SIGNATURE and "sass" in v["stages"]
+    )
+    assert single["made_by"]["ptxas"] == single["made_by"]["CUDA compiler"] == "13.5.37"
+    assert single["resources"]["registers"] == 16
+
+    # The line with the exponential is where each language computes it.
+    source = call("show", RECORDING, single["id"], "--stage", "source", "--json").json
+    (line,) = (x for x in source["lines"] if "math.exp" in x["text"])
+    for stage, word in (("ptx", "ex2.approx"), ("sass", "MUFU.EX2"), ("llir", "exp")):
+        lines = call("show", RECORDING, single["id"], "--stage", stage, "--json").json["lines"]
+        assert any(word in lines[n - 1]["text"] for n in line["links"][stage]), stage
+
+
+def test_the_machine_code_is_what_numba_linked(tmp_path: Path) -> None:
+    with zipfile.ZipFile(RECORDING) as archive:
+        (events,) = (n for n in archive.namelist() if n.startswith("events-"))
+        rows = [json.loads(line) for line in archive.read(events).splitlines()]
+        cubins = {e["symbol"]: archive.read(f"blobs/{e['cubin']}") for e in rows if "cubin" in e}
+    assert len(cubins) == 2
+    for symbol, data in cubins.items():
+        file = tmp_path / "k.cubin"
+        file.write_bytes(data)
+        shown = call("show", RECORDING, symbol, "--stage", "sass").text
+        assert shown.strip() == printed(tool("nvdisasm"), "-c", file).decode().strip()
