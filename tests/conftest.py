@@ -8,15 +8,15 @@ import pickle
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from inspector.capture import disassembly
+from inspector.capture import disassembly, machine
 from tests.helpers import ptxview as programs
-from tests.helpers import samples, warm
+from tests.helpers import samples, warm, warm_python
 from tests.helpers.ptxview import LECTURE, Done, call
 from tests.helpers.samples import Disassembler, disassemble
 
@@ -112,6 +112,27 @@ def user_folders(tmp_path_factory: pytest.TempPathFactory, common: Path) -> Iter
             patch.delenv(name, raising=False)
         yield root
         warm.leave_all()
+
+
+@pytest.fixture(scope="session")
+def plain_python(common: Path) -> Callable[..., str]:
+    """``plain_python(module, …)``: the path of an interpreter that has imported them (Triton where
+    none is named), and makes a child for each program; see tests/helpers/warm_python.py."""
+
+    def path(*modules: str) -> str:
+        pytest.importorskip("triton")
+        wanted = modules or warm_python.TRITON
+        return warm_python.python(common / "warm" / f"plain-{'-'.join(wanted)[:40]}", wanted)
+
+    return path
+
+
+@pytest.fixture
+def triton_at_once(plain_python: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> str:
+    """The interpreter that ptxview takes where none is asked for has imported Triton."""
+    own, python = machine.interpreter, plain_python()
+    monkeypatch.setattr(machine, "interpreter", lambda asked: own(asked or python))
+    return python
 
 
 class Bomb:

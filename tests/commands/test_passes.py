@@ -7,8 +7,9 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ from tests.helpers.ptxview import EXTENSION, MATMUL, call
 from tests.helpers.sample import Bytes
 from tests.helpers.schemas import hold
 from tests.helpers.shared import once
+
+pytestmark = pytest.mark.usefixtures("triton_at_once")
 
 # A matmul whose dot needs other layouts than its loads: TTGIR gets and loses convert_layouts.
 KERNEL = """
@@ -66,13 +69,13 @@ DUMPED = re.compile(
 LOCATION = re.compile(r"^#loc\d* = .*\n?|#loc\d*", re.MULTILINE)
 
 
-def compile_bare(folder: Path) -> None:
+def compile_bare(python: str, folder: Path) -> None:
     """Triton compiles the kernel into a cache, and says all that it can of its passes."""
     folder.mkdir()
     (folder / "mm.py").write_text(KERNEL)
     env = {k: v for k, v in os.environ.items() if not k.startswith(("MLIR", "LLVM", "TRITON"))}
     done = subprocess.run(
-        [sys.executable, "-c", BARE, str(folder)], stderr=subprocess.PIPE, check=True,
+        [python, "-c", BARE, str(folder)], stderr=subprocess.PIPE, check=True,
         env=env | {"TRITON_CACHE_DIR": str(folder / "cache"), "MLIR_ENABLE_DUMP": "1",
                    "LLVM_IR_ENABLE_DUMP": "1", "CUDA_VISIBLE_DEVICES": ""},
     )  # fmt: skip
@@ -80,8 +83,8 @@ def compile_bare(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return once(tmp_path_factory.getbasetemp().parent / "bare-passes", compile_bare)
+def bare(common: Path, plain_python: Callable[..., str]) -> Path:
+    return once(common / "bare-passes", partial(compile_bare, plain_python()))
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +108,7 @@ def made(bare: Path, tmp_path_factory: pytest.TempPathFactory) -> PassList:
     """What we say of it, from the cache that the compile has left."""
     variant = open_path(bare / "cache").variants()[0][1]
     cache = DerivedCache(tmp_path_factory.getbasetemp().parent / "kept-passes")
-    return variant_passes(variant, cache, lines_changed, python=sys.executable)
+    return variant_passes(variant, cache, lines_changed)
 
 
 def bared(text: str, stage: str) -> str:
@@ -202,7 +205,7 @@ def test_a_second_time_nothing_is_compiled(bare: Path, made: PassList, tmp_path:
         return False
 
     with pytest.raises(Stopped):
-        variant_passes(variant, cache, lines_changed, python=sys.executable, go_on=no,
+        variant_passes(variant, cache, lines_changed, go_on=no,
                        say=said.append)  # fmt: skip
     assert len(said) == 1
     kept = reading._written(made)
@@ -268,7 +271,7 @@ def test_from_a_later_stage_the_passes_before_it_are_said_to_be_unknown(
     variant = open_path(bare / "cache").variants()[0][1]
     later = variant_passes(
         replace(variant, unpassed=None, options={"triton_version": "3.1.0"}),
-        DerivedCache(tmp_path), lines_changed, python=sys.executable,
+        DerivedCache(tmp_path), lines_changed,
     )  # fmt: skip
     assert later.begins == "ttir" and {p.stage for p in later.passes} == {"ttgir", "llir", "ptx"}
     assert any("before its first pass was not recorded" in r for r in later.remarks)
@@ -294,7 +297,7 @@ def test_the_passes_that_a_failing_compiler_came_to_are_told(
         variant, unpassed=None, target=target,
         stages={Stage.TTGIR: StageFile(Bytes(text.replace(old, new)), None)},
     )  # fmt: skip
-    made = variant_passes(edited, DerivedCache(tmp_path), lines_changed, python=sys.executable)
+    made = variant_passes(edited, DerivedCache(tmp_path), lines_changed)
     assert made.failed is not None and failed in made.failed
     assert len(made.passes) > 5 and any(p.changed for p in made.passes)
     assert all(p.finished for p in made.passes[:-1])

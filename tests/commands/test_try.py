@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,7 @@ open(sys.argv[3], "w").write(kernel.asm["ptx"])
 open(sys.argv[3] + ".cubin", "wb").write(kernel.asm["cubin"])
 """
 STAGES = ("ttir", "ttgir", "llir", "ptx")
+pytestmark = pytest.mark.usefixtures("triton_at_once")
 
 
 @pytest.fixture(scope="session")
@@ -127,12 +129,12 @@ def outcome(recorded: Path, kernel: str, stage: Stage, text: str | None, *settin
     return try_stage(request, lambda _: None)
 
 
-def bare(text: str, ending: str, options: str, folder: Path) -> bytes:
+def bare(python: str, text: str, ending: str, options: str, folder: Path) -> bytes:
     """The PTX that Triton itself makes of a file of IR."""
     file, out = folder / f"kernel.{ending}", folder / "bare.ptx"
     file.write_text(text, "utf-8")
     env = {"TRITON_CACHE_DIR": str(folder / "cache"), "PATH": "/usr/bin:/bin"}
-    subprocess.run([sys.executable, "-c", BARE, str(file), options, str(out)], check=True, env=env)
+    subprocess.run([python, "-c", BARE, str(file), options, str(out)], check=True, env=env)
     return out.read_bytes()
 
 
@@ -186,7 +188,9 @@ def test_registers_and_spills_are_what_ptxas_says_of_the_edited_file(
     )  # fmt: skip
 
 
-def test_an_edited_ttgir_is_what_triton_makes_of_the_file(recorded: Path, tmp_path: Path) -> None:
+def test_an_edited_ttgir_is_what_triton_makes_of_the_file(
+    recorded: Path, tmp_path: Path, triton_at_once: str
+) -> None:
     text = text_of(recorded, "twice", "ttgir")
     layout = "#blocked = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32]"
     assert layout in text and '"ttg.num-warps" = 4' in text
@@ -195,7 +199,7 @@ def test_an_edited_ttgir_is_what_triton_makes_of_the_file(recorded: Path, tmp_pa
     (column,) = outcome(recorded, "twice", Stage.TTGIR, wide).columns
     assert column.variant is not None
     own = column.variant.stages[Stage.PTX].content.read()
-    assert own == bare(wide, "ttgir", "dict(enable_fp_fusion=True)", tmp_path)
+    assert own == bare(triton_at_once, wide, "ttgir", "dict(enable_fp_fusion=True)", tmp_path)
     assert b".reqntid 64" in own and own != text_of(recorded, "twice", "ptx").encode()
     assert column.metadata["num_warps"] == 2
     assert Stage.TTIR not in column.variant.stages  # it was not made of the recorded one
@@ -211,7 +215,9 @@ def tried_file(recorded: Path, kernel: str, stage: str, text: str, folder: Path)
     return tried(recorded, kernel, "--stage", stage, file)
 
 
-def test_options_begin_again_from_the_ttir_as_triton_does(recorded: Path, tmp_path: Path) -> None:
+def test_options_begin_again_from_the_ttir_as_triton_does(
+    recorded: Path, tmp_path: Path, triton_at_once: str
+) -> None:
     settings = [TrySetting(None, {"num_warps": w, "num_stages": s}) for w in (2, 8) for s in (1, 4)]
     made = outcome(recorded, "product", Stage.TTIR, None, *settings)
     ttir = text_of(recorded, "product", "ttir")
@@ -221,7 +227,7 @@ def test_options_begin_again_from_the_ttir_as_triton_does(recorded: Path, tmp_pa
         options = repr(dict(setting.triton) | {"enable_fp_fusion": True})
         assert column.variant is not None and column.label == setting.label
         own = column.variant.stages[Stage.PTX].content.read()
-        assert own == bare(ttir, "ttir", options, folder), setting.label
+        assert own == bare(triton_at_once, ttir, "ttir", options, folder), setting.label
         assert column.variant.config["edit"] == "tried"
     assert len({c.variant.hash for c in made.columns if c.variant is not None}) == 4
 
@@ -540,7 +546,7 @@ sys.exit(agree.main(job, results))
 """
 
 
-def launched_by_child(folder: Path, *kernels: str) -> dict[int, dict[str, Any]]:
+def launched_by_child(python: str, folder: Path, *kernels: str) -> dict[int, dict[str, Any]]:
     """What the child says of kernels that it launches on a device that is made up."""
     from inspector.measure.time.child import PROBES
 
@@ -558,15 +564,19 @@ def launched_by_child(folder: Path, *kernels: str) -> dict[int, dict[str, Any]]:
         })  # fmt: skip
     job, results = folder / "job.json", folder / "results.jsonl"
     job.write_text(json.dumps({"launches": launches, "alignment": 64, "limit": 60}))
-    subprocess.run([sys.executable, "-c", LAUNCHING, str(PROBES), str(job), str(results)],
+    subprocess.run([python, "-c", LAUNCHING, str(PROBES), str(job), str(results)],
                    check=True)  # fmt: skip
     said = [json.loads(line) for line in results.read_text().splitlines()]
     assert [r["begin"] for r in said if "begin" in r] == [r["end"] for r in said if "end" in r]
     return {r["n"]: r for r in said if "n" in r}
 
 
-def test_the_child_launches_each_on_the_same_inputs_and_the_first_twice(tmp_path: Path) -> None:
-    said = launched_by_child(tmp_path, "x * 2", "x + x", "x * 3", "refused", "np", "another's")
+def test_the_child_launches_each_on_the_same_inputs_and_the_first_twice(
+    tmp_path: Path, plain_python: Callable[..., str]
+) -> None:
+    said = launched_by_child(
+        plain_python("torch"), tmp_path, "x * 2", "x + x", "x * 3", "refused", "np", "another's"
+    )
     first, same, other, refused, failed, alien = (said[n] for n in range(6))
     out, x = first["tensors"]
     assert (out["changed"], x["changed"]) == (True, False)
@@ -580,12 +590,14 @@ def test_the_child_launches_each_on_the_same_inputs_and_the_first_twice(tmp_path
     assert (alien["launched"], alien["error"]) == (False, "device kernel image is invalid")
 
 
-def test_a_recorded_kernel_that_differs_from_itself_is_found_out(tmp_path: Path) -> None:
-    said = launched_by_child(tmp_path, "x + 0.25 * number", "x")
+def test_a_recorded_kernel_that_differs_from_itself_is_found_out(
+    tmp_path: Path, plain_python: Callable[..., str]
+) -> None:
+    said = launched_by_child(plain_python("torch"), tmp_path, "x + 0.25 * number", "x")
     assert said[0]["tensors"][0]["differing"] == 1000
     assert said[0]["tensors"][0]["largest"] == pytest.approx(0.25, rel=1e-5)
     (tmp_path / "none").mkdir()
-    refused = launched_by_child(tmp_path / "none", "refused", "x")
+    refused = launched_by_child(plain_python("torch"), tmp_path / "none", "refused", "x")
     assert set(refused) == {0} and "no kernel image" in refused[0]["error"]
 
 
@@ -617,11 +629,11 @@ print(json.dumps([(n, a, b, None) for n, a, b in out]))
 """
 
 
-def test_tensors_are_compared_as_numpy_compares_them() -> None:
+def test_tensors_are_compared_as_numpy_compares_them(plain_python: Callable[..., str]) -> None:
     from inspector.measure.time.child import PROBES
 
-    done = subprocess.run([sys.executable, "-c", DIFFERING, str(PROBES)], capture_output=True,
-                          text=True, check=True)  # fmt: skip
+    done = subprocess.run([plain_python("torch"), "-c", DIFFERING, str(PROBES)],
+                          capture_output=True, text=True, check=True)  # fmt: skip
     for name, told, same, _ in json.loads(done.stdout):
         assert same == {"differing": 0}
         real = name.startswith(("float", "bfloat"))

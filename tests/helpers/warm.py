@@ -14,7 +14,9 @@ import atexit
 import fcntl
 import json
 import os
+import runpy
 import selectors
+import shlex
 import signal
 import socket
 import subprocess
@@ -22,6 +24,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NoReturn
 
 GUEST, PROGRAM = b"G", b"P"
@@ -256,6 +259,44 @@ def end(error: BaseException | None) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
+
+
+def execute(argv: list[str]) -> None:
+    """What Python does with a command line that begins with a script, with -c and a program, or
+    with -m and a module."""
+    sys.argv = argv
+    if argv[0] == "-m":
+        sys.path[0] = str(Path.cwd())
+        sys.argv = argv[1:]
+        runpy.run_module(argv[1], run_name="__main__", alter_sys=True)
+        return
+    module = ModuleType("__main__")
+    sys.modules["__main__"] = module
+    if argv[0] == "-c":
+        sys.path[0] = ""
+        sys.argv = ["-c", *argv[2:]]
+        exec(compile(argv[1], "<string>", "exec"), module.__dict__)
+        return
+    sys.path[0] = str(Path(argv[0]).resolve().parent)
+    module.__file__ = argv[0]
+    exec(compile(Path(argv[0]).read_text(), argv[0], "exec"), module.__dict__)
+
+
+def as_python(started: Warm, asked: str, condition: str = "") -> Path:
+    """An executable that hands on the command lines of an interpreter to one of these.
+
+    ``asked`` are a shell's patterns of the words, after ``condition``, that it takes; all other
+    words are an interpreter's of its own.
+    """
+    path = started.place.with_suffix(".sh")
+    part = path.with_suffix(f".{os.getpid()}")
+    part.write_text(
+        f'#!/bin/sh\ncase "{condition}$*" in\n{asked}) exec {shlex.join(started.command)} "$@" ;;\n'
+        f'*) exec {shlex.quote(sys.executable)} "$@" ;;\nesac\n'
+    )
+    part.chmod(0o755)
+    part.replace(path)
+    return path
 
 
 def given(words: Sequence[str]) -> tuple[socket.socket, socket.socket]:

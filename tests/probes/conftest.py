@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.warm import as_python
 from tests.probes.forks import Forks
 
 PROBES = Path(__file__).parents[2] / "inspector" / "probes"
@@ -162,17 +162,7 @@ def warm_python(parents: Callable[..., Forks]) -> Callable[..., Path]:
 
     def program(*modules: str, **more: str) -> Path:
         warm = parents(*(modules or TRITON), **more).warm
-        path = warm.place.with_suffix(".sh")
-        words = shlex.join(warm.command)
-        part = path.with_suffix(f".{os.getpid()}")
-        part.write_text(
-            f'#!/bin/sh\ncase "${{PTXVIEW_TARGET:+there}} $1" in\n'
-            f'"there -m" | "there "[!-]*) exec {words} "$@" ;;\n'
-            f'*) exec {shlex.quote(sys.executable)} "$@" ;;\nesac\n'
-        )
-        part.chmod(0o755)
-        part.replace(path)
-        return path
+        return as_python(warm, '"there -m "*|"there "[!-]*', "${PTXVIEW_TARGET:+there} ")
 
     return program
 

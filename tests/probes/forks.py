@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import gc
 import os
-import runpy
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 if __name__ == "__main__":
@@ -64,20 +62,6 @@ def become(program: dict[str, Any]) -> None:
     sys.modules["ptxview_probes.target.cuda"].__dict__["_properties"].clear()
 
 
-def execute(argv: list[str]) -> None:
-    """What Python does with a command line that begins with a script, or with -m and a module."""
-    if argv[0] == "-m":
-        sys.path[0] = str(Path.cwd())
-        sys.argv = argv[1:]
-        runpy.run_module(argv[1], run_name="__main__", alter_sys=True)
-        return
-    sys.path[0] = str(Path(argv[0]).resolve().parent)
-    module = ModuleType("__main__")
-    module.__file__ = argv[0]
-    sys.modules["__main__"] = module
-    exec(compile(Path(argv[0]).read_text(), argv[0], "exec"), module.__dict__)
-
-
 def prepare(modules: Sequence[str]) -> None:
     """Import them, and do what takes long at a first launch: Triton's digest, what runs PTX."""
     sys.path[0] = str(Path.cwd())
@@ -97,7 +81,7 @@ if __name__ == "__main__":
         ended: BaseException | None = None
         try:
             become(program)
-            execute(sys.argv)
+            warm.execute(sys.argv)
         except BaseException as error:
             ended = error
         warm.end(ended)
