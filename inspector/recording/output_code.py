@@ -64,7 +64,6 @@ class KernelText:
     name: str
     origin: str
     path: str | None = None
-    copy: str | None = None
     line: int | None = None
     body: int | None = None
     last: int | None = None
@@ -73,6 +72,7 @@ class KernelText:
     written: tuple[str, int] | None = None
     symbol: str | None = None
     definition: int | None = None
+    copy: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
