@@ -81,7 +81,7 @@ def of_graph(event: Event, blob: Blob) -> Failure | None:
     return Failure(
         said, tool="torch", kind=as_text(figures.get("fail_type")),
         messages=(CompilerMessage("error", said, "torch", file, line),),
-        log=BytesContent(text.encode("utf-8", "surrogateescape")),
+        log=BytesContent(text.encode("utf-8", "backslashreplace")),
     )  # fmt: skip
 
 
@@ -158,7 +158,7 @@ def of_log(
         stage=Stage.SASS.value if first is not None and first.tool == "ptxas" else Stage.PTX.value,
         tool=tool if first is None else first.tool,
         messages=messages,
-        log=BytesContent(log.strip().encode("utf-8", "surrogateescape")),
+        log=BytesContent(log.strip().encode("utf-8", "backslashreplace")),
         command=command,
     )
 

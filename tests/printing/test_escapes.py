@@ -84,10 +84,11 @@ def opened_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     own = common.open_profiled
 
     def shared(
-        path: str | None, device: str | None = None, reports: Sequence[str] = ()
-    ) -> Profiled:
-        if path is None:
-            return own(path, device, reports)
+        path: str | None, device: str | None = None, reports: Sequence[str] = (),
+        more: Sequence[str] = (),
+    ) -> Profiled:  # fmt: skip
+        if path is None or more:
+            return own(path, device, reports, more)
         where = state(Path(path)) if Path(path).exists() else ()
         key = (path, device, tuple(reports), where, *(state(Path(r)) for r in reports))
         if key not in opened:

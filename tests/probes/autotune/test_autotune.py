@@ -98,7 +98,7 @@ def test_a_failed_configuration_says_why_in_one_line(forked: Run) -> None:
     (event,) = ok(forked(KERNEL + "launch(tuned(4, 16))\n")).of("autotune")
     good, failed = event["configurations"]
     assert good["reason"] is None and good["hash"]
-    assert failed["hash"] is None
+    assert failed["hash"] not in (None, good["hash"])
     assert failed["reason"].startswith("failed: CompileTimeAssertionFailure: ")
     assert "a block is too large" in failed["reason"] and "\n" not in failed["reason"]
 
