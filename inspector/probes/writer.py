@@ -19,6 +19,7 @@ import time
 from typing import Any
 
 SCHEMA = 1
+SECRETS = ("token", "secret", "passw", "credential", "api-key", "apikey", "access-key", "accesskey")
 _lock = threading.RLock()
 # This process's file, whether its first line stands in it, events that could not be written, and
 # why the last of them could not.
@@ -231,12 +232,28 @@ def _first() -> bytes:
             "event": "process",
             "schema": SCHEMA,
             "ppid": os.getppid(),
-            "argv": list(getattr(sys, "orig_argv", sys.argv)),
+            "argv": _without_secrets(getattr(sys, "orig_argv", sys.argv)),
             "executable": sys.executable,
             "python": sys.version.split()[0],
             "rank": _rank(),
         }
     )
+
+
+def _without_secrets(words: list[str]) -> list[str]:
+    """A command line without what follows ``--api-key`` and its like (inspector/text.py)."""
+    out: list[str] = []
+    hides = False
+    for word in words:
+        name, given, _ = word.partition("=")
+        bare = name.lower().replace("_", "-")
+        option = name.startswith("-") and any(secret in bare for secret in SECRETS)
+        if option:
+            out.append(f"{name}=…" if given else word)
+        else:
+            out.append("…" if hides and not word.startswith("-") else word)
+        hides = option and not given
+    return out
 
 
 def _rank() -> int | None:
