@@ -10,13 +10,14 @@ file of its own under the same number. None is 0, 1 or 2 while anything is writt
 from __future__ import annotations
 
 import fcntl
-import hashlib
-import json
 import os
 import sys
 import threading
 import time
-from typing import Any
+
+TYPE_CHECKING = False  # typing takes two milliseconds, and a program may never need it
+if TYPE_CHECKING:
+    from typing import Any
 
 SCHEMA = 1
 SECRETS = ("token", "secret", "passw", "credential", "api-key", "apikey", "access-key", "accesskey")
@@ -67,6 +68,8 @@ def watching() -> None:
 def blob(data: bytes | str) -> str | None:
     """Store content and return its SHA-256 in hex, or None if it cannot be written."""
     raw = data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data
+    import hashlib  # it brings OpenSSL along, and a program may make no kernel
+
     digest = hashlib.sha256(raw).hexdigest()
     root = folder()
     if root is None:
@@ -101,6 +104,8 @@ def moved(path: str) -> str | None:
     root = folder()
     if root is None:
         return None
+    import hashlib
+
     digest = hashlib.sha256()
     try:
         with open(path, "rb") as source:
@@ -154,6 +159,8 @@ def withdraw(path: str) -> None:
 
 
 def _line(event: dict[str, Any]) -> bytes:
+    import json
+
     stamped = {**event, "time": time.time(), "pid": os.getpid()}
     return json.dumps(stamped, default=str, ensure_ascii=True).encode() + b"\n"
 
