@@ -841,7 +841,9 @@ class Recording:
     compilations: tuple[Compilation, ...] = ()
     """What ``ptxview compile`` tried, in order."""
     removed: tuple[str, ...] = ()
-    """What was taken out before it was handed on: ``source``, ``paths``."""
+    """What was taken out before it was handed on: ``source``, ``paths``, ``args``."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Of the program's environment what shapes compiling and caching, by an allow-list."""
     real: str = ""
     """Where it lay when it was opened, without links: what they lead to may change since."""
     seconds: float | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 # -- sets of words --------------------------------------------------------------------------------
@@ -120,3 +120,25 @@ def seconds(value: float) -> str:
 def microseconds(us: float) -> str:
     """µs to as many places as are worth reading: ``1.38``, ``30.4``, ``1,234``."""
     return f"{us:.2f}" if us < 9.995 else f"{us:.1f}" if us < 999.95 else f"{us:,.0f}"
+
+
+SECRETS = ("token", "secret", "passw", "credential", "api-key", "apikey", "access-key", "accesskey")
+
+
+def without_secrets(words: Iterable[str]) -> list[str]:
+    """A command line as it is recorded: what stands after ``--api-key`` and its like is ``…``.
+
+    ``probes/writer.py`` does the same to each process's own.
+    """
+    out: list[str] = []
+    hides = False
+    for word in words:
+        name, given, _ = word.partition("=")
+        bare = name.lower().replace("_", "-")
+        option = name.startswith("-") and any(secret in bare for secret in SECRETS)
+        if option:
+            out.append(f"{name}=…" if given else word)
+        else:
+            out.append("…" if hides and not word.startswith("-") else word)
+        hides = option and not given
+    return out

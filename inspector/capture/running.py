@@ -56,6 +56,7 @@ from inspector.system.process import (
     run_tool,
     stop_tools,
 )
+from inspector.text import without_secrets
 
 # -- when the program has ended -------------------------------------------------------------------
 # Adds the device code of the program's builds, spills, versions and the device.
@@ -269,6 +270,24 @@ def grows(path: Path, recording: Recording) -> bool:
 NATIVE = PROBES.parent / "calls" / "launch_native.py"
 WITHOUT_PYTHON = PROBES.parent / "driver" / "native.py"
 DEFAULT_TARGET = "sm_90"
+ENVIRONMENT = (
+    "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING", "CC", "CXX",
+    "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVIDIA_TF32_OVERRIDE", "MAX_JOBS",
+    "TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_DEBUG", "TRITON_INTERPRET", "TRITON_ALWAYS_COMPILE",
+    "TRITON_DEFAULT_FP_FUSION", "TRITON_DISABLE_LINE_INFO", "TRITON_PTXAS_PATH",
+    "TRITON_PTXAS_BLACKWELL_PATH", "TRITON_OVERRIDE_ARCH", "TRITON_PRINT_AUTOTUNING",
+    "TRITON_CACHE_AUTOTUNING", "DISABLE_PTXAS_OPT", "DISABLE_LLVM_OPT", "MLIR_ENABLE_DUMP",
+    "TORCH_LOGS", "TORCH_TRACE", "TORCH_COMPILE_DEBUG", "TORCH_CUDA_ARCH_LIST",
+    "TORCH_EXTENSIONS_DIR", "TORCHDYNAMO_DISABLE", "TORCHINDUCTOR_CACHE_DIR",
+    "TORCHINDUCTOR_COMPILE_THREADS", "TORCHINDUCTOR_COORDINATE_DESCENT_TUNING",
+    "TORCHINDUCTOR_CPP_WRAPPER", "TORCHINDUCTOR_CUDAGRAPHS", "TORCHINDUCTOR_FORCE_DISABLE_CACHES",
+    "TORCHINDUCTOR_FREEZING", "TORCHINDUCTOR_FX_GRAPH_CACHE", "TORCHINDUCTOR_MAX_AUTOTUNE",
+    "TORCHINDUCTOR_MAX_AUTOTUNE_GEMM", "TORCHINDUCTOR_MAX_AUTOTUNE_GEMM_BACKENDS",
+    "TORCHINDUCTOR_UNIQUE_KERNEL_NAMES", "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF",
+    "RANK", "LOCAL_RANK", "WORLD_SIZE",
+)  # fmt: skip
+"""Variables that are recorded, no other: they shape what is compiled and where it is kept."""
+LONGEST_VARIABLE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,6 +385,11 @@ def command_of(request: RunRequest) -> tuple[list[str], str]:
     return [python, *request.words], python
 
 
+def allowed(variables: Mapping[str, str]) -> dict[str, str]:
+    """Those variables that are recorded: of an allow-list, none that may hold a secret."""
+    return {n: variables[n][:LONGEST_VARIABLE] for n in ENVIRONMENT if n in variables}
+
+
 def environment(folder: Path, request: RunRequest, target: str | None) -> dict[str, str]:
     """The program's environment: the user's, with the probes first on PYTHONPATH."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("PTXVIEW_")}
@@ -411,7 +435,8 @@ class Run:
                 schema=SCHEMA,
                 time=time.time(),
                 ptxview=__version__,
-                command=self.argv,
+                command=without_secrets(self.argv),
+                environment=allowed(os.environ),
                 cwd=str(Path.cwd()),
                 started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
                 mode=self._mode,

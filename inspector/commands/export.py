@@ -66,7 +66,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="WHAT",
         default="",
         help="what is taken out: source (Python, CUDA C++, output_code), paths (files, users, the "
-        "command line), or both: source,paths",
+        "command line), args (the command line and environment alone), or several: source,paths",
     )
     parser.add_argument(
         "--device",
@@ -139,7 +139,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if args.json:
         print_json(_document(export, target, size))
         return Exit.OK
-    without = f", without {' and '.join(export.without)}" if export.without else ""
+    without = f", without {', '.join(export.without)}" if export.without else ""
     printing.lines([f"{shown(str(target))}  {named(export.found)}, {size / 1e6:.1f} MB{without}"])
     return Exit.OK
 
@@ -217,7 +217,8 @@ def _without(text: str) -> tuple[str, ...]:
     words = [word.strip() for word in text.split(",") if word.strip()]
     if odd := [word for word in words if word not in WHAT]:
         raise UsageError(
-            f"{odd[0]} cannot be taken out", f"--without knows: {', '.join(WHAT)}, or both."
+            f"{odd[0]} cannot be taken out",
+            f"--without knows: {', '.join(WHAT)}, or several of them.",
         )
     return tuple(what for what in WHAT if what in words)
 

@@ -19,11 +19,12 @@ from inspector.listing.cubin import debug_spans, is_elf
 from inspector.recording.assemble import REMOVED
 from inspector.text import words
 
-WHAT = ("source", "paths")
+WHAT = ("source", "paths", "args")
 SAID = {
     "source": "the source (Python, CUDA C++, output_code and the graphs' texts), comments that "
     "quote it and names of its variables in locations",
     "paths": "paths and names of files, the program's command line, names of users and machines",
+    "args": "the program's command line, its working folder and its environment",
 }
 """What each word takes out, as it is said to whom it is given."""
 
@@ -42,7 +43,7 @@ _SECRET = {
     "device_code": ("ptx_command", "command"),
     "triton_failed": ("command",),
 }
-"""What of an event is of the program's call, and goes with its paths."""
+"""What of an event is of the program's call, and goes with its paths, or alone as its arguments."""
 _QUOTING = {
     "extension": ("error",), "triton_failed": ("error",), "autotune_failed": ("error",),
     "differs": ("source", "python", "statement"), "device_code": ("source_blob",),
@@ -131,6 +132,8 @@ class Remover:
                 values.append(event.get("blob"))
             elif kind == "device_code":
                 values.append(event.get("source_blob"))
+            elif kind == "uncaptured":
+                values.append(event.get("source"))
             elif kind in ("triton", "triton_failed") and isinstance(
                 source := event.get("source"), Mapping
             ):
@@ -162,7 +165,7 @@ class Remover:
         """An event without the fields that are taken out whole."""
         kind = str(event.get("event"))
         out = dict(event)
-        if "paths" in self.what:
+        if self.what & {"paths", "args"}:
             for name in _SECRET.get(kind, ()):
                 if name in out:
                     out[name] = None
@@ -170,6 +173,8 @@ class Remover:
             for name in _QUOTING.get(kind, ()):
                 if out.get(name) is not None:
                     out[name] = None if name == "source_blob" else "removed"
+            if kind == "uncaptured" and "source" in out:
+                out["source"] = None
             if kind == "extension":
                 out |= {"files": {}, "sources": {}}
             if kind in _SAID_OF_IT:

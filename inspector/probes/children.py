@@ -12,10 +12,13 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 from .hooks import unseen
 from .writer import emit, folder
+
+TYPE_CHECKING = False  # typing takes two milliseconds, and a program may never need it
+if TYPE_CHECKING:
+    from typing import Any
 
 BOOTSTRAP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bootstrap")
 SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh", "fish", "busybox"))

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from importlib.machinery import ModuleSpec
-from types import ModuleType
-from typing import Any
 
 from .writer import problem
 
+TYPE_CHECKING = False  # typing takes two milliseconds, and a program may never need it
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+    from typing import Any
+
+    AfterImport = Callable[[ModuleType], object]
+
 PACKAGE = __name__.rpartition(".")[0]
-AfterImport = Callable[[ModuleType], object]
 _after: dict[str, list[AfterImport]] = {}
 _before: dict[str, list[Callable[[], object]]] = {}
 

@@ -99,7 +99,6 @@ def end() -> None:
     subjects = sys.modules.get(f"{PACKAGE}.calls.subjects")
     device = sys.modules.get(f"{PACKAGE}.compiles.device")
     if subjects is not None:
-        atexit.unregister(subjects.finish)
         for timer in list(subjects._later):
             timer.cancel()
         subjects.finish()

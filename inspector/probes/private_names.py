@@ -72,11 +72,12 @@ NAMES: dict[str, Row] = {
     "torch._inductor.graph:GraphLowering.run": (_WHY_NOT, "torch's figures of a compile say why"),
     "torch._inductor.graph:GraphLowering.compile_to_module": (
         _WHY_NOT, "torch's figures of a compile say why"),
-    "torch._inductor.graph:GraphLowering.compile_to_fn": (_COMPARED, "", "", "2.8"),
     "torch._inductor.scheduler:WhyNoFuse.__call__": (
         "why nodes were not fused is not recorded", ""),
-    "torch._inductor.debug:log_ir_pre_fusion": ("the IR before fusion is not recorded", ""),
-    "torch._inductor.debug:log_ir_post_fusion": ("the IR after fusion is not recorded", ""),
+    "torch._inductor.debug:log_ir_pre_fusion": (
+        "the IR before fusion is not recorded", "", "2.7", ""),
+    "torch._inductor.debug:log_ir_post_fusion": (
+        "the IR after fusion is not recorded", "", "2.7", ""),
     "torch._inductor.debug:DebugFormatter._write_ir": ("Inductor's IR is not recorded", ""),
     "torch._guards:CompileContext": (
         "a graph's nodes are not tied to its compile", "the order ties them"),
@@ -126,7 +127,7 @@ NAMES: dict[str, Row] = {
     "torch._inductor.select_algorithm:AlgorithmSelectorCache.__call__": (_TEMPLATES, ""),
     "torch._inductor.select_algorithm:AlgorithmSelectorCache.lookup": (_TEMPLATES, ""),
     "torch._inductor.select_algorithm:AlgorithmSelectorCache.benchmark_choice": (
-        "why a candidate failed is not recorded", ""),
+        "why a candidate failed is not recorded", "", "2.7", ""),
     "torch._inductor.virtualized:V": (_CHOSEN, ""),
     "torch._inductor.codegen.triton:TritonScheduling.define_kernel": (_CHOSEN, ""),
     "torch._inductor.codegen.triton:TritonScheduling.benchmark_fused_nodes": (_MEASURED, ""),

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import sys
 
 from . import children, hooks
-from .calls import subjects
-from .compiles import libraries
-from .driver import subscriber
-from .uncaptured import MAKERS
 from .writer import problem, watching
 
 PACKAGES = (
@@ -16,6 +14,21 @@ PACKAGES = (
     "torch._inductor.runtime",
 )  # fmt: skip
 """Whose modules are waited for below: one that a version lacks is told (private_names.MODULES)."""
+
+MAKERS = (
+    ("torch.cuda._utils", "attach_nvrtc"),
+    ("torch.cuda.jiterator", "attach_jiterator"),
+    ("cupy.cuda.compiler", "attach_cupy"),
+    ("jax._src.compiler", "attach_jax"),
+    ("cuda.bindings.nvrtc", "attach_bindings"),
+    ("cuda.nvrtc", "attach_bindings"),
+    ("cuda.core._program", "attach_core"),
+    ("cuda.core.experimental._program", "attach_core"),
+    ("pycuda.compiler", "attach_pycuda"),
+)
+"""Modules that make kernels, each with the function of ``uncaptured`` that watches it.
+
+numba's are in ``numba_kernels``."""
 
 
 def start() -> None:
@@ -25,9 +38,15 @@ def start() -> None:
     children.install()
     hooks.when_imported("subprocess", children.attach)
     hooks.when_imported("multiprocessing.spawn", children.attach_multiprocessing)
-    libraries.install()
-    subjects.install()
-    subscriber.install()
+    atexit.register(_finish)
+    # What a program without torch and Triton would wait for in vain is loaded with these.
+    for module in ("torch", "triton"):
+        hooks.when_imported(module, _lazily("calls.subjects", "attach"))
+    hooks.when_imported("torch", _lazily("compiles.libraries"))
+    if os.environ.get("PTXVIEW_DRIVER"):
+        from .driver import subscriber
+
+        subscriber.install()
     hooks.when_imported("triton.compiler.compiler", _lazily("compiles.triton_compiles"))
     hooks.when_imported(
         "triton.runtime.autotuner", _lazily("calls.triton_launches", "attach_autotuner")
@@ -52,7 +71,7 @@ def start() -> None:
         "torch._inductor.runtime.triton_heuristics", _lazily("compiles.inductor_launchers")
     )
     hooks.when_imported("torch.utils.cpp_extension", _lazily("compiles.extension_builds"))
-    hooks.when_imported("torch._ops", libraries.attach_ops)
+    hooks.when_imported("torch._ops", _lazily("compiles.libraries", "attach_ops"))
     hooks.when_imported("torch", _lazily("compiles.device"))
     for package in PACKAGES:
         hooks.when_imported(package, _lazily("private_names", "package"))
@@ -84,6 +103,13 @@ def start() -> None:
     hooks.when_imported("torch._inductor.select_algorithm", _lazily("autotune.templates"))
     for module, function in (("codegen.triton", "attach_code"), ("scheduler", "attach_scheduler")):
         hooks.when_imported(f"torch._inductor.{module}", _lazily("autotune.templates", function))
+
+
+def _finish() -> None:
+    """Tell the counts when the process ends: after all that the program does then."""
+    subjects = sys.modules.get("ptxview_probes.calls.subjects")
+    if subjects is not None:
+        subjects.finish()
 
 
 def _lazily(name: str, function: str = "attach") -> hooks.AfterImport:

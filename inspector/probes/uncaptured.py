@@ -241,19 +241,3 @@ def attach_pycuda(module: Any) -> None:
         told("PyCUDA", kernels(source), source)
 
     _watch("pycuda.compiler:compile", compiled)
-
-
-MAKERS = (
-    ("torch.cuda._utils", "attach_nvrtc"),
-    ("torch.cuda.jiterator", "attach_jiterator"),
-    ("cupy.cuda.compiler", "attach_cupy"),
-    ("jax._src.compiler", "attach_jax"),
-    ("cuda.bindings.nvrtc", "attach_bindings"),
-    ("cuda.nvrtc", "attach_bindings"),
-    ("cuda.core._program", "attach_core"),
-    ("cuda.core.experimental._program", "attach_core"),
-    ("pycuda.compiler", "attach_pycuda"),
-)
-"""Modules that make kernels, each with the function here that watches it once imported.
-
-numba's are in ``numba_kernels``."""

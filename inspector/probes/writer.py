@@ -10,15 +10,17 @@ file of its own under the same number. None is 0, 1 or 2 while anything is writt
 from __future__ import annotations
 
 import fcntl
-import hashlib
-import json
 import os
 import sys
 import threading
 import time
-from typing import Any
+
+TYPE_CHECKING = False  # typing takes two milliseconds, and a program may never need it
+if TYPE_CHECKING:
+    from typing import Any
 
 SCHEMA = 1
+SECRETS = ("token", "secret", "passw", "credential", "api-key", "apikey", "access-key", "accesskey")
 _lock = threading.RLock()
 # This process's file, whether its first line stands in it, events that could not be written, and
 # why the last of them could not.
@@ -66,6 +68,8 @@ def watching() -> None:
 def blob(data: bytes | str) -> str | None:
     """Store content and return its SHA-256 in hex, or None if it cannot be written."""
     raw = data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data
+    import hashlib  # it brings OpenSSL along, and a program may make no kernel
+
     digest = hashlib.sha256(raw).hexdigest()
     root = folder()
     if root is None:
@@ -100,6 +104,8 @@ def moved(path: str) -> str | None:
     root = folder()
     if root is None:
         return None
+    import hashlib
+
     digest = hashlib.sha256()
     try:
         with open(path, "rb") as source:
@@ -153,6 +159,8 @@ def withdraw(path: str) -> None:
 
 
 def _line(event: dict[str, Any]) -> bytes:
+    import json
+
     stamped = {**event, "time": time.time(), "pid": os.getpid()}
     return json.dumps(stamped, default=str, ensure_ascii=True).encode() + b"\n"
 
@@ -231,12 +239,28 @@ def _first() -> bytes:
             "event": "process",
             "schema": SCHEMA,
             "ppid": os.getppid(),
-            "argv": list(getattr(sys, "orig_argv", sys.argv)),
+            "argv": _without_secrets(getattr(sys, "orig_argv", sys.argv)),
             "executable": sys.executable,
             "python": sys.version.split()[0],
             "rank": _rank(),
         }
     )
+
+
+def _without_secrets(words: list[str]) -> list[str]:
+    """A command line without what follows ``--api-key`` and its like (inspector/text.py)."""
+    out: list[str] = []
+    hides = False
+    for word in words:
+        name, given, _ = word.partition("=")
+        bare = name.lower().replace("_", "-")
+        option = name.startswith("-") and any(secret in bare for secret in SECRETS)
+        if option:
+            out.append(f"{name}=…" if given else word)
+        else:
+            out.append("…" if hides and not word.startswith("-") else word)
+        hides = option and not given
+    return out
 
 
 def _rank() -> int | None:

@@ -566,6 +566,7 @@ class Assembly:
             verified=self._verifications.values(),
             compilations=tuple(self._compilations),
             removed=self._removed(),
+            environment={k: str(v) for k, v in as_map(facts.get("environment")).items()},
             seconds=as_seconds(facts.get("seconds")),
             frame_compiles=self._compiles.frames(),
             kernel_compiles=self._compiles.kernels(),

@@ -134,6 +134,7 @@ def recording(
             "mode": rec.mode,
             "target": rec.target,
             "removed": list(rec.removed),
+            "environment": dict(rec.environment),
             "problems": list(rec.problems),
             "uncaptured": [{"name": one.name, "by": one.by} for one in rec.uncaptured],
             "unwatched": [{"command": one.command, "why": one.why} for one in rec.unwatched],

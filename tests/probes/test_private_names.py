@@ -104,7 +104,8 @@ def owners() -> set[str]:
 def test_no_probe_asks_a_library_for_a_private_name_by_itself() -> None:
     ours, faults = owners(), []
     # Interpreters have no other way to say what these say, and they are Python's own for good.
-    python = {"_exit", "_getframe", "_asdict", "_ptxview", "_ptxview_compare", "_fork_exec"}
+    python = {"_exit", "_getframe", "_asdict", "_ptxview", "_ptxview_compare", "_fork_exec",
+              "_python_exe"}  # fmt: skip
     known = {key.rpartition(".")[2].rpartition(":")[2] for key in
              (*private_names.NAMES, *sum(private_names.PARTS.values(), ()))}  # fmt: skip
     for where, node in of_probes():
@@ -170,7 +171,7 @@ def attached() -> list[str]:
     """Names that are asked for as soon as their module is imported, and modules."""
     lazily = (
         ":CompiledKernel", ":CompiledKernel._run", ":get_cache_manager", ":JITFunction", "_guards:",
-        ":GraphLowering", ":DebugFormatter._write_ir", "structured:", ":get_path", "torch._C",
+        ":GraphLowering", ":DebugFormatter._write_ir", "structured:", ":get_path", "torch._C", ":V",
         ":CachingAutotuner", "cache_dir_utils", ":benchmarker", "_python_dispatch", "torch:Tensor",
         "torch.autograd:", "torch.cuda:_", "torch._dynamo.utils", "eval_frame", "optimizer:",
     )  # fmt: skip

@@ -7,8 +7,8 @@ Whatever fails here fails silently: a program must not notice that it is recorde
 def _chain(own_folder: str) -> None:
     """Run the ``sitecustomize`` that would have been found without this one."""
     import sys
-    from importlib.machinery import PathFinder
-    from importlib.util import module_from_spec
+    from _frozen_importlib import module_from_spec
+    from _frozen_importlib_external import PathFinder
 
     path = [p for p in sys.path if p != own_folder]
     spec = PathFinder.find_spec("sitecustomize", path)
@@ -23,7 +23,10 @@ def _chain(own_folder: str) -> None:
 def _wake(own_folder: str) -> None:
     import os
     import sys
-    from importlib.util import module_from_spec, spec_from_file_location
+
+    # importlib.util's own, without what that module imports besides.
+    from _frozen_importlib import module_from_spec
+    from _frozen_importlib_external import spec_from_file_location
 
     if not os.environ.get("PTXVIEW_RECORDING") or "ptxview_probes" in sys.modules:
         return

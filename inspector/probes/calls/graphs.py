@@ -142,7 +142,7 @@ def watched_graph(run: Callable[..., Any], compiled: Any) -> Callable[..., Any]:
 
 def attach_compilation(module: Any) -> None:
     """``torch._inductor.graph``: what is launched while a graph is compiled is a comparison."""
-    for name in ("run", "codegen", "compile_to_module", "compile_to_fn"):
+    for name in ("run", "codegen", "compile_to_module"):
         subjects.as_benchmark(f"torch._inductor.graph:GraphLowering.{name}")
 
 

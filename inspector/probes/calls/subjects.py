@@ -8,7 +8,6 @@ integer tensor is taken, once for a distinct call and never without leave (``PTX
 
 from __future__ import annotations
 
-import atexit
 import os
 import sys
 import threading
@@ -40,6 +39,7 @@ BURST, A_SECOND, MOMENT = 64.0, 16.0, 0.25
 _spare = [BURST, 0.0]
 _later: list[threading.Timer] = []
 _lock = threading.RLock()
+_attached: list[bool] = []
 
 
 def _in_child() -> None:
@@ -253,12 +253,11 @@ def comparing(original: Any) -> Any:
 # -- processes ------------------------------------------------------------------------------
 
 
-def install() -> None:
-    """Tell the counts when the process ends; a forked child begins its own."""
-    if folder() is None:
-        return
-    atexit.register(finish)
-    os.register_at_fork(after_in_child=_forget)
+def attach(module: object) -> None:
+    """``torch`` or ``triton``, whichever comes first: a forked child counts anew."""
+    if folder() is not None and not _attached:
+        _attached.append(True)
+        os.register_at_fork(after_in_child=_forget)
 
 
 def _forget() -> None:

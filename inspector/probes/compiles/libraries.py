@@ -20,6 +20,11 @@ NOT_HIS_BEGIN = ("jax_cuda",)
 _his: set[str] = set()
 
 
+def attach(module: object) -> None:
+    """``torch``: a library that holds device code and is its own is loaded after it."""
+    install()
+
+
 def install() -> None:
     """Look at each extension module once, after it has been created."""
     original: Any = ExtensionFileLoader.create_module

@@ -12,7 +12,6 @@ neighbour, so that it starts quickly.
 
 from __future__ import annotations
 
-import glob
 import os
 import struct
 import sys
@@ -103,6 +102,8 @@ def find_cupti() -> str | None:
                     return line.split(maxsplit=5)[5].strip()
     except OSError:
         pass
+    import glob
+
     patterns = [
         f"{place}/nvidia/{package}/lib/libcupti.so.*[0-9]"
         for place in sys.path if place.endswith("-packages")

@@ -19,19 +19,19 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import ctypes
 import functools
 import os
-import secrets
 import sys
 import time
 from collections.abc import Iterator
-from typing import Any
 
 from .. import hooks
-from ..calls import launch_native
 from ..writer import emit, folder, problem
 from . import native
+
+TYPE_CHECKING = False  # typing takes two milliseconds, and a program may never need it
+if TYPE_CHECKING:
+    from typing import Any
 
 PATIENCE = 10.0
 """Seconds that the first of all imports waits for the compiler."""
@@ -98,6 +98,8 @@ def arm() -> None:
     recording = folder()
     if _state["armed"] or recording is None:
         return
+    from ..calls import launch_native
+
     path = launch_native.driver_library()
     began = time.monotonic()
     while os.path.exists(f"{path}.building") and time.monotonic() - began < PATIENCE:
@@ -111,9 +113,11 @@ def arm() -> None:
     if cupti is None or _state["lacks"] is not None:
         return  # another module's import may bring it
     _state["armed"] = True
+    import ctypes
+
     library = ctypes.CDLL(path)
     library.ptxview_driver_prepare(
-        os.fsencode(recording), secrets.token_hex(4).encode(), os.fsencode(cupti),
+        os.fsencode(recording), os.urandom(4).hex().encode(), os.fsencode(cupti),
         os.fsencode(path), int(bool(os.environ.get("PTXVIEW_OPERATORS"))),
     )  # fmt: skip
     _state["library"] = library
@@ -195,6 +199,8 @@ def _for_child(candidates: Any, cwd: Any, environment: Any) -> dict[str, str]:
     if environment is not None and any(os.fsencode(f"{n}=") in e for n in FOREIGN
                                        for e in environment):  # fmt: skip
         return {}
+    from ..calls import launch_native
+
     library = launch_native.build_driver()
     extra = native.variables(library) if library is not None else {}
     if extra:
@@ -213,6 +219,8 @@ _uses_cuda = functools.cache(native.uses_cuda)
 @contextlib.contextmanager
 def _environment(changes: dict[str, str | None]) -> Iterator[None]:
     """C's environment with these variables, or without them, while a program is started."""
+    import ctypes
+
     libc = ctypes.CDLL(None)
     libc.getenv.restype = ctypes.c_char_p
     wanted = {n: None if value is None else os.fsencode(value) for n, value in changes.items()}
@@ -264,6 +272,8 @@ def _lend_cupti() -> None:
     loaded = native.find_cupti()
     if loaded is None:
         return
+    from ..calls import launch_native
+
     place = os.path.join(os.path.dirname(launch_native.driver_library()), "cupti")
     link = os.path.join(place, "libcupti.so")
     os.makedirs(place, exist_ok=True)
@@ -295,6 +305,8 @@ def leave(who: str) -> None:
                 _lend_cupti()
             library.ptxview_driver_leave(who.encode())
         else:
+            import ctypes
+
             ctypes.CDLL(None).unsetenv(b"CUDA_INJECTION64_PATH")
             emit({"event": "driver_left", "why": who})
     except Exception as error:

@@ -391,7 +391,8 @@ def test_we_leave_before_a_profiler_begins(drive: Drive, gelu: str) -> None:
         one = kernel({gelu!r}, 1)
         launch(one)
         cupti = ctypes.CDLL("libcupti.so.13")
-        profiler = types.SimpleNamespace()
+        import sys
+        profiler = sys.modules["a_profiler"] = types.ModuleType("a_profiler")
         profiler._prepare_profiler = lambda: cupti.cuptiSubscribe(
             ctypes.byref(ctypes.c_void_p()), ctypes.c_void_p(1), None)
         subscriber.leave_before(profiler, ("_prepare_profiler",), "torch.profiler")

@@ -1,0 +1,165 @@
+"""``python -m tests.benchmarks.overhead [--turns N] [--steps N]``: what being recorded costs.
+
+The same programs run bare and recorded, in turn, so that what else the machine does falls on both:
+
+- ``starts``: Python that imports neither torch nor triton.
+- ``trains``: a compiled model's training loop, on the GPU where there is one, else on the CPU; with
+  cold caches (each run compiles) and with warm ones. Beside it the same with ``TORCH_TRACE`` alone,
+  and with tritonparse's own logging, where it is installed.
+
+Of each it prints wall and CPU seconds as median and quartiles, and what is added to the bare run of
+the same turn: that is the cost, since turns differ by more than recording does. The probes are
+given what ``ptxview run`` gives them; what ptxview does before and after the program is not in it,
+but for ``run``, which is the whole command around the first program. Asserts nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from inspector.capture import machine
+from inspector.capture.running import RunRequest, environment
+
+ROOT = Path(__file__).parents[2]
+STARTS = "import json, argparse, subprocess"
+TRAINS = """
+import os, sys
+if os.environ.get("OVERHEAD_TRITONPARSE"):
+    import tritonparse.structured_logging
+    tritonparse.structured_logging.init(os.environ["OVERHEAD_TRITONPARSE"])
+import torch
+device = "cuda" if torch.cuda.is_available() else "cpu"
+torch.manual_seed(0)
+torch.set_num_threads(1)
+layer = torch.nn.TransformerEncoderLayer(64, 4, 256, batch_first=True, dropout=0.0)
+model = torch.compile(torch.nn.TransformerEncoder(layer, 2).to(device))
+optimizer = torch.optim.AdamW(model.parameters(), 1e-4)
+x = torch.randn(8, 64, 64, device=device)
+for _ in range(int(sys.argv[1])):
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    optimizer.step()
+if device == "cuda":
+    torch.cuda.synchronize()
+"""
+Seconds = tuple[float, float]
+"""Wall and CPU of a process and its children."""
+
+
+def taken(argv: Sequence[str], env: Mapping[str, str]) -> Seconds:
+    """Run a program to its end."""
+    began = time.perf_counter()
+    child = subprocess.Popen(argv, env=dict(env), cwd=ROOT, stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        raise SystemExit(f"{argv[:4]} ended with {child.returncode}")
+    return time.perf_counter() - began, used.ru_utime + used.ru_stime
+
+
+def recording(folder: Path) -> dict[str, str]:
+    """The environment of a recorded program."""
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "blobs").mkdir(parents=True)
+    env = environment(folder, RunRequest("script", ("x",)), None)
+    return env | ({"PTXVIEW_DRIVER": "1"} if machine.gpu_present() else {})
+
+
+def bare() -> dict[str, str]:
+    """This environment without anything of ours."""
+    return {k: v for k, v in os.environ.items() if not k.startswith(("PTXVIEW_", "TORCH_TRACE"))}
+
+
+def starts(turns: int, place: Path) -> None:
+    """Of programs without torch."""
+    program = [sys.executable, "-c", STARTS]
+    whole = [sys.executable, "-m", "inspector", "run", "--no-tui", "--target", "sm_90", "--",
+             *program]  # fmt: skip
+    rows: dict[str, list[Seconds]] = {"bare": [], "recorded": [], "run": []}
+    taken(program, recording(place / "r"))  # what is compiled to bytecode once
+    for turn in range(turns):
+        ways = [("bare", program, bare()), ("recorded", program, recording(place / "r"))]
+        if turn % 5 == 0:
+            ways.append(("run", whole, bare() | {"XDG_STATE_HOME": str(place / "state")}))
+        for way, argv, env in ways if turn % 2 else reversed(ways):
+            rows[way].append(taken(argv, env))
+    tell("starts", rows, 1000, "ms")
+
+
+def trains(turns: int, steps: int, place: Path, cold: bool) -> None:
+    """Of a training loop, with cold caches or warm ones."""
+    program = [sys.executable, "-c", TRAINS, str(steps)]
+    rows: dict[str, list[Seconds]] = {"bare": [], "recorded": [], "TORCH_TRACE": []}
+    if find_spec("tritonparse") is not None:
+        rows["tritonparse"] = []
+    if not cold:
+        for way in rows:
+            taken(program, of_way(way, place, fresh=True))
+    for turn in range(turns):
+        for way in rows if turn % 2 else reversed(rows):
+            rows[way].append(taken(program, of_way(way, place, fresh=cold)))
+    tell(f"trains, {'cold' if cold else 'warm'}, {steps} steps", rows, 1, "s")
+
+
+def of_way(way: str, place: Path, fresh: bool) -> dict[str, str]:
+    """The environment of one way to run, with caches of its own."""
+    caches = place / way
+    if fresh:
+        shutil.rmtree(caches, ignore_errors=True)
+    env = recording(place / "r") if way == "recorded" else bare()
+    env |= {"TRITON_CACHE_DIR": str(caches / "triton"), "PYTHONWARNINGS": "ignore",
+            "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor")}  # fmt: skip
+    if way == "TORCH_TRACE":
+        env["TORCH_TRACE"] = str(place / "trace")
+    elif way == "tritonparse":
+        env["OVERHEAD_TRITONPARSE"] = str(place / "parse")
+    for name in ("trace", "parse"):
+        shutil.rmtree(place / name, ignore_errors=True)
+    return env
+
+
+def quartiles(values: Sequence[float]) -> str:
+    """Median and quartiles, in three significant figures."""
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+    return f"{middle:.3g} ({low:.3g} … {high:.3g})"
+
+
+def tell(what: str, rows: Mapping[str, Sequence[Seconds]], factor: float, unit: str) -> None:
+    """One line a way: wall and CPU, and what either adds to the bare run of its turn."""
+    print(f"{what}: median (quartiles), {unit}")
+    for way, several in rows.items():
+        cells = [quartiles([factor * each[n] for each in several]) for n in (0, 1)]
+        line = f"  {way:<12} wall {cells[0]:<26} CPU {cells[1]:<26}"
+        if way != "bare" and len(several) == len(rows["bare"]):
+            pairs = list(zip(several, rows["bare"], strict=True))
+            added = [quartiles([factor * (a[n] - b[n]) for a, b in pairs]) for n in (0, 1)]
+            ratio = quartiles([a[0] / b[0] for a, b in pairs])
+            line += f" added: wall {added[0]}, CPU {added[1]}; ratio of walls {ratio}"
+        print(line, flush=True)
+
+
+def main() -> None:
+    """Print them all."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.overhead")
+    parser.add_argument("--turns", type=int, default=7, help="runs of each training loop (7)")
+    parser.add_argument("--starts", type=int, default=40, help="runs of what has no torch (40)")
+    parser.add_argument("--steps", type=int, default=2000, help="steps of a training loop (2000)")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        starts(asked.starts, Path(folder))
+        for cold in (False, True):
+            trains(asked.turns, asked.steps, Path(folder), cold)
+
+
+if __name__ == "__main__":
+    main()
