@@ -444,6 +444,8 @@ class Run:
                 **({"verify": True} if verify else {}),
             )
         except OSError as error:
+            if self._pack_to is not None:
+                remove(folder)
             raise RunFailed(
                 f"the recording cannot be written in {folder}: {error.strerror or error}",
                 "Give another place with -o.",

@@ -36,6 +36,11 @@ def install() -> None:
     for name in ("execv", "execve", "posix_spawn", "posix_spawnp"):
         _wrap(os, name, lambda path, argv, env=None, **_: look((path, *argv[1:]), env))
     _wrap(os, "system", lambda command: look(("sh", "-c", command)))
+    posix = sys.modules.get("posix")
+    for name in ("execv", "execve", "posix_spawn", "posix_spawnp", "system"):
+        # Where pickle looks for them, as a pool of processes does that is to call one.
+        if posix is not None and hasattr(posix, name):
+            setattr(posix, name, getattr(os, name))
 
 
 def attach(module: Any) -> None:

@@ -200,7 +200,7 @@ def test_path_without_permission_is_unreadable(tmp_path: Path) -> None:
         ["-x"],
         ["list", "--nope"],
         ["show", "a", "b", "c"],
-        ["list", "a", "b"],
+        ["check", "a", "b", "c"],
         ["show", "--stage", "nope"],
         ["doctor", "x"],
         ["explain"],

@@ -178,7 +178,7 @@ subprocess.run([sys.executable, "other.py"])
 
 ROWS["multiprocessing: fork, spawn, forkserver"] = Row(
     """
-import multiprocessing, subprocess, sys
+import multiprocessing, os, pickle, subprocess, sys
 from noting import note
 def work(name):
     note(name)
@@ -188,6 +188,9 @@ if __name__ == "__main__":
     for method in ("fork", "spawn", "forkserver"):
         child = multiprocessing.get_context(method).Process(target=work, args=(method,))
         child.start(); child.join(); print(child.exitcode, flush=True)
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        print(pool.map(os.system, ["exit 3"]))
+    print(pickle.loads(pickle.dumps(subprocess.Popen.__init__)) is subprocess.Popen.__init__)
 """,
     files={"child.py": "import noting\nnoting.note('subprocess')\n"},
     notes=("fork", "spawn", "forkserver", "subprocess"),
