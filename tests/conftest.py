@@ -9,6 +9,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -49,11 +50,18 @@ LONG = ("probes", "kernels", "examples", "capture", "test_sizes.py", "test_trust
 builds once what they share; the other takes from the rest, and neither ends with a long one."""
 
 
+@cache
 def is_fast(path: Path) -> bool:
     """Whether a file's tests are fast, or a folder may hold such files."""
     place = path.relative_to(TESTS)
     slow = any(place.is_relative_to(name) for name in SLOW)
     return not slow and place.parts[:1] in [(), *((name,) for name in FAST)]
+
+
+@cache
+def is_long(path: Path) -> bool:
+    """Whether a file's tests begin."""
+    return path.relative_to(TESTS).parts[0] in LONG
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -65,7 +73,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark by folders, and put first what takes long."""
-    items.sort(key=lambda item: item.path.relative_to(TESTS).parts[0] not in LONG)
+    items.sort(key=lambda item: not is_long(item.path))
     for item in items:
         if item.path.parent != TESTS and is_fast(item.path):
             item.add_marker(pytest.mark.fast)

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,9 @@ def test_numbers_are_consecutive() -> None:
     assert numbers == list(range(1, len(numbers) + 1))
 
 
-def run_cpu(script: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def run_cpu(
+    python: str, script: str, folder: Path, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """Run an example without a GPU, its build folders inside ``folder``."""
     pytest.importorskip("torch", reason="torch is not installed")
     env = {
@@ -62,7 +65,7 @@ def run_cpu(script: str, folder: Path, **environment: str) -> subprocess.Complet
         **environment,
     }
     return subprocess.run(
-        [sys.executable, str(EXAMPLES / script)],
+        [python, str(EXAMPLES / script)],
         cwd=folder,
         env=env,
         capture_output=True,
@@ -71,18 +74,22 @@ def run_cpu(script: str, folder: Path, **environment: str) -> subprocess.Complet
     )
 
 
-def test_hello_world_builds_and_runs_on_the_cpu(tmp_path: Path) -> None:
+def test_hello_world_builds_and_runs_on_the_cpu(
+    tmp_path: Path, plain_python: Callable[..., str]
+) -> None:
     for tool in ("g++", "ninja"):
         if shutil.which(tool) is None and not (Path(sys.executable).parent / tool).exists():
             pytest.skip(f"no {tool} on this machine")
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
-    done = run_cpu("04_load_inline_hello.py", tmp_path, PATH=path)
+    done = run_cpu(plain_python("torch"), "04_load_inline_hello.py", tmp_path, PATH=path)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.startswith("Hello World! (from ")
 
 
-def test_debugger_example_runs_interpreted_and_does_not_stop(tmp_path: Path) -> None:
+def test_debugger_example_runs_interpreted_and_does_not_stop(
+    tmp_path: Path, plain_python: Callable[..., str]
+) -> None:
     pytest.importorskip("triton", reason="triton is not installed")
-    done = run_cpu("11_debugger.py", tmp_path, TRITON_INTERPRET="1")
+    done = run_cpu(plain_python("torch"), "11_debugger.py", tmp_path, TRITON_INTERPRET="1")
     assert done.returncode == 0, done.stderr[-2000:]
     assert "agrees with torch (interpreted)" in done.stdout

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 from hypothesis import strategies as st
 
@@ -78,15 +79,22 @@ class Program:
         return out
 
 
-def names(prefix: str) -> st.SearchStrategy[str]:
-    return st.integers(0, 3).map(lambda i: f"{prefix}{i}")
+# Made once: Hypothesis looks through each strategy that is made, which took half of all.
+r, rd, p, f = (st.sampled_from([f"{prefix}{i}" for i in range(4)])
+               for prefix in ("%r", "%rd", "%p", "%f"))  # fmt: skip
+guards = st.none() | p
+
+
+@cache
+def instructions(size: int) -> st.SearchStrategy[Instruction]:
+    """An instruction of a program of so many."""
+    return _instructions(size)
 
 
 @st.composite
-def instructions(draw: st.DrawFn, size: int) -> Instruction:
-    r, rd, p, f = names("%r"), names("%rd"), names("%p"), names("%f")
+def _instructions(draw: st.DrawFn, size: int) -> Instruction:
     kind = draw(st.integers(0, 11))
-    guard = draw(st.none() | p)
+    guard = draw(guards)
     negated = draw(st.booleans())
     head = f"@{'!' if negated else ''}{guard} " if guard else ""
     uses: list[str] = [guard] if guard else []

@@ -40,6 +40,8 @@ if __name__ == "__main__":
     if program is not None:
         ended: BaseException | None = None
         try:
+            own = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+            sys.path[1:1] = [path for path in own if path]
             warm.execute(program["argv"])
         except BaseException as error:
             ended = error

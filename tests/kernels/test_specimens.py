@@ -7,7 +7,8 @@ import json
 import os
 import shutil
 import subprocess
-import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,18 @@ def literal_specimens() -> tuple[str, ...]:
 SPECIMENS = literal_specimens()
 
 
-def python(*arguments: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+Python = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def python(plain_python: Callable[..., str]) -> Python:
+    """``python(words, folder=…)``: Python that has torch, as ``run_python`` starts it."""
+    return partial(run_python, plain_python("torch"))
+
+
+def run_python(
+    interpreter: str, *arguments: str, folder: Path, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """Run Python in ``folder`` with the repository importable, no GPU, and caches of its own."""
     env = {
         **os.environ,
@@ -39,7 +51,7 @@ def python(*arguments: str, folder: Path, **environment: str) -> subprocess.Comp
         **environment,
     }
     return subprocess.run(
-        [sys.executable, *arguments],
+        [interpreter, *arguments],
         cwd=folder,
         env=env,
         capture_output=True,
@@ -65,7 +77,7 @@ def test_specimen_says_what_to_look_for_and_has_run(name: str) -> None:
     assert ast.get_docstring(run)
 
 
-def test_every_specimen_imports_without_a_gpu(tmp_path: Path) -> None:
+def test_every_specimen_imports_without_a_gpu(tmp_path: Path, python: Python) -> None:
     pytest.importorskip("torch", reason="torch is not installed")
     pytest.importorskip("triton", reason="triton is not installed")
     code = "import importlib, sys; [importlib.import_module(f'kernels.{n}') for n in sys.argv[1:]]"
@@ -78,7 +90,7 @@ INTERPRETED = ("square", "softmax", "matmul")
 
 @pytest.fixture(scope="module")
 def interpreted(
-    tmp_path_factory: pytest.TempPathFactory,
+    tmp_path_factory: pytest.TempPathFactory, python: Python
 ) -> subprocess.CompletedProcess[str]:
     """The Triton specimens in Triton's interpreter, one after the other in one process."""
     pytest.importorskip("torch", reason="torch is not installed")
@@ -119,7 +131,7 @@ for module, sizes in ((square, {"N": 1500, "M": 3}), (softmax, {"N": 100, "M": 5
 """
 
 
-def test_the_variants_that_a_specimen_declares_agree(tmp_path: Path) -> None:
+def test_the_variants_that_a_specimen_declares_agree(tmp_path: Path, python: Python) -> None:
     pytest.importorskip("torch", reason="torch is not installed")
     pytest.importorskip("triton", reason="triton is not installed")
     done = python("-c", VARIANTS, folder=tmp_path, TRITON_INTERPRET="1")
@@ -129,7 +141,7 @@ def test_the_variants_that_a_specimen_declares_agree(tmp_path: Path) -> None:
     assert len(done.stdout.splitlines()) >= 15
 
 
-def test_an_unknown_specimen_is_refused_with_the_list(tmp_path: Path) -> None:
+def test_an_unknown_specimen_is_refused_with_the_list(tmp_path: Path, python: Python) -> None:
     done = python("-m", "kernels", "squares", folder=tmp_path)
     assert done.returncode == 2
     assert "no specimen squares" in done.stderr
@@ -173,7 +185,7 @@ print(json.dumps(out))
 
 
 @pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+def compiled(tmp_path_factory: pytest.TempPathFactory, python: Python) -> dict[str, dict[str, Any]]:
     """PTX, TTGIR and dynamic shared memory of the Triton specimens for sm_90a, by name."""
     pytest.importorskip("triton", reason="triton is not installed")
     pytest.importorskip("torch", reason="torch is not installed")

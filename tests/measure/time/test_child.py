@@ -169,10 +169,13 @@ def test_no_device_is_a_lack_and_no_beginning_an_error() -> None:
         measure("python", JOBS, WANTED, lambda *_: Finished(1, b"", b"No module named 'torch'"))
 
 
-def test_the_real_child_says_that_there_is_no_device(tmp_path: Path) -> None:
+def test_the_real_child_says_that_there_is_no_device(
+    tmp_path: Path, plain_python: Callable[..., str]
+) -> None:
+    python = plain_python("torch")
     job, results = tmp_path / "job.json", tmp_path / "results.jsonl"
     job.write_text(json.dumps({"launches": [], "limit": 60}))
-    done = run_tool([sys.executable, "-c", BOOT, str(PROBES), "session", str(job), str(results)])
+    done = run_tool([python, "-c", BOOT, str(PROBES), "session", str(job), str(results)])
     assert done.status == NO_DEVICE, done.complaint
     assert "no_device" in json.loads(results.read_text())
 

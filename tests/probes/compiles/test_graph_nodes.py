@@ -53,6 +53,10 @@ class Model(nn.Module):
 
 
 if __name__ == "__main__":
+    # What torch and Inductor read of the environment when they are imported, which they have been.
+    torch._logging._internal.LOG_TRACE_HANDLER = None
+    torch._logging._internal._init_logs()
+    torch._inductor.config.force_disable_caches = True
     torch.manual_seed(0)
     model = Model().cuda()
     ids = torch.randint(0, 50, (2, 16), device="cuda")
@@ -65,10 +69,10 @@ COMMENT = re.compile(r"\s+# Topologically Sorted Source Nodes: \[.*\], Original 
 
 
 @pytest.fixture
-def step(run: Run, tmp_path: Path) -> tuple[Outcome, Recording, Path]:
+def step(forked: Run, tmp_path: Path) -> tuple[Outcome, Recording, Path]:
     """A training step of a small model with repeated layers, compiled anew, and torch's trace."""
     trace = tmp_path / "trace"
-    done = ok(run(PROGRAM, env={
+    done = ok(forked(PROGRAM, inductor=True, env={
         "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1", "TORCH_TRACE": str(trace), "TORCH_LOGS": LOGS,
     }))  # fmt: skip
     (blobs,) = tmp_path.glob("recording*/blobs")

@@ -252,10 +252,13 @@ def test_without_a_reference_the_first_variant_is(tmp_path: Path) -> None:
     assert [session.of(n, "checked")["agrees"] for n in range(3)] == [True, True, False]
 
 
-def test_the_real_child_says_that_there_is_no_device(plain: Path, tmp_path: Path) -> None:
+def test_the_real_child_says_that_there_is_no_device(
+    plain: Path, tmp_path: Path, plain_python: Callable[..., str]
+) -> None:
+    python = plain_python("torch")
     job, results = tmp_path / "job.json", tmp_path / "results.jsonl"
     job.write_text(json.dumps({"script": str(plain), "limit": 60}))
-    done = run_tool([sys.executable, "-c", BOOT, str(PROBES), "script", str(job), str(results)])
+    done = run_tool([python, "-c", BOOT, str(PROBES), "script", str(job), str(results)])
     assert done.status == NO_DEVICE, done.complaint
     assert "no_device" in json.loads(results.read_text())
 

@@ -457,6 +457,8 @@ def test_an_aot_package_without_a_driver_is_one_sentence(forked: Run) -> None:
         """
 import torch
 from torch._inductor import config
+config.aot_inductor.precompile_headers = False  # which takes longer than what includes them
+config.aot_inductor.compile_wrapper_opt_level = "O0"
 class Twice(torch.nn.Module):
     def forward(self, x):
         return torch.relu(x) * 2

@@ -529,17 +529,20 @@ def script(terminal: Terminal, text: str) -> str:
     return "run program.py"
 
 
+PRINTS = """import os, time
+for n in range(80):
+    print('line', n, flush=True)
+    time.sleep(0 if os.path.exists('go') else 0.1)
+"""
+"""Prints slowly until it has been seen."""
+
+
 def test_a_program_that_prints_is_watched(terminal: Terminal) -> None:
-    terminal.run(
-        script(
-            terminal,
-            "import time\nfor n in range(80):\n"
-            "    print('line', n, flush=True); time.sleep(0.1)\nraise SystemExit(7)",
-        )
-    )
+    terminal.run(script(terminal, PRINTS + "raise SystemExit(7)"))
     screen = terminal.sees("line 5")
     assert "running" in screen
     assert "No kernels here yet." in screen
+    (terminal.folder / "go").touch()
     screen = terminal.sees("The program ended with status 7.")
     assert re.search(r" exit 7 after \d+(\.\d)? s *\n", screen)
     assert screen.count("line 7") > 9  # what it wrote is what there is to see
@@ -654,16 +657,12 @@ def test_a_program_that_will_not_end_is_killed(terminal: Terminal) -> None:
 
 
 def test_a_program_can_be_left_running(terminal: Terminal) -> None:
-    terminal.run(
-        script(
-            terminal,
-            "import time\nfor n in range(80):\n    print('line', n, flush=True); time.sleep(0.1)\n",
-        )
-    )
+    terminal.run(script(terminal, PRINTS))
     terminal.sees("line 3")
     terminal.keys("q")
     terminal.sees("The program is still running")
     terminal.keys("l")
+    (terminal.folder / "go").touch()
     screen = terminal.sees("STATUS 0")
     assert "line 0\nline 1\n" in screen or "line 78\nline 79\n" in screen
 
