@@ -34,7 +34,7 @@ _PIECES = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[ \t]+(?=(.)|$)|.", re.DOTAL
 def tokens(text: str) -> int:
     """How many tokens a text is at most, as byte-pair tokenizers cut code.
 
-    Two letters are one, and of capitals one and a half; each digit and each mark is one, so is each
+    Two letters are one, four capitals three; each digit and each mark is one, so is each
     byte beyond ASCII, and so are four blanks, but for one that a word or a mark follows; a line's
     end is one. (Tokenizers have whole words and runs of marks as one, so that they come to less.)
     """
@@ -47,7 +47,7 @@ def _of_line(line: str) -> int:
         piece, after = match[0], match[1]
         many = len(piece)
         if piece[0].isascii() and piece[0].isalpha():
-            total += -(-2 * many // 3) if piece.isupper() else -(-many // 2)
+            total += -(-3 * many // 4) if piece.isupper() else -(-many // 2)
         elif piece == " ":
             total += after is None or after.isdigit()
         elif piece[0] in " \t":
