@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import sys
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -79,7 +78,7 @@ def _record(kernel: Any, src: Any, began: float) -> None:
             "began": began,
             "seconds": time.time() - began,
             "stage_seconds": stages,
-            "made_by": made_by(),
+            "made_by": triton_sources.made_by(),
             **triton_sources.source(src),
         }
     )
@@ -119,17 +118,10 @@ def record_cached(
             "files": {e: file_blob(p) for e, p in paths.items() if e != "json"},
             "paths": paths,
             "seconds": None,
-            "made_by": made_by(),
+            "made_by": triton_sources.made_by(),
             **(source or {}),
         }
     )
-
-
-def made_by() -> dict[str, str]:
-    """The versions of what compiles in this process; what is cached is of the same ones."""
-    modules = ((name, sys.modules.get(name)) for name in ("torch", "triton"))
-    versions = {name: getattr(module, "__version__", None) for name, module in modules}
-    return {name: str(version) for name, version in versions.items() if version}
 
 
 def _beside(folder: str, digest: str, name: str) -> dict[str, str]:

@@ -47,6 +47,7 @@ def _begun(src: Any, args: Any, kwargs: Any) -> str | None:
                 "name": str(getattr(src, "name", "") or "").lstrip("@"),
                 "hash": digest,
                 "metadata": _asked(args, kwargs),
+                "made_by": triton_sources.made_by(),
                 "folder": getattr(_manager(digest), "cache_dir", None),
                 **triton_sources.source(src),
             }
@@ -91,6 +92,7 @@ def _record(src: Any, error: BaseException, digest: str, args: Any, kwargs: Any)
             "name": name,
             "hash": digest,
             "metadata": {**_asked(args, kwargs), **plain(metadata)},
+            "made_by": triton_sources.made_by(),
             "files": {stage: blob(text) for stage, text in files.items()},
             "stage_seconds": stages,
             "error": f"{type(error).__name__}: {error}"[:4000],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import os
+import sys
 from types import ModuleType
 from typing import Any
 
@@ -126,3 +127,10 @@ def attributes(src: Any) -> dict[str, Any]:
         if getattr(attributes, name, None):
             out[name] = [n for i, n in enumerate(_names(src)) if i in getattr(attributes, name)]
     return out
+
+
+def made_by() -> dict[str, str]:
+    """The versions of what compiles in this process; what is cached is of the same ones."""
+    modules = ((name, sys.modules.get(name)) for name in ("torch", "triton"))
+    versions = {name: getattr(module, "__version__", None) for name, module in modules}
+    return {name: str(version) for name, version in versions.items() if version}

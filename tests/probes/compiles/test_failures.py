@@ -196,6 +196,7 @@ def test_one_that_compiles_stands_beside_the_one_that_does_not(listed: dict[str,
     assert (failed["config"]["B"], good["config"]["B"]) == (128, 64)
     assert failed["error"] and good["error"] is None and good["failed"] is None
     assert good["launches"] == 1 and good["stages"][-1] == "sass"
+    assert failed["made_by"]["triton"] == good["made_by"]["triton"]
 
 
 def test_a_configuration_that_the_tuner_swallows_says_why(
