@@ -69,7 +69,8 @@ def slim(event: Event) -> dict[str, object]:
     out = {intern(k): _shared(v) for k, v in event.items()}
     metadata = as_map(out.get("metadata"))
     out["metadata"] = {k: v for k, v in metadata.items() if k in METADATA}
-    out["options"] = options_of(metadata)
+    # An exported recording has them beside the metadata, as they were put there by this.
+    out["options"] = options_of({**as_map(out.get("options")), **metadata})
     paths = {k: v for k, v in as_map(out.get("paths")).items() if k in FILES}
     files: dict[str, object] = {}
     for kind, content in as_map(out.get("files")).items():
