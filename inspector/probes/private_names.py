@@ -131,7 +131,8 @@ NAMES: dict[str, Row] = {
     "torch._inductor.virtualized:V": (_CHOSEN, ""),
     "torch._inductor.codegen.triton:TritonScheduling.define_kernel": (_CHOSEN, ""),
     "torch._inductor.codegen.triton:TritonScheduling.benchmark_fused_nodes": (_MEASURED, ""),
-    "torch._inductor.codegen.triton:TritonScheduling.benchmark_codegened_module": (_MEASURED, ""),
+    "torch._inductor.codegen.triton:TritonScheduling.benchmark_codegened_module": (
+        _MEASURED, "", "2.8", ""),
     "torch._inductor.scheduler:Scheduler.compile_kernel": (_MEASURED, "", "2.13", ""),
     # -- extensions
     "torch.utils.cpp_extension:_run_ninja_build": (
