@@ -8,16 +8,16 @@ turn is not seen. The child gets what it was to get; nothing of it is changed.
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from _collections_abc import Mapping
 
-from .hooks import unseen
+from .hooks import like, unseen
 from .writer import emit, folder
 
 TYPE_CHECKING = False  # typing takes two milliseconds, and a program may never need it
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
 BOOTSTRAP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bootstrap")
@@ -74,7 +74,7 @@ def _wrap(owner: Any, name: str, before: Callable[..., None]) -> None:
     if original is None or getattr(original, "__globals__", None) is globals():
         return
 
-    @functools.wraps(original)
+    @like(original)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         try:
             before(*args, **kwargs)

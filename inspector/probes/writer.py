@@ -9,11 +9,13 @@ file of its own under the same number. None is 0, 1 or 2 while anything is writt
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sys
-import threading
 import time
+
+# threading's own, without what that module imports besides.
+from _thread import RLock, get_ident
+from _thread import _local as local
 
 TYPE_CHECKING = False  # typing takes two milliseconds, and a program may never need it
 if TYPE_CHECKING:
@@ -21,18 +23,18 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 SECRETS = ("token", "secret", "passw", "credential", "api-key", "apikey", "access-key", "accesskey")
-_lock = threading.RLock()
+_lock = RLock()
 # This process's file, whether its first line stands in it, events that could not be written, and
 # why the last of them could not.
 _state: dict[str, Any] = {"pid": None, "path": None, "begun": False, "lost": 0, "why": ""}
 _lasting: str | None = None  # where this process records, whatever becomes of its environment
-_now = threading.local()  # unkept: why content of the next event could not be kept
+_now = local()  # unkept: why content of the next event could not be kept
 
 
 def _in_child() -> None:
     """A thread that held the lock is not in the child, and would never give it back."""
     global _lock
-    _lock = threading.RLock()
+    _lock = RLock()
     _now.__dict__.clear()
 
 
@@ -75,7 +77,7 @@ def blob(data: bytes | str) -> str | None:
     if root is None:
         return None
     target = os.path.join(root, "blobs", digest)
-    part = os.path.join(root, "blobs", f".{digest}.{os.getpid()}.{threading.get_ident()}")
+    part = os.path.join(root, "blobs", f".{digest}.{os.getpid()}.{get_ident()}")
     try:
         if not os.path.exists(target):
             try:
@@ -145,7 +147,7 @@ def standing(event: dict[str, Any]) -> str | None:
     root = folder()
     if root is None:
         return None
-    path = os.path.join(root, f"standing-{os.getpid()}-{threading.get_ident()}.json")
+    path = os.path.join(root, f"standing-{os.getpid()}-{get_ident()}.json")
     try:
         _write(path, _line(event), os.O_TRUNC)
     except (OSError, ValueError):
@@ -209,6 +211,8 @@ def _write(path: str, data: bytes, how: int, make: bool = True) -> None:
     fd = os.open(path, flags, 0o644)
     try:
         if fd < 3:
+            import fcntl
+
             # The program has closed one of its streams: what it opens next may become it.
             low, fd = fd, fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
             os.close(low)

@@ -18,16 +18,12 @@ setting for that is documented (TRITON_CUPTI_LIB_PATH).
 from __future__ import annotations
 
 import atexit
-import contextlib
-import functools
 import os
 import sys
 import time
-from collections.abc import Iterator
 
 from .. import hooks
 from ..writer import emit, folder, problem
-from . import native
 
 TYPE_CHECKING = False  # typing takes two milliseconds, and a program may never need it
 if TYPE_CHECKING:
@@ -78,7 +74,11 @@ def install() -> None:
         hooks.when_imported(name, lambda module: arm())
     hooks.when_imported("triton.profiler", lambda module: _yield_to(PROTON))
     for name, functions, who in PROFILERS:
-        hooks.when_imported(name, functools.partial(leave_before, functions=functions, who=who))
+        hooks.when_imported(name, _profiler(functions, who))
+
+
+def _profiler(functions: tuple[str, ...], who: str) -> hooks.AfterImport:
+    return lambda module: leave_before(module, functions, who)
 
 
 def foreign_tool() -> str | None:
@@ -99,6 +99,7 @@ def arm() -> None:
     if _state["armed"] or recording is None:
         return
     from ..calls import launch_native
+    from . import native
 
     path = launch_native.driver_library()
     began = time.monotonic()
@@ -162,9 +163,11 @@ def _watch_subprocess(module: Any) -> None:
 
 
 def _hidden(original: Any) -> Any:
-    @functools.wraps(original)
+    @hooks.like(original)
     def start(*args: Any, **kwargs: Any) -> Any:
-        with _environment({native.INJECTION: None}):
+        from . import native
+
+        with _Environment({native.INJECTION: None}):
             return original(*args, **kwargs)
 
     return start
@@ -173,8 +176,10 @@ def _hidden(original: Any) -> Any:
 def _starting(original: Any) -> Any:
     """``fork_exec`` of a program whose launches are seen where it is one for CUDA."""
 
-    @functools.wraps(original)
+    @hooks.like(original)
     def start(*args: Any, **kwargs: Any) -> Any:
+        from . import native
+
         extra: dict[str, str] = {}
         try:
             if len(args) > 5:
@@ -184,7 +189,7 @@ def _starting(original: Any) -> Any:
                     args = (*args[:5], theirs, *args[6:])
         except Exception as error:
             problem("a program's launches", error)
-        with _environment({native.INJECTION: None, **extra}):
+        with _Environment({native.INJECTION: None, **extra}):
             return original(*args, **kwargs)
 
     return start
@@ -200,6 +205,7 @@ def _for_child(candidates: Any, cwd: Any, environment: Any) -> dict[str, str]:
                                        for e in environment):  # fmt: skip
         return {}
     from ..calls import launch_native
+    from . import native
 
     library = launch_native.build_driver()
     extra = native.variables(library) if library is not None else {}
@@ -213,27 +219,37 @@ def _whole(path: Any, cwd: Any) -> str:
     return os.path.abspath(os.path.join(os.fsdecode(cwd or "."), os.fsdecode(path)))
 
 
-_uses_cuda = functools.cache(native.uses_cuda)
+def _uses_cuda(path: str) -> bool:
+    from . import native
+
+    if path not in _for_cuda:
+        _for_cuda[path] = native.uses_cuda(path)
+    return _for_cuda[path]
 
 
-@contextlib.contextmanager
-def _environment(changes: dict[str, str | None]) -> Iterator[None]:
+_for_cuda: dict[str, bool] = {}
+
+
+class _Environment:
     """C's environment with these variables, or without them, while a program is started."""
-    import ctypes
 
-    libc = ctypes.CDLL(None)
-    libc.getenv.restype = ctypes.c_char_p
-    wanted = {n: None if value is None else os.fsencode(value) for n, value in changes.items()}
-    before = {name: libc.getenv(os.fsencode(name)) for name in wanted}
-    # Mostly nothing differs: C's environment is touched only where it does.
-    differing = [name for name, value in wanted.items() if before[name] != value]
-    for name in differing:
-        _set(libc, name, wanted[name])
-    try:
-        yield
-    finally:
-        for name in differing:
-            _set(libc, name, before[name])
+    def __init__(self, changes: dict[str, str | None]) -> None:
+        import ctypes
+
+        self._libc = ctypes.CDLL(None)
+        self._libc.getenv.restype = ctypes.c_char_p
+        self._wanted = {n: None if v is None else os.fsencode(v) for n, v in changes.items()}
+
+    def __enter__(self) -> None:
+        before = {name: self._libc.getenv(os.fsencode(name)) for name in self._wanted}
+        # Mostly nothing differs: C's environment is touched only where it does.
+        self._before = {n: value for n, value in before.items() if value != self._wanted[n]}
+        for name in self._before:
+            _set(self._libc, name, self._wanted[name])
+
+    def __exit__(self, *raised: object) -> None:
+        for name, value in self._before.items():
+            _set(self._libc, name, value)
 
 
 def _set(libc: Any, name: str, value: bytes | None) -> None:
@@ -251,8 +267,7 @@ def leave_before(module: Any, functions: tuple[str, ...], who: str) -> None:
     from .. import private_names
 
     for name in functions:
-        wrapper = functools.partial(_leaving, who=who)
-        private_names.wrap(f"{module.__name__}:{name}", wrapper)
+        private_names.wrap(f"{module.__name__}:{name}", lambda original: _leaving(original, who))
 
 
 def _yield_to(who: str) -> None:
@@ -269,10 +284,12 @@ def _lend_cupti() -> None:
     """Have Proton load the copy of CUPTI that this process has had."""
     if os.environ.get("TRITON_CUPTI_LIB_PATH"):
         return
+    from ..calls import launch_native
+    from . import native
+
     loaded = native.find_cupti()
     if loaded is None:
         return
-    from ..calls import launch_native
 
     place = os.path.join(os.path.dirname(launch_native.driver_library()), "cupti")
     link = os.path.join(place, "libcupti.so")
@@ -285,7 +302,7 @@ def _lend_cupti() -> None:
 
 
 def _leaving(original: Any, who: str) -> Any:
-    @functools.wraps(original)
+    @hooks.like(original)
     def call(*args: Any, **kwargs: Any) -> Any:
         leave(who)
         return original(*args, **kwargs)
