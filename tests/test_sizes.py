@@ -207,7 +207,7 @@ def alone(folder: Path, text: str) -> Path:
 def test_a_long_function_takes_little_memory_a_line(tmp_path: Path, shared: Path, how: str) -> None:
     """What is known of every instruction at once is kept in a few numbers each."""
     peaks, lines = [], []
-    for size in (10_000, 25_000):
+    for size in (10_000, 35_000):
         file = alone(tmp_path / str(size), one_function(size))
         lines.append(file.read_text().count("\n"))
         peaks.append(peak("show", file.parent, "k0", how, kept=shared))

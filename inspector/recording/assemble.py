@@ -229,7 +229,8 @@ class Assembly:
             self._fusions.setdefault(key_of(kernel), []).append(fusion)
         ref = autotune.graph_of({**event, "graph": parsed.aot_id})
         if digest in self._texts:
-            self._refs.setdefault(ref, self._texts[digest])
+            if self._tunings.names(ref):  # a trace may have thousands of one text
+                self._refs.setdefault(ref, self._texts[digest])
             return
         graph = self._texts[digest] = self._refs[ref] = _Graph(
             self._graph_id(event, parsed.aot_id),

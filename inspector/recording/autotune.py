@@ -72,6 +72,7 @@ class Tunings:
         self._written: dict[object, list[tuple[int, str]]] = {}
         self._tried: dict[str, _Tried] = {}
         self._tried_ms: dict[str, float] = {}
+        self._graphs: set[GraphRef] | None = None
         self._generation: dict[int, int] = {}
         self._heard: dict[object, _Heard] = {}
         self._failed: list[_Heard] = []
@@ -119,6 +120,13 @@ class Tunings:
         choice = None if index is None or tuning is None else (tuning, index)
         # The same text is compiled once, whoever asks for it again.
         self._tried.setdefault(PurePath(file).name, _Tried(names, graph_of(event), choice))
+
+    def names(self, graph: GraphRef) -> bool:
+        """Whether something was chosen or tried for a graph."""
+        if self._graphs is None:
+            of_heard = {one.graph for one in self._heard.values()}
+            self._graphs = of_heard | {one.graph for one in self._tried.values()}
+        return graph in self._graphs
 
     def candidate(self, compiled: VariantOfKernel) -> VariantOfKernel:
         """A compile, under its operation if it was a candidate for one of max-autotune's.
