@@ -286,7 +286,7 @@ print(os.getcwd().rpartition("/")[2], held)
 ROWS["its output is closed"] = Row(
     "import os, sys\nfrom noting import note\nprint('first', flush=True)\n"
     "sys.stdout.close(); os.close(2)\nnote('closed')\nprint('lost')\n",
-    notes=("closed",), status=1,
+    notes=("closed",), status=120, env={"PYTHONUNBUFFERED": ""},
 )  # fmt: skip
 ROWS["the recording is deleted"] = Row(
     """
