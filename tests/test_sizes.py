@@ -300,14 +300,15 @@ def test_the_first_line_is_there_before_the_last_is_made(tmp_path: Path) -> None
     """A reader of the JSON that goes away ends it: the document was not made as a whole before."""
     file = tmp_path / "many.ptx"
     file.write_text(kernels(100))
-    with subprocess.Popen(
-        command(["show", file, "k0", "--json"]), stdout=subprocess.PIPE, env=environment()
-    ) as child:
-        assert child.stdout is not None
-        head = child.stdout.read(4096)
-        child.stdout.close()
-        _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
+    for _ in range(2):  # the first has the file assembled, which is kept
+        with subprocess.Popen(
+            command(["show", file, "k0", "--json"]), stdout=subprocess.PIPE, env=environment()
+        ) as child:
+            assert child.stdout is not None
+            head = child.stdout.read(4096)
+            child.stdout.close()
+            _, status, usage = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
     assert head.startswith(b'{"schema": 1, "stage": "ptx"')
     whole = subprocess.Popen(
         command(["show", file, "k0", "--json"]), stdout=subprocess.DEVNULL, env=environment()
