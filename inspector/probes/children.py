@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from _collections_abc import Mapping
+from _thread import get_ident
 
 from .hooks import like, unseen
 from .writer import emit, folder
@@ -29,6 +30,17 @@ LAUNCHERS = frozenset((
 MOST = 100
 
 _told: set[tuple[str, str]] = set()
+_starting: set[int] = set()
+
+
+class OfOurs:
+    """While this thread starts a process for ptxview itself, which is not the user's."""
+
+    def __enter__(self) -> None:
+        _starting.add(get_ident())
+
+    def __exit__(self, *raised: object) -> None:
+        _starting.discard(get_ident())
 
 
 def install() -> None:
@@ -92,7 +104,7 @@ def _wrap(owner: Any, name: str, before: Callable[..., None]) -> None:
 def look(words: Any, env: Any = None) -> None:
     """Tell of a process that is about to be started, if it cannot be watched; never fails."""
     try:
-        if folder() is None:
+        if folder() is None or get_ident() in _starting:
             return
         given = list(_words(words))
         if not given or not isinstance(env, Mapping | None):

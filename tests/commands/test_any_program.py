@@ -288,6 +288,12 @@ ROWS["its output is closed"] = Row(
     "sys.stdout.close(); os.close(2)\nnote('closed')\nprint('lost')\n",
     notes=("closed",), status=120, env={"PYTHONUNBUFFERED": ""},
 )  # fmt: skip
+ROWS["a process that ptxview starts for itself"] = Row(
+    "import subprocess, sys\nwords = [sys.executable, '-S', '-c', 'print(1)']\n"
+    "children = sys.modules.get('ptxview_probes.children')\n"
+    "if children is None:\n    subprocess.run(words)\n"
+    "else:\n    with children.OfOurs():\n        subprocess.run(words)\n"
+)
 ROWS["the recording is deleted"] = Row(
     """
 import glob, os, shutil, sys

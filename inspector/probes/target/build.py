@@ -18,6 +18,8 @@ import tempfile
 from importlib.machinery import PathFinder
 from pathlib import Path
 
+from .. import children
+
 SOURCES = Path(__file__).parent / "shim"
 LIBRARY = "libptxview_target.so"
 
@@ -153,7 +155,8 @@ def _try(torch: Path, library: Path) -> None:
     names = ("libc10.so", "libtorch_cpu.so", "libtorch_cuda.so")
     paths = [str(torch / "lib" / name) for name in names if (torch / "lib" / name).exists()]
     argv = [sys.executable, "-S", "-c", script, *paths, str(library)]
-    done = subprocess.run(argv, capture_output=True, text=True, errors="replace")
+    with children.OfOurs():
+        done = subprocess.run(argv, capture_output=True, text=True, errors="replace")
     if done.returncode:
         library.unlink()
         lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
