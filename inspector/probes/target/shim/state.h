@@ -149,7 +149,17 @@ inline c10::DataPtr wrap(void* data, Block* block) {
 inline c10::DataPtr allocate(size_t bytes, c10::DeviceIndex device) {
   auto* block = new Block(bytes, device);
   block->owned = c10::GetCPUAllocator()->allocate(bytes);
-  return wrap(block->owned.get(), block);
+  void* data = block->owned.get();
+  // A device's addresses do not fit 32 bits. The heap of an interpreter that is not position-
+  // independent may lie that low, and Triton would compile an address that it is given for an i32.
+  if (data && reinterpret_cast<uintptr_t>(data) >> 32 == 0) {
+    void* high = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (high != MAP_FAILED) {
+      block->owned.clear();
+      block->reserved = data = high;
+    }
+  }
+  return wrap(data, block);
 }
 
 // Memory for contents that are absent: address space that costs nothing until something writes it.
