@@ -122,11 +122,19 @@ def microseconds(us: float) -> str:
     return f"{us:.2f}" if us < 9.995 else f"{us:.1f}" if us < 999.95 else f"{us:,.0f}"
 
 
-SECRETS = ("token", "secret", "passw", "credential", "api-key", "apikey", "access-key", "accesskey")
+SECRETS = ("secret", "passw", "credential", "api-key", "apikey", "access-key", "accesskey")
+
+
+def is_secret(name: str) -> bool:
+    """Whether an option or a variable names a secret: ``--hf-token``, ``WANDB_API_KEY``; a language
+    model's ``--max-tokens`` and ``--tokenizer`` do not."""
+    bare = name.lower().replace("_", "-").replace(".", "-")
+    plain = bare.replace("-", "").isalnum()  # else it is code, or a path
+    return plain and (bare.endswith("token") or any(secret in bare for secret in SECRETS))
 
 
 def without_secrets(words: Iterable[str]) -> list[str]:
-    """A command line as it is recorded: what stands after ``--api-key`` and its like is ``…``.
+    """A command line as it is recorded: what ``--api-key`` and ``HF_TOKEN=`` are given is ``…``.
 
     ``probes/writer.py`` does the same to each process's own.
     """
@@ -134,11 +142,10 @@ def without_secrets(words: Iterable[str]) -> list[str]:
     hides = False
     for word in words:
         name, given, _ = word.partition("=")
-        bare = name.lower().replace("_", "-")
-        option = name.startswith("-") and any(secret in bare for secret in SECRETS)
-        if option:
+        names = (given or word.startswith("-")) and is_secret(name)
+        if names:
             out.append(f"{name}=…" if given else word)
         else:
             out.append("…" if hides and not word.startswith("-") else word)
-        hides = option and not given
+        hides = bool(names) and not given
     return out

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 SCHEMA = 1
-SECRETS = ("token", "secret", "passw", "credential", "api-key", "apikey", "access-key", "accesskey")
+SECRETS = ("secret", "passw", "credential", "api-key", "apikey", "access-key", "accesskey")
 _lock = RLock()
 # This process's file, whether its first line stands in it, events that could not be written, and
 # why the last of them could not.
@@ -251,19 +251,24 @@ def _first() -> bytes:
     )
 
 
+def _is_secret(name: str) -> bool:
+    bare = name.lower().replace("_", "-").replace(".", "-")
+    plain = bare.replace("-", "").isalnum()  # else it is code, or a path
+    return plain and (bare.endswith("token") or any(secret in bare for secret in SECRETS))
+
+
 def _without_secrets(words: list[str]) -> list[str]:
     """A command line without what follows ``--api-key`` and its like (inspector/text.py)."""
     out: list[str] = []
     hides = False
     for word in words:
         name, given, _ = word.partition("=")
-        bare = name.lower().replace("_", "-")
-        option = name.startswith("-") and any(secret in bare for secret in SECRETS)
-        if option:
+        names = (given or word.startswith("-")) and _is_secret(name)
+        if names:
             out.append(f"{name}=…" if given else word)
         else:
             out.append("…" if hides and not word.startswith("-") else word)
-        hides = option and not given
+        hides = bool(names) and not given
     return out
 
 
