@@ -76,7 +76,8 @@ def _compiled(
         if stem + ending in names:
             contents[kind] = FileContent(path.with_name(stem + ending), root)
     # With several architectures a file's name has one after the kernel's.
-    kernel = written.get(stem) or next((k for n, k in written.items() if stem.startswith(n)), None)
+    ends = range(len(stem), 0, -1)
+    kernel = next((written[stem[:end]] for end in ends if stem[:end] in written), None)
     arch = architecture(data)
     metadata: dict[str, object] = {"name": stem if kernel is None else kernel.name}
     if arch is not None:
