@@ -77,7 +77,7 @@ class Tunings:
         self._heard: dict[object, _Heard] = {}
         self._failed: list[_Heard] = []
         self._configured: dict[str, list[Mapping[str, object]]] = {}
-        self._candidates: dict[str, tuple[Key, Mapping[str, object]]] = {}
+        self._candidates: dict[str, tuple[Key, Mapping[str, object]]] | None = None
 
     def take(self, event: Event) -> None:
         """Take in an event of any kind; a later event of a tuning replaces the earlier one."""
@@ -134,7 +134,8 @@ class Tunings:
         Inductor writes each candidate into a file of its own, which is told with it; likewise
         what it compiles to see whether a fusion is faster.
         """
-        if not self._candidates:
+        if self._candidates is None:
+            self._candidates = {}
             for heard in self._heard.values():
                 key = heard.operation
                 pairs = zip(heard.files, heard.tuning.configurations, strict=False)
@@ -509,28 +510,27 @@ def _drop(tunings: list[tuple[Tuning, bool]], failed: Tuning) -> None:
 def _distinct(tunings: list[tuple[Tuning, bool]]) -> tuple[Tuning, ...]:
     """Each tuning once, without cached ones whose winner was measured in this recording; what
     they were used for is the measured one's."""
-    measured = [t for t, cached in tunings if not cached]
+    measured = [t for t, cached in tunings if not cached and t.winner is not None]
     out: list[Tuning] = []
+    bare: list[Tuning] = []  # the same, without what they were used for
     for tuning, cached in tunings:
-        same = next((n for n, one in enumerate(out) if _alike(one, tuning)), None)
         winner = tuning.winner
-        if same is None and cached and tuning.by == "inductor" and winner is not None:
-            first = next((t for t in measured if t.winner is not None
-                          and t.winner.config == winner.config), None)  # fmt: skip
-            if first is not None:
-                same = next((n for n, one in enumerate(out) if _alike(one, first)), None)
-                if same is None:  # it comes later, with its times
-                    out.append(first)
-                    same = len(out) - 1
-        if same is None:
-            out.append(tuning)
-        elif tuning.uses:
-            out[same] = _with_uses(out[same], tuning)
+        told = tuning
+        if cached and tuning.by == "inductor" and winner is not None:
+            first = (
+                t for t in measured if t.winner is not None and t.winner.config == winner.config
+            )
+            told = next(first, tuning)  # it may come later, with its times
+        alone = replace(told, uses=()) if told.uses else told
+        if alone not in bare:
+            bare.append(alone)
+            out.append(told if told is tuning else alone)
+            if told is tuning:
+                continue
+        if tuning.uses:
+            place = bare.index(alone)
+            out[place] = _with_uses(out[place], tuning)
     return tuple(out)
-
-
-def _alike(one: Tuning, other: Tuning) -> bool:
-    return replace(one, uses=()) == replace(other, uses=())
 
 
 def _with_uses(tuning: Tuning, other: Tuning) -> Tuning:

@@ -98,16 +98,14 @@ def differences(rec: Recording) -> tuple[RankDifference, ...]:
 def _of_kernels(
     rec: Recording, every: Sequence[Rank], compiled: Sequence[tuple[Rank, KernelCompile]]
 ) -> Iterator[RankDifference]:
-    by_hash: dict[str, list[tuple[Rank, KernelCompile]]] = {}
+    by_hash: dict[str, set[Rank]] = {}
     for rank, one in compiled:
-        by_hash.setdefault(one.hash or "", []).append((rank, one))
+        by_hash.setdefault(one.hash or "", set()).add(rank)
     for kernel in rec.kernels:
         variants = [v for v in kernel.variants if v.hash in by_hash]
         took = {
-            rank: frozenset(v.id for v in variants
-                            if any(other is rank for other, _ in by_hash[v.hash]))
-            for rank in every
-        }  # fmt: skip
+            rank: frozenset(v.id for v in variants if rank in by_hash[v.hash]) for rank in every
+        }
         if not variants or len(set(took.values())) == 1:
             continue
         lacking = [rank for rank in every if not took[rank]]

@@ -182,12 +182,15 @@ def _kernel(
 
 
 def _graph(
-    graph: Graph, kernels: dict[str, tuple[Kernel, str]], above: Key, depth: int
+    graph: Graph,
+    kernels: dict[str, tuple[Kernel, str]],
+    tried: Sequence[tuple[Kernel, str]],
+    above: Key,
+    depth: int,
 ) -> TreeEntry:
     """A graph, with its kernels in the order of the wrapper's calls."""
     key = (*above, graph.id)
     own = [kernels[ident] for ident in graph.kernels if ident in kernels]
-    tried = [one for one in kernels.values() if one[0].tried_for == graph.id]
     beneath = (*_named(own, key, depth + 1, graph), *_named(tried, key, depth + 1, None))
     text = f"graph {graph.id}" if not graph.id.startswith("graph") else graph.id
     failed = _failed_beneath(beneath) + (graph.error is not None)
@@ -202,7 +205,11 @@ def whole_tree(recording: Recording) -> tuple[TreeEntry, ...]:
     many = Counter({kernel.name: kernel.called for kernel in recording.kernels}.values())
     kernels = {k.id: (k, _short(k, many)) for k in recording.kernels}
     in_graphs = {name for graph in recording.graphs for name in graph.kernels}
-    in_graphs |= {kernel.id for kernel in recording.kernels if kernel.tried_for is not None}
+    tried: dict[str, list[tuple[Kernel, str]]] = {}
+    for kernel in recording.kernels:
+        if kernel.tried_for is not None and kernel.id not in in_graphs:
+            tried.setdefault(kernel.tried_for, []).append(kernels[kernel.id])
+    in_graphs |= {kernel.id for several in tried.values() for kernel, _ in several}
     entries = []
     order = {origin.value: number for number, origin in enumerate(Origin)}
     for heading, origin in sorted(
@@ -214,7 +221,9 @@ def whole_tree(recording: Recording) -> tuple[TreeEntry, ...]:
     ):
         key = (heading,)
         graphs = recording.graphs if heading == origin.value else ()
-        beneath = [_graph(g, kernels, key, 1) for g in graphs if g.origin is origin]
+        beneath = [
+            _graph(g, kernels, tried.get(g.id, ()), key, 1) for g in graphs if g.origin is origin
+        ]
         own = [
             kernels[kernel.id]
             for kernel in recording.kernels
