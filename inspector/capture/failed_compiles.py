@@ -74,7 +74,11 @@ def unfinished(writer: Writer, python: str, say: Say, go_on: GoOn) -> Iterator[E
 
 
 def _of(held: Mapping[str, bytes]) -> Callable[[object], Content | None]:
-    return lambda digest: BytesContent(held[digest]) if digest in held else None  # type: ignore[index]
+    def content(digest: object) -> Content | None:
+        text = held.get(digest) if isinstance(digest, str) else None
+        return None if text is None else BytesContent(text)
+
+    return content
 
 
 def _texts(event: Mapping[str, object]) -> dict[str, bytes]:

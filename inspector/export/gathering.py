@@ -40,6 +40,9 @@ OPCODES = 24
 """Opcodes that are counted one by one, the most frequent first."""
 
 
+TOO_LARGE = "left out: the page would be too large"
+
+
 class Blocks:
     """Values that a page has compressed, each content once; they are named by their number."""
 
@@ -161,6 +164,9 @@ class Gathered:
         for stage in self.reader.graph_stages(graph):
             if stage is Stage.SOURCE:
                 continue  # it is a whole file, and each kernel has it
+            if self.blocks.full and stage is not Stage.OUTPUT_CODE:
+                texts.append({"stage": stage.value, "text": TOO_LARGE, "of": []})
+                continue
             try:
                 held = graph.stages.get(stage)
                 path = None if held is None else held.origin_path
@@ -195,7 +201,7 @@ class Gathered:
                 f"{base_name(kernel.name)} {variant.id}: a page of more than "
                 f"{MOST_OF_ALL >> 20} MiB is no longer opened quickly; name it to have it alone"
             )
-            return self.blocks.add({"why": "left out: the page would be too large"})
+            return self.blocks.add({"why": TOO_LARGE})
         findings = reader.findings(variant)
         stages, missing = self._stages(kernel, variant)
         return self.blocks.add(
