@@ -29,16 +29,39 @@ _lock = RLock()
 _state: dict[str, Any] = {"pid": None, "path": None, "begun": False, "lost": 0, "why": ""}
 _lasting: str | None = None  # where this process records, whatever becomes of its environment
 _now = local()  # unkept: why content of the next event could not be kept
+_loading = RLock()
+_waited: list[bool] = []  # of forks under way: whether no thread imports anything for us
+
+
+def _load(name: str) -> Any:
+    """A module of the standard library that is imported when it is first needed.
+
+    A fork waits until it is: in the child nobody would end an import that another thread has
+    begun, and whoever needs the same module there would wait for it for good.
+    """
+    with _loading:
+        return __import__(name)
+
+
+def _before() -> None:
+    # Not for ever, whatever an import does: the program's fork is worth more than the recording.
+    _waited.append(_loading.acquire(timeout=5))
+
+
+def _in_parent() -> None:
+    if _waited.pop():
+        _loading.release()
 
 
 def _in_child() -> None:
     """A thread that held the lock is not in the child, and would never give it back."""
-    global _lock
-    _lock = RLock()
+    global _lock, _loading
+    _lock, _loading = RLock(), RLock()
+    _waited.clear()
     _now.__dict__.clear()
 
 
-os.register_at_fork(after_in_child=_in_child)
+os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)
 
 
 def begin_anew() -> None:
@@ -70,9 +93,8 @@ def watching() -> None:
 def blob(data: bytes | str) -> str | None:
     """Store content and return its SHA-256 in hex, or None if it cannot be written."""
     raw = data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data
-    import hashlib  # it brings OpenSSL along, and a program may make no kernel
-
-    digest = hashlib.sha256(raw).hexdigest()
+    # Not before: it brings OpenSSL along, and a program may make no kernel.
+    digest: str = _load("hashlib").sha256(raw).hexdigest()
     root = folder()
     if root is None:
         return None
@@ -106,9 +128,7 @@ def moved(path: str) -> str | None:
     root = folder()
     if root is None:
         return None
-    import hashlib
-
-    digest = hashlib.sha256()
+    digest = _load("hashlib").sha256()
     try:
         with open(path, "rb") as source:
             while part := source.read(1 << 20):
@@ -161,10 +181,9 @@ def withdraw(path: str) -> None:
 
 
 def _line(event: dict[str, Any]) -> bytes:
-    import json
-
     stamped = {**event, "time": time.time(), "pid": os.getpid()}
-    return json.dumps(stamped, default=str, ensure_ascii=True).encode() + b"\n"
+    text: str = _load("json").dumps(stamped, default=str, ensure_ascii=True)
+    return text.encode() + b"\n"
 
 
 def _append(line: bytes) -> None:
@@ -211,10 +230,8 @@ def _write(path: str, data: bytes, how: int, make: bool = True) -> None:
     fd = os.open(path, flags, 0o644)
     try:
         if fd < 3:
-            import fcntl
-
             # The program has closed one of its streams: what it opens next may become it.
-            low, fd = fd, fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+            low, fd = fd, _above(fd)
             os.close(low)
         size = os.fstat(fd).st_size
         remaining = memoryview(data)
@@ -227,6 +244,13 @@ def _write(path: str, data: bytes, how: int, make: bool = True) -> None:
             raise
     finally:
         os.close(fd)
+
+
+def _above(fd: int) -> int:
+    """The same file under a number that is no stream's."""
+    fcntl = _load("fcntl")
+    number: int = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+    return number
 
 
 def _unlink(path: str) -> None:

@@ -724,6 +724,42 @@ def test_a_child_never_waits_for_a_thread_that_it_does_not_have(tmp_path: Path) 
     )
 
 
+def test_a_child_never_waits_for_what_a_thread_was_importing_for_us(tmp_path: Path) -> None:
+    """The thread is held where it imports json until the program forks."""
+    path = tmp_path / "program.py"
+    path.write_text(
+        PROBED
+        + """
+importing, forked = threading.Event(), threading.Event()
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "json":
+            importing.set()
+            forked.wait(1)
+assert "json" not in sys.modules
+sys.meta_path.insert(0, Slow())
+thread = threading.Thread(target=say, args=("of the thread",))
+thread.start()
+importing.wait()
+pid = os.fork()
+if pid == 0:
+    say("of the child")
+    os._exit(0)
+forked.set()
+end = time.monotonic() + 60
+while os.waitpid(pid, os.WNOHANG) == (0, 0):
+    if time.monotonic() > end:
+        os.kill(pid, 9)
+        sys.exit("the child waits")
+    time.sleep(0.01)
+thread.join()
+"""
+    )
+    done = ptxview("run", "-o", tmp_path / "rec", path)
+    assert done.status == 0, done.said
+    assert sorted(told(tmp_path / "rec")) == ["of the child", "of the thread"]
+
+
 @pytest.mark.parametrize("module", ["writer", "calls.subjects"])
 def test_locks_that_another_thread_holds_are_renewed_in_the_child(
     tmp_path: Path, module: str
