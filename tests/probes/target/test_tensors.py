@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import textwrap
 from pathlib import Path
 
+from inspector.probes.target.build import compiler
 from tests.probes.conftest import Run, ok
 
 
@@ -43,3 +46,54 @@ def test_a_failed_build_says_one_line_and_the_program_goes_on(run: Run, tmp_path
 def test_dynamo_can_be_reset(forked: Run) -> None:
     done = ok(forked("import torch; torch.cuda.init(); torch._dynamo.reset(); print('reset')"))
     assert done.out.split()[-1] == "reset"
+
+
+# posix_memalign is what torch allocates tensors with: all of it below 2 GiB, and never given back.
+LOW = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+static char *from, *next;
+enum { ALL = 256 << 20 };
+int posix_memalign(void** out, size_t alignment, size_t bytes) {
+  int how = MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT;
+  if (!from) from = next = mmap(0, ALL, PROT_READ | PROT_WRITE, how, -1, 0);
+  next = (char*)(((uintptr_t)next + alignment - 1) / alignment * alignment);
+  *out = next;
+  next += bytes;
+  return next > from + ALL ? 12 : 0;
+}
+void free(void* data) {
+  static void (*other)(void*);
+  if (!other) other = (void (*)(void*))dlsym(RTLD_NEXT, "free");
+  if (!from || (char*)data < from || (char*)data >= from + ALL) other(data);
+}
+"""
+
+
+def test_addresses_do_not_fit_32_bits_however_low_memory_lies(run: Run, tmp_path: Path) -> None:
+    """As under an interpreter that is not position-independent; a GPU's never do either."""
+    source, library = tmp_path / "low.c", tmp_path / "low.so"
+    source.write_text(LOW)
+    subprocess.run(
+        [compiler() or "c++", "-x", "c", "-w", "-shared", "-fPIC", source, "-o", library, "-ldl"],
+        check=True,
+    )
+    program = """
+    import torch
+    device = [torch.empty(4, device="cuda"), torch.zeros(4, device="cuda"),
+              torch.arange(6.0, device="cuda"), torch.tensor([1, 2], device="cuda"),
+              torch.ones(3).cuda()]
+    device += [device[1] + device[0].shape[0], torch.cat([device[1], device[2]])]
+    grown = torch.empty(0, device="cuda").resize_(5).fill_(2)
+    print(torch.ones(3).data_ptr() < 1 << 31, all(x.data_ptr() >> 32 for x in (*device, grown)))
+    print(device[2].tolist(), device[3].tolist(), device[5].tolist(), device[6].sum().item(),
+          grown.tolist())
+    """
+    done = ok(run(textwrap.dedent(program), env={"LD_PRELOAD": str(library)}))
+    assert done.out.splitlines() == [
+        "True True",
+        "[0.0, 1.0, 2.0, 3.0, 4.0, 5.0] [1, 2] [4.0, 4.0, 4.0, 4.0] 15.0 [2.0, 2.0, 2.0, 2.0, 2.0]",
+    ]

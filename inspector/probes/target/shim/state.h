@@ -146,18 +146,23 @@ inline c10::DataPtr wrap(void* data, Block* block) {
   return c10::DataPtr(data, block, &Block::release, cuda(block->device));
 }
 
+// A device's addresses do not fit 32 bits. The heap of an interpreter that is not position-
+// independent may lie that low, and Triton would compile an address that it is given for an i32.
+inline bool fits_32_bits(const void* data) { return data && reinterpret_cast<uintptr_t>(data) >> 32 == 0; }
+
+// Memory of the block's own above, zeroed; null where there is none.
+inline void* high_memory(Block* block) {
+  void* high = mmap(nullptr, block->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return high == MAP_FAILED ? nullptr : block->reserved = high;
+}
+
 inline c10::DataPtr allocate(size_t bytes, c10::DeviceIndex device) {
   auto* block = new Block(bytes, device);
   block->owned = c10::GetCPUAllocator()->allocate(bytes);
   void* data = block->owned.get();
-  // A device's addresses do not fit 32 bits. The heap of an interpreter that is not position-
-  // independent may lie that low, and Triton would compile an address that it is given for an i32.
-  if (data && reinterpret_cast<uintptr_t>(data) >> 32 == 0) {
-    void* high = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (high != MAP_FAILED) {
-      block->owned.clear();
-      block->reserved = data = high;
-    }
+  if (void* high = fits_32_bits(data) ? high_memory(block) : nullptr) {
+    block->owned.clear();
+    data = high;
   }
   return wrap(data, block);
 }

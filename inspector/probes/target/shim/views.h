@@ -3,6 +3,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <cstring>
 #include <map>
 #include <utility>
 
@@ -30,6 +31,10 @@ inline Storage away(const Storage& home, c10::DeviceType type) {
 // A CUDA storage over the bytes of a CPU one, or over nothing where the contents are absent.
 inline c10::DataPtr data_home(const Storage& cpu, c10::DeviceIndex device) {
   auto* block = new Block(cpu.nbytes(), device);
+  if (void* high = fits_32_bits(cpu.data()) ? high_memory(block) : nullptr) {
+    std::memcpy(high, cpu.data(), cpu.nbytes());  // of a result, which nobody else has yet
+    return wrap(high, block);
+  }
   block->kept = cpu;
   return wrap(cpu.mutable_data(), block);
 }
