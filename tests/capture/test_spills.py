@@ -65,14 +65,17 @@ def assembled(
 
 
 def made(folder: Path) -> Iterator[tuple[str, bytes, dict[str, Resources]]]:
-    """Every text by every assembler with every option that it takes."""
-    texts = list(TEXTS)
+    """Every text by every assembler, those that have the most to spill with every option that it
+    takes, of the rest each with every third."""
+    wanted = [(ptx, OPTIONS[n % 3 :: 3]) for n, ptx in enumerate(TEXTS)]
     for values, target in product((8, 26, 29, 34, 90), ("sm_75", "sm_80", "sm_90")):
-        texts.append(folder / f"many{values}_{target}.ptx")
-        texts[-1].write_text(many(values, target))
+        ptx = folder / f"many{values}_{target}.ptx"
+        ptx.write_text(many(values, target))
+        wanted.append((ptx, OPTIONS if target == "sm_90" else OPTIONS[values % 3 :: 3]))
     # What two copies of one assembler make is the same.
     different = {printed(assembler, "--version"): assembler for assembler in assemblers(())}
-    for ptx, assembler, options in product(texts, different.values(), OPTIONS):
+    pairs = [(ptx, options) for ptx, all_of_it in wanted for options in all_of_it]
+    for (ptx, options), assembler in product(pairs, different.values()):
         done = assembled(ptx, assembler, options, folder / "made.cubin")
         if done is not None:
             yield f"{ptx.name} {assembler} {options}", *done
@@ -97,7 +100,7 @@ def test_a_cubin_says_of_spills_and_barriers_what_ptxas_said(tmp_path: Path) -> 
                 clean += 1
             spilled += bool(theirs.spill_store_bytes)
     assert spilled > 10, "the texts with few registers spill, or nothing was judged"
-    assert clean > 100
+    assert clean > 50
 
 
 def test_a_spill_to_shared_memory_is_on_record(tmp_path: Path) -> None:

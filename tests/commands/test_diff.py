@@ -254,8 +254,11 @@ def test_a_kernel_in_each_of_two_paths(lecture: Path) -> None:
 
 @pytest.mark.parametrize("width", [80, 120, 160])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
-    for pair in ((WIDE, EIGHT), ("ff3a7da2", "290e47d8")):
-        for stage in ("ptx", "sass", "ttgir", "source"):
+    for pair, stages in (
+        ((WIDE, EIGHT), ("ptx", "sass", "ttgir", "source")),
+        (("ff3a7da2", "290e47d8"), ("sass", "source")),
+    ):
+        for stage in stages:
             text = diff(RECORDING, *pair, "--width", str(width), "--stage", stage).text
             wide = [line for line in text.splitlines()[2:] if len(line) > width]
             assert not wide, wide[0]

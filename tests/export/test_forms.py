@@ -50,7 +50,7 @@ def test_every_text_link_hint_and_card_is_what_show_says(page: bytes) -> None:
     blocks = blocks_of(page)
     index = index_of(page)
     assert len(index["variants"]) == len(variants_of(listed))
-    for kernel, variant in variants_of(listed)[::4]:
+    for kernel, variant in variants_of(listed)[::6]:
         row, block = variant_of(page, variant["id"])
         assert row["registers"] == variant["resources"]["registers"]
         assert row["launches"] == variant["launches"]
@@ -265,7 +265,8 @@ def test_every_form_of_what_a_stranger_sent_is_text(
     change: Callable[[str, Any], Any], tmp_path: Path
 ) -> None:
     recording = hostile.written(tmp_path / "rec", change)
-    for without in ((), ("--without", "source,paths")):
+    taken_out = ("--without", "source,paths")
+    for without in ((), taken_out) if change is _evil else (taken_out,):
         for name in ("x.html", "x.md", "x.ptxview", "x"):
             out = tmp_path / f"{len(without)}{name}"
             done = call("export", recording, "-o", out, *without)

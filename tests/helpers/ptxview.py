@@ -18,7 +18,7 @@ import pytest
 
 from inspector.cli import main
 from inspector.system.toolchain import find
-from tests.helpers import schemas, warm
+from tests.helpers import samples, schemas, warm
 from tests.helpers.samples import said_of
 
 HELD = 100_000
@@ -127,7 +127,8 @@ def ptxview(
 def imported(place: Path, *modules: str) -> warm.Warm:
     """The interpreter that has imported ptxview's commands, and these modules."""
     start = [sys.executable, str(REPOSITORY / "tests" / "helpers" / "warm_ptxview.py"), *modules]
-    return warm.warm(place, start, environment())
+    said = None if samples.SAID is None else str(samples.SAID)
+    return warm.warm(place, start, environment(TESTS_SAID=said))
 
 
 def _of_warm(

@@ -12,8 +12,6 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from inspector.system.process import Finished, run_tool
 
 DATA = Path(__file__).parent.parent / "data" / "listing"
@@ -32,7 +30,7 @@ def find_nvdisasm() -> Path:
         for folder in (spec.submodule_search_locations or []) if spec else []:
             if (found := Path(folder) / inside).exists():
                 return found
-    pytest.fail("no nvdisasm: install nvidia-cuda-nvdisasm or triton")
+    raise AssertionError("no nvdisasm: install nvidia-cuda-nvdisasm or triton")
 
 
 SAID: Path | None = None

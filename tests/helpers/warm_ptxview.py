@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).parents[2])  # what lies beside this file is no library
-from tests.helpers import warm
+from tests.helpers import samples, warm
 
 
 def prepare(modules: Sequence[str]) -> None:
@@ -19,6 +21,11 @@ def prepare(modules: Sequence[str]) -> None:
         import_module(command.module)
     for name in modules:
         import_module(name)
+    if said := os.environ.pop("TESTS_SAID", None):
+        # What NVIDIA's disassembler says of a content is asked once for all tests.
+        samples.SAID = Path(said)
+        disassembly: Any = import_module("inspector.capture.disassembly")
+        disassembly.run_tool = samples.remembered
     del sys.path[0]
     gc.collect()
     gc.freeze()  # what children never change stays shared with them

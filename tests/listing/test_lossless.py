@@ -133,10 +133,10 @@ def test_long_lines_are_linear(name: str, piece: str) -> None:
         assert parse_all(PARSERS[name], text) == text
         return time.process_time() - begin
 
-    small = seconds(20_000)
-    assert small < 0.5
-    large = seconds(200_000)
-    assert large < 10 * small * 4 + 0.5, (small, large)
+    small = seconds(10_000)
+    assert small < 0.25
+    large = seconds(100_000)
+    assert large < 10 * small * 4 + 0.25, (small, large)
 
 
 def parse_all(parse_one: Callable[[str], Listing], text: str) -> str:
@@ -146,20 +146,20 @@ def parse_all(parse_one: Callable[[str], Listing], text: str) -> str:
 
 
 @pytest.mark.parametrize("name", PARSERS)
-def test_a_line_of_ten_megabytes(name: str) -> None:
-    text = ('\tmov.b32 \t%r1, %r2, R1, (loc, "a"), ' * 320_000)[:10_000_000]
+def test_a_line_of_four_megabytes(name: str) -> None:
+    text = ('\tmov.b32 \t%r1, %r2, R1, (loc, "a"), ' * 128_000)[:4_000_000]
     begin = time.process_time()
     assert parse_all(PARSERS[name], text) == text
-    assert time.process_time() - begin < 30
+    assert time.process_time() - begin < 12
 
 
 @pytest.mark.parametrize("name", PARSERS)
 @pytest.mark.parametrize("line", ["ld.global", "{", "/*", '"', ".entry a", "x(", "switch [", "'''"])
 def test_many_lines_are_linear(name: str, line: str) -> None:
-    text = "\n".join([line] * 25_000)
+    text = "\n".join([line] * 12_500)
     begin = time.process_time()
     assert parse_all(PARSERS[name], text) == text
-    assert time.process_time() - begin < 2.5
+    assert time.process_time() - begin < 1.25
 
 
 def test_mutated_samples() -> None:
