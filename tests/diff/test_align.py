@@ -91,9 +91,9 @@ def test_hundreds_of_thousands_of_lines() -> None:
     alike = [i * i % 11 for i in range(size)]
     fewer = [x for i, x in enumerate(alike) if i % 101]
     for a, b, expected in ((unlike, edited, 0.95), (alike, fewer, 0.5)):
-        start = time.perf_counter()
+        start = time.thread_time()
         blocks = align(a, b)
-        took = time.perf_counter() - start
+        took = time.thread_time() - start
         assert holds(blocks, a, b) > expected * len(b)
         assert took < 60
 
