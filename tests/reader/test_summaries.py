@@ -21,6 +21,7 @@ from inspector.recording.layout import BytesContent, DerivedCache
 from inspector.system.toolchain import find
 from tests.helpers.many import many
 from tests.helpers.ptxview import call
+from tests.helpers.samples import said_of
 
 DATA = Path(__file__).parents[1] / "data"
 CUBINS = sorted((DATA / "listing").glob("*.cubin"))
@@ -65,7 +66,7 @@ def test_cubins_that_are_joined_disassemble_as_each_alone(tmp_path: Path) -> Non
         for number, cubin in enumerate(cubins):
             alone = tmp_path / "alone.cubin"
             alone.write_bytes(cubin)
-            said = subprocess.run([tool(), "-c", alone], capture_output=True, check=True).stdout
+            said = said_of(alone, tool(), "-c")
             for text in (texts[number], texts[number + len(cubins)]):
                 plain = plain_of(text)
                 assert plain is not None
