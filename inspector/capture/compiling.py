@@ -13,7 +13,7 @@ import re
 import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -36,7 +36,7 @@ from inspector.model import BEFORE, EDIT, Kernel, Recording
 from inspector.recording.compilations import message_event
 from inspector.recording.layout import SCHEMA, Writer, pack, remove
 from inspector.recording.resources import from_ptxas
-from inspector.system.process import cores, stop_tools
+from inspector.system.process import side_by_side, stop_tools
 
 Event = dict[str, object]
 Say = Callable[[str], None]
@@ -241,11 +241,8 @@ def _machine_code(
     more = {
         s.name: _for_torch(s, request.python, every) for s in request.inputs if s.language == "cuda"
     }
-    stopped = False
 
     def run(job: _Job) -> Compiled | PtxviewError:
-        if stopped:
-            return Unreadable("it was stopped")
         try:
             if job.source.language == "ptx":
                 return compile_ptx(
@@ -258,22 +255,13 @@ def _machine_code(
         except PtxviewError as error:
             return error
 
-    if not jobs:
-        return
-    pool = ThreadPoolExecutor(max_workers=min(cores(), len(jobs)))
-    try:
-        for number, (job, made) in enumerate(zip(jobs, pool.map(run, jobs), strict=True), 1):
+    with closing(side_by_side(run, jobs)) as compiled:
+        for number, (job, made) in enumerate(zip(jobs, compiled, strict=True), 1):
             if isinstance(made, PtxviewError):
                 raise made
             told = "" if made.failed is None else f": {made.failed}"
             say(f"{number} of {len(jobs)}: {job.source.name} for {job.target}{told}")
             yield from _events(job, made, writer)
-    except BaseException:
-        stop_tools()
-        raise
-    finally:
-        stopped = True
-        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _for_torch(source: CompilerInput, python: str | None, options: Sequence[str]) -> list[str]:

@@ -12,8 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -50,10 +49,10 @@ from inspector.recording.layout import (
 )
 from inspector.system.process import (
     begin,
-    cores,
     instead_of_ending,
     run_program,
     run_tool,
+    side_by_side,
     stop_tools,
 )
 from inspector.text import without_secrets
@@ -104,8 +103,8 @@ def complete(
         still()  # the failure of a tool that was stopped is no problem of the recording
         return item_events
 
-    with ThreadPoolExecutor(max_workers=cores()) as pool:
-        for item_events in pool.map(events_of, builds):
+    with closing(side_by_side(events_of, builds)) as each:
+        for item_events in each:
             for event in item_events:
                 writer.event(**event)
     still()
@@ -219,8 +218,7 @@ def _measure(
         still()
         return [ptxas_event(variant.hash, symbol, res) for symbol, res in figures.items()]
 
-    with ThreadPoolExecutor(max_workers=cores()) as pool:
-        return [event for events in pool.map(one, todo) for event in events]
+    return [event for events in side_by_side(one, todo) for event in events]
 
 
 # -- following a recording that grows -------------------------------------------------------------

@@ -14,7 +14,6 @@ import hashlib
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -47,7 +46,7 @@ from inspector.model import (
 from inspector.recording.facts import CONFIG, as_map
 from inspector.recording.layout import BytesContent
 from inspector.recording.resources import from_ptxas, merge
-from inspector.system.process import cores, stop_tools
+from inspector.system.process import side_by_side
 from inspector.system.toolchain import Tool, version_of
 
 STAGES = (Stage.TTIR, Stage.TTGIR, Stage.LLIR, Stage.PTX)
@@ -286,29 +285,10 @@ class _Trial:
         self, request: TryRequest, metadata: Mapping[str, object], recorded: bytes, go_on: GoOn
     ) -> None:
         self.request, self.metadata, self.recorded = request, metadata, recorded
-        self._stopped = False
-        self._asked = go_on
+        self.go_on = go_on
         self.remarks: list[str] = []
         self.versions: dict[str, str] = {}
         self._own: list[Tool] | None = None
-
-    def go_on(self) -> bool:
-        """Whether compilers that run, or that a thread begins just now, are to go on."""
-        return not self._stopped and self._asked()
-
-    def _side_by_side(
-        self, run: Callable[[Wanted], TriedColumn], wanted: Sequence[Wanted]
-    ) -> list[TriedColumn]:
-        """Every column, as many at once as there are cores; who interrupts it ends them all."""
-        pool = ThreadPoolExecutor(max_workers=min(cores(), len(wanted)))
-        try:
-            return list(pool.map(run, wanted))
-        except BaseException:
-            self._stopped = True
-            stop_tools()
-            raise
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
 
     # -- Triton ------------------------------------------------------------------------------
 
@@ -322,7 +302,7 @@ class _Trial:
             made = self._child(python, replace(setting, ptxas=()), text)
             return self._again_by_ptxas(made, setting, text) if setting.ptxas else made
 
-        out = self._side_by_side(run, wanted)
+        out = list(side_by_side(run, wanted))
         self._name_tools(out)
         return out
 
@@ -400,7 +380,7 @@ class _Trial:
             target = setting.target or own or variant.target or "sm_90"
             return self._assembled(data, target, setting, text, by, options, self.metadata)
 
-        out = self._side_by_side(run, wanted)
+        out = list(side_by_side(run, wanted))
         self._name_tools(out)
         return out
 

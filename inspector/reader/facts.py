@@ -10,7 +10,6 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from threading import Lock, RLock
 from typing import TypeVar, cast
@@ -38,7 +37,7 @@ from inspector.reader.compiled import CompiledVariants
 from inspector.reader.figures import VariantFigures
 from inspector.reader.listings import Listings, functions_of
 from inspector.recording.layout import DerivedCache
-from inspector.system.process import cores
+from inspector.system.process import side_by_side
 
 T = TypeVar("T")
 
@@ -430,8 +429,7 @@ class HintCounts:
             self._facts.forget(variants)
             return missing
 
-        with ThreadPoolExecutor(max_workers=cores()) as pool:
-            return sum(pool.map(of_file, files.values()))
+        return sum(side_by_side(of_file, list(files.values())))
 
     def key(self, what: str, variant: Variant) -> str:
         """What a variant's hints depend on, and ``what`` is kept by it: its stages, its launches,

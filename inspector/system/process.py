@@ -11,11 +11,14 @@ import signal
 import socket
 import struct
 import subprocess
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from inspector.errors import RunFailed, Stopped, ToolMissing, Unreadable
 
@@ -74,7 +77,7 @@ def run_tool(
     except OSError as error:
         raise ToolMissing(f"{argv[0]} cannot be started: {error.strerror or error}") from None
     with child:
-        _running.add(child)
+        _running[child] = threading.get_ident()
         try:
             # What a tool has started may hold its pipes open: it is not enough to kill the tool.
             out, err = _gather(
@@ -83,7 +86,7 @@ def run_tool(
         except subprocess.TimeoutExpired:
             raise Unreadable(f"{argv[0]} did not finish within {seconds:.0f} s") from None
         finally:  # also where we are interrupted
-            _running.discard(child)
+            _running.pop(child, None)
             if child.poll() is None:
                 child.kill()
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -91,12 +94,51 @@ def run_tool(
     return Finished(child.returncode, out, err)
 
 
-_running: set[subprocess.Popen[bytes]] = set()
+_running: dict[subprocess.Popen[bytes], int] = {}  # by which thread
+Item = TypeVar("Item")
+Made = TypeVar("Made")
 
 
-def stop_tools() -> None:
-    """Stop every running tool, as if its ``go_on`` said no, since we are to end."""
-    _running.clear()
+def stop_tools(threads: Container[int] | None = None) -> None:
+    """Stop every running tool, as if its ``go_on`` said no; only those of threads if some are
+    given."""
+    for child, thread in list(_running.items()):
+        if threads is None or thread in threads:
+            _running.pop(child, None)
+
+
+def side_by_side(run: Callable[[Item], Made], items: Sequence[Item]) -> Generator[Made, None, None]:
+    """What ``run`` makes of each item, in their order, as many at once as there are cores.
+
+    Raises what ``run`` raises. Where an error, a signal or who no longer asks ends it early, the
+    tools that it runs are stopped, nothing further is begun, and it ends when all are at rest.
+    """
+    if not items:
+        return
+    threads: set[int] = set()
+
+    def one(item: Item) -> Made:
+        threads.add(threading.get_ident())
+        return run(item)
+
+    pool = ThreadPoolExecutor(max_workers=min(cores(), len(items)))
+    futures = []
+    try:
+        futures += [pool.submit(one, item) for item in items]
+        for future in futures:
+            # Some times a second: a signal that came just before Python began to wait for a lock,
+            # or that another thread was given, is seen when the wait ends, and not before.
+            while wait([future], GLANCE).not_done:
+                pass
+            yield future.result()
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        left = [future for future in futures if not future.cancelled()]
+        while wait(left, GLANCE / 10).not_done:
+            stop_tools(threads)  # also those that one has begun since
+        raise
+    finally:
+        pool.shutdown(wait=True)
 
 
 def _gather(

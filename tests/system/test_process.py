@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+import time
 
-from inspector.system.process import cores
+from inspector.errors import Stopped
+from inspector.system.process import cores, run_tool, side_by_side
 
 TOLD = "import os\nfrom inspector.system.process import cores\n"
 
@@ -18,3 +21,60 @@ def test_cores_are_those_that_the_process_may_use() -> None:
     code = f"{TOLD}os.sched_setaffinity(0, {{{one}}})\nprint(cores())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "1\n"
+
+
+def test_side_by_side_gives_what_was_made_in_the_order_of_the_items() -> None:
+    def run(item: int) -> int:
+        time.sleep(0.02 if item % 2 else 0)
+        return -item
+
+    assert list(side_by_side(run, range(9))) == [-n for n in range(9)]
+    assert list(side_by_side(run, [])) == []
+
+
+def test_an_error_ends_the_tools_that_run_beside_it_and_no_others() -> None:
+    """Also the one that stands first and would take a minute."""
+    ended: list[str] = []
+    other: list[int] = []
+
+    def elsewhere() -> None:
+        other.append(run_tool(["sleep", "0.5"]).status)
+
+    def run(item: str) -> None:
+        try:
+            run_tool(["sleep", item])
+        except Stopped:
+            ended.append(item)
+            raise
+
+    beside = threading.Thread(target=elsewhere)
+    beside.start()
+    results = side_by_side(run, ["0", *["60"] * 20])
+    next(results)
+    results.close()  # nobody asks for the rest
+    beside.join()
+    assert ended and len(ended) <= cores()
+    assert other == [0]
+
+
+# The signal reaches a thread that is not the one that waits, as it also does when it comes just
+# before Python begins to wait for a lock: the interpreter knows of it, and nothing wakes it.
+UNNOTICED = """
+import signal, threading, time
+from inspector.system.process import run_tool, side_by_side
+def sends():
+    time.sleep(0.5)
+    signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+threading.Thread(target=sends).start()
+try:
+    list(side_by_side(run_tool, [["sleep", "100"], ["sleep", "100"]]))
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_who_waits_for_tools_sees_a_signal_that_nothing_wakes_him_for() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", UNNOTICED], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.stdout == "interrupted\n", done.stderr
