@@ -99,7 +99,7 @@ Item = TypeVar("Item")
 Made = TypeVar("Made")
 
 
-def stop_tools(threads: Container[int] | None = None) -> None:
+def stop_tools(threads: Container[int | None] | None = None) -> None:
     """Stop every running tool, as if its ``go_on`` said no; only those of threads if some are
     given."""
     for child, thread in list(_running.items()):
@@ -115,27 +115,29 @@ def side_by_side(run: Callable[[Item], Made], items: Sequence[Item]) -> Generato
     """
     if not items:
         return
-    threads: set[int] = set()
+    threads: set[threading.Thread] = set()
+    over = threading.Event()
 
     def one(item: Item) -> Made:
-        threads.add(threading.get_ident())
+        threads.add(threading.current_thread())
+        if over.is_set():  # a signal may come while the first begin
+            raise Stopped("it was stopped before its beginning")
         return run(item)
 
     pool = ThreadPoolExecutor(max_workers=min(cores(), len(items)))
-    futures = []
     try:
-        futures += [pool.submit(one, item) for item in items]
-        for future in futures:
+        for future in [pool.submit(one, item) for item in items]:
             # Some times a second: a signal that came just before Python began to wait for a lock,
             # or that another thread was given, is seen when the wait ends, and not before.
             while wait([future], GLANCE).not_done:
                 pass
             yield future.result()
     except BaseException:
+        over.set()
         pool.shutdown(wait=False, cancel_futures=True)
-        left = [future for future in futures if not future.cancelled()]
-        while wait(left, GLANCE / 10).not_done:
-            stop_tools(threads)  # also those that one has begun since
+        while any(thread.is_alive() for thread in list(threads)):
+            stop_tools({thread.ident for thread in list(threads)})  # also one that began since
+            time.sleep(GLANCE / 10)
         raise
     finally:
         pool.shutdown(wait=True)
