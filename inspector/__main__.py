@@ -1,11 +1,24 @@
-"""``python -m inspector`` is ``ptxview``."""
+"""``ptxview``, and ``python -m inspector``."""
 
 import sys
 
-# -m puts the folder that one stands in first: a json.py there, whoever put it there, stays asleep.
-if not sys.flags.safe_path and sys.path[0] != __file__.rpartition("/inspector/")[0]:
-    del sys.path[0]
+INTERRUPTED = 130  # errors.Exit has it, but is not there yet
 
-from inspector.cli import main
 
-raise SystemExit(main())
+def main() -> int:
+    """Run a command; its exit status. Who interrupts it while it is still being imported sees no
+    traceback either."""
+    try:
+        from inspector.cli import main as run
+
+        return run()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+if __name__ == "__main__":
+    # -m puts the folder that one stands in first: a json.py there, whoever put it there, stays
+    # asleep.
+    if not sys.flags.safe_path and sys.path[0] != __file__.rpartition("/inspector/")[0]:
+        del sys.path[0]
+    raise SystemExit(main())

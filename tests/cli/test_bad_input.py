@@ -15,6 +15,7 @@ import subprocess
 import sys
 import termios
 import time
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,7 @@ from tests.helpers.ptxview import (
     EXTENSION,
     LECTURE,
     MATMUL,
+    REPOSITORY,
     SQUARE,
     call,
     command,
@@ -366,6 +368,21 @@ def test_reader_that_goes_away_is_no_error_message(words: list[str]) -> None:
     )  # fmt: skip
     assert done.returncode in (0, 141), done.stderr
     assert b"Traceback" not in done.stderr and b"Broken" not in done.stderr
+
+
+def test_interrupted_while_it_is_imported_it_is_130_without_a_traceback() -> None:
+    code = (
+        "import sys\nclass Interrupted:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'inspector.cli':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        "from inspector.__main__ import main\nsys.exit(main())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+    scripts = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts == {"ptxview": "inspector.__main__:main"}, "the command begins there"
 
 
 def test_interruption_is_130_without_a_traceback(tmp_path: Path) -> None:
