@@ -309,12 +309,8 @@ class Assembly:
         if unbuilt:
             self._unnamed.pop(name, None)
         elif not any(path.startswith(f"{directory}/") for path, _ in self._unbuilt):
-            lines = str(event["error"]).strip().splitlines() or [""]
-            # The compiler's own complaint stands somewhere in ninja's output.
-            complaint = next(
-                (line for line in lines if "error" in line[1:].lower()), lines[0]
-            ).strip()
-            self._unnamed[name] = f"the extension {name} did not build: {complaint[:300]}"
+            said = failures.complaint(event)[:300]
+            self._unnamed[name] = f"the extension {name} did not build: {said}"
 
     def _built(self, event: Event, error: Failure | None = None) -> None:
         """Device code of a build, or why there is none. A kernel that was compiled at another time

@@ -138,6 +138,12 @@ def of_build(event: Event, blob: Blob) -> Iterator[FailedSource]:
             yield FailedSource(path, digest, argv, target and f"sm_{target[1]}", failure)
 
 
+def complaint(event: Event) -> str:
+    """The line of what was printed of a build that failed in which a compiler complains."""
+    lines = (as_text(event.get("error")) or "").strip().splitlines() or [""]
+    return next((line for line in lines if "error" in line[1:].lower()), lines[0]).strip()
+
+
 def of_log(
     log: str, tool: str, path: str, content: Content | None, command: str | None
 ) -> Failure | None:

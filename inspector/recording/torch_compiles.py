@@ -16,6 +16,7 @@ from inspector.model import (
     CacheLookup,
     CompilePhase,
     Content,
+    Failure,
     FrameCompile,
     GraphBreak,
     GuardFailure,
@@ -23,6 +24,7 @@ from inspector.model import (
     ShapeFact,
     UserFrame,
 )
+from inspector.recording import failures
 from inspector.recording.facts import as_int, as_map, as_seconds, as_text, text_of
 
 Event = Mapping[str, object]
@@ -68,6 +70,7 @@ class _Compile:
     caches: list[CacheLookup] = field(default_factory=list)
     shapes: dict[ShapeFact, None] = field(default_factory=dict)
     guards: Content | None = None
+    failed: str | None = None  # by Inductor, where torch's figures do not say it
 
 
 class TorchCompiles:
@@ -78,6 +81,8 @@ class TorchCompiles:
         self._compiles: list[_Compile] = []
         self._latest: dict[tuple[int | None, str], _Compile] = {}
         self._kernels: list[KernelCompile] = []
+        self._refused: dict[str, int] = {}  # kernels that did not compile, by hash
+        self._builds: dict[tuple[str, float], int] = {}  # by folder and beginning
         self._takes: Mapping[object, Callable[[Event], None]] = {
             "compile_start": self._start,
             "compile_end": self._end,
@@ -88,6 +93,9 @@ class TorchCompiles:
             "compile_cache": self._cache,
             "symbol": self._symbol,
             "triton": self._triton,
+            "triton_failed": self._triton_failed,
+            "triton_said": self._triton_said,
+            "graph_failed": self._graph_failed,
             "extension": self._extension,
         }
 
@@ -227,16 +235,9 @@ class TorchCompiles:
         compiling.shapes[fact] = None
 
     def _triton(self, event: Event) -> None:
-        name, steps = as_text(event.get("name")), event.get("stage_seconds")
-        hit = event.get("cache_hit")
+        name, hit = as_text(event.get("name")), event.get("cache_hit")
         if name is None or not isinstance(hit, bool):
             return  # of a cache that was opened: nobody has seen it compiled
-        timed = [
-            (str(step[0]), seconds)
-            for step in (steps if isinstance(steps, list) else [])[:MOST]
-            if isinstance(step, list) and len(step) == 2
-            and (seconds := as_seconds(step[1])) is not None
-        ]  # fmt: skip
         self._kernels.append(
             KernelCompile(
                 name=name,
@@ -244,9 +245,63 @@ class TorchCompiles:
                 process=as_int(event.get("pid")),
                 began=as_moment(event.get("began")),
                 seconds=as_seconds(event.get("seconds")),
-                steps=tuple(timed),
+                steps=tuple(_stages(event)),
                 hit=hit,
                 hash=as_text(event.get("hash")),
+            )
+        )
+
+    def _triton_failed(self, event: Event) -> None:
+        digest = as_text(event.get("hash"))
+        failure = failures.of_compile(event, self._blob)
+        said = (as_text(event.get("error")) or "").strip().partition("\n")[0]
+        if digest is None or (failure is None and not said):
+            return
+        source = as_map(event.get("source"))
+        file, line = as_text(source.get("file")), as_int(source.get("first"))
+        self._refused[digest] = len(self._kernels)
+        self._kernels.append(
+            KernelCompile(
+                name=as_text(event.get("name")) or "",
+                by="triton",
+                process=as_int(event.get("pid")),
+                began=as_moment(event.get("began")),
+                seconds=as_seconds(event.get("seconds")),
+                steps=tuple(_stages(event)),
+                hash=digest,
+                failed=(said if failure is None else failure.said)[:SENTENCE],
+                place=_blamed(failure) or (UserFrame(file, line) if file and line else None),
+            )
+        )
+
+    def _triton_said(self, event: Event) -> None:
+        """What was said of it when Triton was asked once more: its lines are known by that."""
+        at = self._refused.get(as_text(event.get("hash")) or "")
+        failure = failures.of_compile(event, self._blob)
+        if at is not None and failure is not None:
+            one = self._kernels[at]
+            self._kernels[at] = replace(
+                one, failed=failure.said[:SENTENCE], place=_blamed(failure) or one.place
+            )
+
+    def _graph_failed(self, event: Event) -> None:
+        """A graph of a function, or one that was exported before: that is no compile of torch's."""
+        failure = failures.of_compile(event, self._blob)
+        if failure is None:
+            return
+        compiling = self._of(event)
+        if compiling is not None:
+            compiling.failed = failure.said
+            return
+        self._kernels.append(
+            KernelCompile(
+                name=as_text(event.get("graph")) or "graph",
+                by="inductor",
+                process=as_int(event.get("pid")),
+                began=as_moment(event.get("began")),
+                seconds=as_seconds(event.get("seconds")),
+                failed=failure.said[:SENTENCE],
+                place=_blamed(failure),
             )
         )
 
@@ -254,20 +309,49 @@ class TorchCompiles:
         began, seconds = as_moment(event.get("began")), as_seconds(event.get("seconds"))
         if seconds is None:
             return
+        failed, place = None, None
+        if event.get("error"):
+            failure = next((one.failure for one in failures.of_build(event, self._blob)), None)
+            failed = (failures.complaint(event) if failure is None else failure.said)[:SENTENCE]
+            place = _blamed(failure)
         log = as_map(event.get("files")).get(".ninja_log")
         content = self._blob(log)
         fresh = event.get("fresh")
-        self._kernels.append(
-            KernelCompile(
-                name=as_text(event.get("name")) or as_text(event.get("directory")) or "",
-                by="nvcc",
-                process=as_int(event.get("pid")),
-                began=began,
-                seconds=seconds,
-                steps=() if content is None or fresh is False else tuple(ninja_steps(content)),
-                hit=None if not isinstance(fresh, bool) else not fresh,
-            )
+        directory = as_text(event.get("directory")) or ""
+        build = KernelCompile(
+            name=as_text(event.get("name")) or directory,
+            by="nvcc",
+            process=as_int(event.get("pid")),
+            began=began,
+            seconds=seconds,
+            steps=() if content is None or fresh is False else tuple(ninja_steps(content)),
+            hit=None if failed is not None or not isinstance(fresh, bool) else not fresh,
+            failed=failed,
+            place=place,
         )
+        # One whose words went past its error is told of again, with them.
+        at = len(self._kernels) if began is None else self._builds.setdefault(
+            (directory, began), len(self._kernels)
+        )  # fmt: skip
+        self._kernels[at : at + 1] = [build]
+
+
+def _blamed(failure: Failure | None) -> UserFrame | None:
+    """The line of a file that a compiler's first error is of."""
+    first = None if failure is None else failure.first
+    if first is None or first.file is None or first.line is None or first.file == "ptx":
+        return None
+    return UserFrame(first.file, first.line, code=(first.text or "").strip()[:SENTENCE])
+
+
+def _stages(event: Event) -> Iterator[tuple[str, float]]:
+    """Triton's stages with their seconds, in order."""
+    steps = event.get("stage_seconds")
+    for step in (steps if isinstance(steps, list) else [])[:MOST]:
+        if isinstance(step, list) and len(step) == 2:
+            seconds = as_seconds(step[1])
+            if seconds is not None:
+                yield str(step[0]), seconds
 
 
 def id_of(event: Event) -> str | None:
@@ -452,7 +536,7 @@ def _finished(one: _Compile) -> FrameCompile:
         shapes=tuple(one.shapes),
         guard_count=as_int(figures.get("guard_count")),
         guards=one.guards,
-        failed=as_text(figures.get("fail_reason")),
+        failed=as_text(figures.get("fail_reason")) or one.failed,
         figures=figures,
     )
 

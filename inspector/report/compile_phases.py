@@ -20,6 +20,7 @@ PARTS = {DYNAMO: "D", AOT: "A", INDUCTOR: "I", TRITON: "T", PTXAS: "p", TUNING: 
 """The parts of the compiler in the order of lowering, and the letter of each in a bar."""
 CLOSE = 0.002
 """Seconds by which clocks of one process may disagree."""
+_BY = {"nvcc": NVCC, "inductor": INDUCTOR}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +34,16 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class TimelineRow:
-    """A compile, or a kernel that was compiled outside of any, with its stretches in order."""
+    """A compile, a kernel that was compiled outside of any, or one that was not compiled, with its
+    stretches in order.
+
+    ``within`` says of a kernel that did not compile that its time is also in a compile's row.
+    """
 
     compile: FrameCompile | None
     kernel: KernelCompile | None
     stretches: tuple[Stretch, ...]
+    within: bool = False
 
     @property
     def began(self) -> float | None:
@@ -85,7 +91,8 @@ class Phases:
         return tuple(_innermost(spans))
 
     def rows(self, rec: Recording) -> list[TimelineRow]:
-        """Compiles, and kernels that were compiled outside of any, in order of time."""
+        """Compiles, kernels that were compiled outside of any, and all that were not compiled, in
+        order of time."""
         timed: dict[int | None, list[tuple[float, int, KernelCompile]]] = {}
         for n, kernel in enumerate(rec.kernel_compiles):
             if kernel.began is not None and kernel.seconds is not None:
@@ -100,14 +107,20 @@ class Phases:
             out.append(TimelineRow(one, None, self.stretches(one, inside)))
         merged = union(busy)
         for kernel in rec.kernel_compiles:
-            if kernel.hit is True or kernel.seconds is None:
+            if kernel.failed is None and (kernel.hit is True or kernel.seconds is None):
                 continue
-            if kernel.began is not None and _covered(kernel.began, merged):
+            within = kernel.began is not None and _covered(kernel.began, merged)
+            if within and kernel.failed is None:
                 continue
             spans = [(b, e, n, part) for n, (b, e, part) in enumerate(_of_kernel(kernel))]
-            out.append(TimelineRow(None, kernel, tuple(_innermost(spans))))
+            out.append(TimelineRow(None, kernel, tuple(_innermost(spans)), within))
         out.sort(key=lambda row: row.began if row.began is not None else float("inf"))
         return out
+
+
+def of_all(rows: Iterable[TimelineRow]) -> list[Stretch]:
+    """The stretches of all rows; what stands in two of them counts once."""
+    return [s for row in rows if not row.within for s in row.stretches]
 
 
 def by_part(stretches: Iterable[Stretch]) -> dict[str, float]:
@@ -208,7 +221,7 @@ def _of_kernel(kernel: KernelCompile) -> Iterator[tuple[float, float, str]]:
     if kernel.began is None or kernel.seconds is None:
         return
     ended = kernel.began + kernel.seconds
-    yield kernel.began, ended, NVCC if kernel.by == "nvcc" else TRITON
+    yield kernel.began, ended, _BY.get(kernel.by, TRITON)
     # Files are stored after the last stage and what comes before the first is longer: the stages
     # end where the compile does.
     for name, seconds in kernel.steps[-1:] if kernel.by == "triton" else ():

@@ -29,8 +29,9 @@ from inspector.report.compile_phases import (
     TimelineRow,
     by_part,
     length,
+    of_all,
 )
-from inspector.report.tables import UNKNOWN
+from inspector.report.tables import FAILED, UNKNOWN
 from inspector.text import plural, seconds, shown
 
 COLOURS = {
@@ -122,10 +123,29 @@ def lookups(rec: Recording) -> dict[str, Counter[str]]:
     return out
 
 
+def uncompiled(rec: Recording) -> list[FrameCompile | KernelCompile]:
+    """Compiles of which nothing came: of functions first, then of kernels, graphs and builds."""
+    frames = [one for one in rec.frame_compiles if one.failed]
+    return [*frames, *(one for one in rec.kernel_compiles if one.failed)]
+
+
+def failed_seconds(bad: Iterable[FrameCompile | KernelCompile]) -> float | None:
+    """How long compiles took together that came to nothing, each moment once; None if that is not
+    known of one of them."""
+    spans = []
+    for one in bad:
+        if one.began is None or one.seconds is None:
+            return None
+        spans.append((one.began, one.began + one.seconds))
+    return length(spans)
+
+
 def _distinct(kernels: Iterable[KernelCompile]) -> list[KernelCompile]:
-    """Each kernel once: a process takes from the cache what another has compiled for it."""
+    """Each kernel that compiled, once: a process takes from the cache what another compiled."""
     out: dict[object, KernelCompile] = {}
     for n, kernel in enumerate(kernels):
+        if kernel.failed is not None:
+            continue
         key: object = kernel.hash or n
         if key not in out or (out[key].hit and not kernel.hit):
             out[key] = kernel
@@ -137,7 +157,7 @@ def _distinct(kernels: Iterable[KernelCompile]) -> list[KernelCompile]:
 
 def none_known(rec: Recording) -> str | None:
     """Why there is nothing to say of compiles; None if there is."""
-    if rec.frame_compiles or any(k.seconds is not None for k in rec.kernel_compiles):
+    if rec.frame_compiles or any(k.seconds is not None or k.failed for k in rec.kernel_compiles):
         return None
     return (
         "nothing is known of compiles here: torch.compile made nothing, or the recording is of a "
@@ -164,12 +184,13 @@ def lines(rec: Recording, phases: Phases, width: int) -> Iterator[CompileLine]:
 def summary(rec: Recording, rows: Sequence[TimelineRow]) -> Iterator[Text]:
     """A line on how much there was, and one on whose time it took."""
     frames = rec.frame_compiles
-    functions = {(one.process, one.file, one.line, one.function) for one in frames}
+    whole = [one for one in frames if not one.failed]
+    functions = {(one.process, one.file, one.line, one.function) for one in whole}
     built = [k for k in _distinct(rec.kernel_compiles) if k.hit is False and k.seconds is not None]
     parts = []
     if frames:
         many = plural(len(functions), "function")
-        parts.append(f"{many} compiled {len(frames)} times" if len(frames) != len(functions)
+        parts.append(f"{many} compiled {len(whole)} times" if len(whole) != len(functions)
                      else f"{many} compiled")  # fmt: skip
         count = sum(len(one.breaks) for one in frames)
         parts += [plural(count, "graph break"), plural(len(recompiles(rec)), "recompile")]
@@ -179,15 +200,22 @@ def summary(rec: Recording, rows: Sequence[TimelineRow]) -> Iterator[Text]:
         of_it = f", ptxas {seconds(sum(ptxas))} of them" if ptxas else ""
         took = seconds(sum(k.seconds or 0 for k in triton))
         parts.append(f"{plural(len(triton), 'kernel')} compiled by Triton in {took}{of_it}")
-    nvcc = [k for k in rec.kernel_compiles if k.by == "nvcc" and k.seconds is not None]
+    nvcc = [k for k in rec.kernel_compiles
+            if k.by == "nvcc" and k.seconds is not None and k.failed is None]  # fmt: skip
     if nvcc:
         took = seconds(sum(k.seconds or 0 for k in nvcc))
         parts.append(f"{plural(len(nvcc), 'build')} of extensions in {took}")
+    bad = uncompiled(rec)
+    if bad:
+        lost = failed_seconds(bad)
+        took = "" if lost is None else f" in {seconds(lost)}"
+        parts.append(f"{plural(len(bad), 'compile')} failed{took}")
     yield Text(" · ".join(parts), "bold")
-    shares = by_part(s for row in rows for s in row.stretches)
+    shares = by_part(of_all(rows))
     if shares:
         wall = length((s.began, s.ended) for row in rows for s in row.stretches)
-        text = Text(f"{seconds(wall)} of compiling: ")
+        also = ", the failed ones included" if bad else ""
+        text = Text(f"{seconds(wall)} of compiling{also}: ")
         for n, (part, took_seconds) in enumerate(shares.items()):
             letter = PARTS[part]
             text.append(" · " if n else "")
@@ -210,13 +238,18 @@ def timeline(
     for row, label in zip(rows, labels, strict=True):
         one = row.compile or row.kernel
         took = seconds(one.seconds) if one is not None and one.seconds is not None else UNKNOWN
-        text = Text(_cut(label, wide) + f" {took:>8}  ")
+        bad = one is not None and one.failed
+        text = Text(_cut(label, wide), "bold red" if bad else "").append(f" {took:>8}  ", "")
         if axis is not None:
             for letter in axis.bar(row.stretches):
                 text.append(letter, f"{COLOURS[letter]} reverse" if letter != " " else "")
         text.no_wrap = True
         text.rstrip()
-        yield CompileLine(text, None if row.compile is None else _begins(row.compile))
+        yield CompileLine(text, _place(one))
+
+
+def _place(one: FrameCompile | KernelCompile | None) -> UserFrame | None:
+    return one.place if isinstance(one, KernelCompile) else None if one is None else _begins(one)
 
 
 def _begins(one: FrameCompile) -> UserFrame | None:
@@ -233,11 +266,19 @@ def _label(row: TimelineRow, rank_of: Mapping[int | None, str]) -> str:
         return f"{shown(rank)}  {_label(row, {})}"
     if row.compile is not None:
         one = row.compile
-        mark = " ↻" if one.failures else ""
+        mark = (" ↻" if one.failures else "") + (FAILED if one.failed else "")
         way = "" if one.direction == "forward" else f" ({one.direction})"
         return f"{shown(one.id)}{mark} {called(one)}{way}"
     kernel = row.kernel
-    return "" if kernel is None else f"{kernel.by} {shown(PurePath(kernel.name).name)}"
+    if kernel is None:
+        return ""
+    mark = f"{FAILED.strip()} " if kernel.failed else ""
+    return ("  " if row.within else "") + mark + _named(kernel)
+
+
+def _named(kernel: KernelCompile) -> str:
+    """A kernel, graph or build with whose work it was: ``triton add``."""
+    return f"{kernel.by} {shown(PurePath(kernel.name).name)}"
 
 
 def called(one: FrameCompile) -> str:
@@ -405,13 +446,15 @@ def _fact(fact: ShapeFact) -> str:
 
 
 def failed(rec: Recording) -> Iterator[CompileLine]:
-    """Compiles of which nothing came."""
-    bad = [one for one in rec.frame_compiles if one.failed]
+    """Compiles of which nothing came, each with the first line of its error."""
+    bad = uncompiled(rec)
     if bad:
         yield CompileLine(Text("not compiled", "bold cyan"))
     for one in bad:
-        first = (one.failed or "").strip().partition("\n")[0]
-        yield CompileLine(Text(f"  {shown(one.id)} {called(one)}: {shown(first)}"), _begins(one))
+        first = shown((one.failed or "").strip().partition("\n")[0])
+        name = _named(one) if isinstance(one, KernelCompile) else f"{shown(one.id)} {called(one)}"
+        after = "" if one.seconds is None else f" after {seconds(one.seconds)}"
+        yield CompileLine(Text(f"  {name} failed{after}: {first}"), _place(one))
 
 
 # -- JSON -----------------------------------------------------------------------------------------
@@ -421,7 +464,8 @@ def document(rec: Recording, phases: Phases) -> dict[str, object]:
     """Everything, as ``list --json`` has it."""
     rows = phases.rows(rec)
     stretches = {id(row.compile): row.stretches for row in rows if row.compile is not None}
-    everything = [s for row in rows for s in row.stretches]
+    everything = of_all(rows)
+    bad = uncompiled(rec)
     return {
         "seconds": length((s.began, s.ended) for s in everything) if everything else None,
         "phases": by_part(everything),
@@ -434,9 +478,11 @@ def document(rec: Recording, phases: Phases) -> dict[str, object]:
         "kernels": [
             {"name": k.name, "by": k.by, "began": k.began, "seconds": k.seconds,
              "steps": [{"name": name, "seconds": took} for name, took in k.steps],
-             "cache_hit": k.hit, "hash": k.hash, "process": k.process}
+             "cache_hit": k.hit, "hash": k.hash, "process": k.process, "failed": k.failed,
+             "place": None if k.place is None else _frame(k.place)}
             for k in rec.kernel_compiles
         ],
+        "failed": {"count": len(bad), "seconds": failed_seconds(bad)},
     }  # fmt: skip
 
 

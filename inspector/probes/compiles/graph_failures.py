@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import time
+import weakref
 from typing import Any
 
 from .. import private_names
@@ -14,6 +16,8 @@ PARTS = (("run", "ir_pre_fusion"), ("codegen", "output_code"), ("compile_to_modu
 """What Inductor does with a graph, and what it makes by it; last come the graph's kernels."""
 LONGEST_LOG = 20_000
 _told: set[tuple[Any, ...]] = set()
+_began: weakref.WeakKeyDictionary[Any, float] = weakref.WeakKeyDictionary()
+"""When Inductor began with a graph, since 1970."""
 
 
 def attach(module: Any) -> None:
@@ -27,12 +31,17 @@ def attach(module: Any) -> None:
 def _watched(stage: str | None, original: Any) -> Any:
     @functools.wraps(original)
     def part(self: Any, *args: Any, **kwargs: Any) -> Any:
+        now = time.time()
+        try:
+            began = _began.setdefault(self, now)
+        except TypeError:  # nothing can be remembered of it
+            began = now
         try:
             return original(self, *args, **kwargs)
         except Exception as error:
             try:
                 if folder() is not None:
-                    _record(error, stage)
+                    _record(error, stage, began)
             except Exception as failure:
                 problem("a graph that did not compile", failure)
             unseen(error)
@@ -41,7 +50,7 @@ def _watched(stage: str | None, original: Any) -> Any:
     return part
 
 
-def _record(error: BaseException, stage: str | None) -> None:
+def _record(error: BaseException, stage: str | None, began: float) -> None:
     ids, name = graph_nodes.ids(), graph_nodes.aot()
     key = (name, *ids.values())
     if key in _told:
@@ -61,6 +70,8 @@ def _record(error: BaseException, stage: str | None) -> None:
             "event": "graph_failed",
             "graph": name,
             **ids,
+            "began": began,
+            "seconds": time.time() - began,
             "stage": stage,
             "kind": kind,
             "tool": "torch",

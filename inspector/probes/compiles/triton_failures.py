@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -26,18 +27,19 @@ def watched(src: Any, args: Any, kwargs: Any) -> Iterator[None]:
     """Around ``compile(src, *args, **kwargs)``: what it raises is recorded, and what is compiled
     when the process ends stands in a file of its own until then."""
     files: list[str | None] = []
-    triton_phases.begin(lambda: files.append(_begun(src, args, kwargs)))
+    began = time.time()
+    triton_phases.begin(lambda: files.append(_begun(src, began, args, kwargs)))
     try:
         yield
     except Exception as error:
-        _raised(src, error, args, kwargs)
+        _raised(src, error, began, args, kwargs)
         raise
     finally:
         for file in filter(None, files):
             withdraw(file)
 
 
-def _begun(src: Any, args: Any, kwargs: Any) -> str | None:
+def _begun(src: Any, began: float, args: Any, kwargs: Any) -> str | None:
     """LLVM ends the process where it meets what it does not expect: nothing could be told then."""
     try:
         digest = _digest(src, args, kwargs)
@@ -49,6 +51,7 @@ def _begun(src: Any, args: Any, kwargs: Any) -> str | None:
                 "metadata": _asked(args, kwargs),
                 "made_by": triton_sources.made_by(),
                 "folder": getattr(_manager(digest), "cache_dir", None),
+                "began": began,
                 **triton_sources.source(src),
             }
         )
@@ -57,15 +60,16 @@ def _begun(src: Any, args: Any, kwargs: Any) -> str | None:
         return None
 
 
-def _raised(src: Any, error: BaseException, args: Any, kwargs: Any) -> None:
+def _raised(src: Any, error: BaseException, began: float, args: Any, kwargs: Any) -> None:
     """Record that ``compile(src, *args, **kwargs)`` raised; nothing is changed by it."""
+    seconds = time.time() - began
     trials.failed(error)
     try:
         digest = _digest(src, args, kwargs)
         trials.compiled(digest, getattr(src, "name", None))
         if digest not in _recorded:
             _recorded.add(digest)
-            _record(src, error, digest, args, kwargs)
+            _record(src, error, digest, (began, seconds), args, kwargs)
     except Exception as failure:
         problem("a compile of Triton's that failed", failure)
     finally:
@@ -81,7 +85,10 @@ def exceeded(error: BaseException) -> dict[str, Any]:
     return {"required": required, "limit": limit, "resource": None if name is None else str(name)}
 
 
-def _record(src: Any, error: BaseException, digest: str, args: Any, kwargs: Any) -> None:
+def _record(
+    src: Any, error: BaseException, digest: str, took: tuple[float, float], args: Any, kwargs: Any
+) -> None:
+    """``took`` is when the compile began, since 1970, and for how many seconds it went on."""
     making, stages = triton_phases.making(), triton_phases.ended()
     metadata = {} if making is None else {k: v for k, v in making[1].items() if k != "hash"}
     name = str(metadata.get("name") or getattr(src, "name", "") or "").lstrip("@")
@@ -94,6 +101,8 @@ def _record(src: Any, error: BaseException, digest: str, args: Any, kwargs: Any)
             "metadata": {**_asked(args, kwargs), **plain(metadata)},
             "made_by": triton_sources.made_by(),
             "files": {stage: blob(text) for stage, text in files.items()},
+            "began": took[0],
+            "seconds": took[1],
             "stage_seconds": stages,
             "error": f"{type(error).__name__}: {error}"[:4000],
             **_words(src, error, making, files),

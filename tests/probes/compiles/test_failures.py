@@ -239,6 +239,45 @@ def test_failures_are_counted_and_the_exit_status_is_the_programs(
     assert not list(path.glob("standing-*")), "what was told is left standing"
 
 
+def test_what_failed_to_compile_stands_in_the_timeline_with_its_time_and_its_error(
+    program: tuple[Path, Done], listed: dict[str, Any]
+) -> None:
+    path, _ = program
+    value = call("list", path, "--compiles", "--json").json["compiles"]
+    refused = {v["hash"]: v for k in listed["kernels"] for v in k["variants"]
+               if v["error"] and v["error"]["stage"] != "load"}  # fmt: skip
+    told = {one["hash"]: one for one in value["kernels"] if one["failed"]}
+    assert told.keys() == refused.keys() and len(told) == 6
+    for digest, one in told.items():
+        error = refused[digest]["error"]
+        assert one["failed"] == refused[digest]["failed"] and one["cache_hit"] is None
+        assert one["began"] > 1.7e9
+        if one["name"] == "ended":  # its process was gone before its end
+            assert one["seconds"] is None
+        else:
+            assert sum(s["seconds"] for s in one["steps"]) <= one["seconds"] < 600
+        if error["file"] == str(path.parent / "program.py"):
+            assert (one["place"]["file"], one["place"]["line"]) == (error["file"], error["line"])
+    sure = sum(one["seconds"] or 0 for one in told.values())
+    assert value["seconds"] > sure > 0 and value["failed"] == {"count": 6, "seconds": None}
+    whole = [one for one in value["kernels"] if not one["failed"]]
+    assert sum(value["caches"]["triton"].values()) == len({one["hash"] for one in whole})
+    rows = call("list", path, "--compiles").text.splitlines()
+    assert f"{len(whole)} kernels compiled by Triton" in rows[0] and "6 compiles failed" in rows[0]
+    (front,) = (row for row in rows if row.startswith("✗ triton front "))
+    assert "T" in front.removeprefix("✗ triton front ")
+    ends = rows[rows.index("not compiled") + 1 :]
+    assert len(ends) == 6
+    assert any(row.startswith("  triton front failed after ")
+               and row.endswith(refused_words(refused, "absent")) for row in ends)  # fmt: skip
+
+
+def refused_words(refused: dict[str, Any], word: str) -> str:
+    """What is said of the variant whose error has the word."""
+    (one,) = (v["failed"] for v in refused.values() if word in v["failed"])
+    return str(one)
+
+
 @pytest.mark.parametrize("command", ["time", "trace", "step", "repro"])
 def test_what_needs_machine_code_says_that_there_is_none(
     program: tuple[Path, Done], listed: dict[str, Any], command: str
@@ -322,6 +361,15 @@ def test_a_graph_that_does_not_compile_has_its_stages_so_far_and_the_error(
     assert (error["file"], error["line"]) == (str(script), place)
     assert given["stages_above"] == ["dynamo"] and "not by this one" in given["error"]["log"]
     assert "2 graphs, 2 failed" in done.said
+    timed = call("list", tmp_path / "r", "--compiles", "--json").json["compiles"]
+    for one, words in zip(timed["compiles"], ("odd has no form here", "not by this one"),
+                          strict=True):  # fmt: skip
+        assert words in one["failed"] and one["seconds"] > 0
+    assert timed["failed"]["count"] == 2
+    assert 0 < timed["failed"]["seconds"] < 1e-3 + sum(one["seconds"] for one in timed["compiles"])
+    text = call("list", tmp_path / "r", "--compiles").text
+    assert "failed after" in text and f"model.py:{place}: NotImplementedError: odd" in text
+    assert "function compiled" not in text and "2 compiles failed" in text
     shown = call("show", tmp_path / "r", lowered["id"])
     assert shown.status == 0 and "torch.ops.mine.odd" in shown.text
     assert "odd has no form here" in shown.said
@@ -373,7 +421,8 @@ def test_a_build_that_fails_has_its_messages_at_the_lines_of_its_sources(tmp_pat
         tmp_path / "r",
         {"event": "recording", "schema": 1, "command": ["python", "x.py"], "mode": "gpu"},
         {"event": "extension", "directory": str(build), "name": "mine", "fresh": True,
-         "files": digests, "error": f"Error building extension 'mine': {done.stdout}"},
+         "files": digests, "error": f"Error building extension 'mine': {done.stdout}",
+         "began": 1795412000.0, "seconds": 8.0},
     )  # fmt: skip
     for name, digest in digests.items():
         (path / "blobs" / digest).write_text(texts[name])
@@ -393,6 +442,9 @@ def test_a_build_that_fails_has_its_messages_at_the_lines_of_its_sources(tmp_pat
                      "--stage", "source", "--json").json["lines"]  # fmt: skip
         assert [one["n"] for one in lines if one["notes"]] == [place]
     assert found["twice"]["target"] == "sm_90" and found["thrice"]["error"]
+    timed = call("list", path, "--compiles").text
+    assert "✗ nvcc mine" in timed and " of extensions" not in timed
+    assert "nvcc mine failed after 8.00 s: " in timed and "1 compile failed in 8.00 s" in timed
     # A build that is verbose raises without its log: the command that failed is run once more.
     silent = [{"event": "extension", "directory": str(build), "error": "Error compiling objects"}]
     (again,) = failed_builds.told_later(silent, bytes.decode, lambda text: None, lambda: True)
