@@ -581,8 +581,8 @@ class CompilerMessage:
         return f"{place}: {self.message}" if place else self.message
 
 
-LOAD = "load"
-"""Where a kernel fails that was compiled, and that the device refuses to load."""
+LOAD, LAUNCH = "load", "launch"
+"""Where a kernel fails that was compiled, and that the device refuses to load, or to launch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -591,9 +591,10 @@ class Failure:
 
     ``message`` is the compiler's own first error, ``messages`` all that it said with their places,
     ``log`` its whole text. ``stage`` is what was being made (``sass`` where ptxas refused PTX), or
-    ``load``; ``tool`` whose words they are, ``kind`` the exception's class. ``command`` is the
-    command that failed. ``required`` and ``limit`` are of the ``resource`` that the device has too
-    little of (bytes of ``shared memory``, ``threads``). None is "not known".
+    ``load`` or ``launch``; ``tool`` whose words they are, ``kind`` the exception's class or CUDA's
+    name of the error. ``command`` is the command that failed. ``required`` and ``limit`` are of the
+    ``resource`` that the device has too little of (bytes of ``shared memory``, ``threads``,
+    ``registers``). None is "not known".
     """
 
     message: str
@@ -610,7 +611,13 @@ class Failure:
     @property
     def at_load(self) -> bool:
         """Whether it was compiled, and refused by the device."""
-        return self.stage == LOAD
+        return self.stage in (LOAD, LAUNCH)
+
+    @property
+    def how(self) -> str:
+        """What did not come about, in words: ``did not compile``."""
+        refused = {LOAD: "could not be loaded", LAUNCH: "was not launched"}
+        return refused.get(self.stage or "", "did not compile")
 
     @property
     def first(self) -> CompilerMessage | None:

@@ -263,8 +263,7 @@ def _failures(d: Delta) -> Iterator[str]:
     for name, side in (("a", d.a), ("b", d.b)):
         error = side.variant.error
         if error is not None:
-            how = "could not be loaded" if error.at_load else "did not compile"
-            yield f"{name} {how}: {error.said}"
+            yield f"{name} {error.how}: {error.said}"
 
 
 def _main(

@@ -24,8 +24,8 @@ Event = Mapping[str, object]
 Found = tuple[Kernel, Variant]
 
 OF_A_KERNEL = (
-    "triton", "triton_failed", "triton_said", "loaded", "not_loaded", "ptxas", "verified",
-    "differs", "configured",
+    "triton", "triton_failed", "triton_said", "loaded", "not_loaded", "not_launched",
+    "ptxas", "verified", "differs", "configured",
 )  # fmt: skip
 OF_GRAPHS = ("graph", "graph_failed", "graph_text", "graph_nodes", "dynamo_nodes", "user_file")
 OF_BUILDS = ("extension", "library")

@@ -184,6 +184,8 @@ class Assembly:
                     self._failures.loaded(event)
             case "not_loaded":
                 self._failures.refused(event)
+            case "not_launched":
+                self._failures.not_launched(event)
             case "triton_said":
                 self._failures.said(event, self._blob)
             case "uncaptured":
@@ -421,15 +423,19 @@ class Assembly:
             fusion = joined(self._fusions.get(key, ()))
             model = self._origins.source(fusion) if fusion is not None else None
             source = {Stage.SOURCE: model} if model is not None else {}
+            every = (
+                self._driver.launched(
+                    self._calls.launched(
+                        columns.told(v),
+                        kernel.origin is Origin.NVCC and alone[base_name(v.symbol)] == 1,
+                    ),
+                    demangled,
+                )
+                for v in kernel.variants.values()
+            )
             variants = tuple(
                 replace(
-                    self._driver.launched(
-                        self._calls.launched(
-                            columns.told(v),
-                            kernel.origin is Origin.NVCC and alone[base_name(v.symbol)] == 1,
-                        ),
-                        demangled,
-                    ),
+                    launched,
                     id=ids[v.hash],
                     known=self._known(v),
                     missing=self._missing(v),
@@ -438,9 +444,9 @@ class Assembly:
                     fusion=fusion
                     if kernel.origin is not Origin.TRITON or Stage.OUTPUT_CODE in v.stages
                     else None,
-                    error=self._failures.of(v),
+                    error=self._failures.of(launched),
                 )
-                for v in kernel.variants.values()
+                for v, launched in zip(kernel.variants.values(), every, strict=True)
             )
             kernel.variants.clear()
             kernels[key] = Kernel(
@@ -474,6 +480,7 @@ class Assembly:
         self.problems.extend(self._unnamed.values())
         self.problems.extend(self._calls.problems())
         self.problems.extend(self._driver.problems())
+        self.problems.extend(self._failures.problems())
         for seen in list(self._uncaptured):
             if self._driver.captured(seen.by, seen.name):
                 del self._uncaptured[seen]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from inspector.model import (
+    LAUNCH,
     LOAD,
     Compilation,
     CompilerMessage,
@@ -24,7 +25,7 @@ from inspector.recording.layout import BytesContent
 
 Event = Mapping[str, object]
 Blob = Callable[[object], Content | None]
-_STAGES = frozenset((*(stage.value for stage in Stage), LOAD))
+_STAGES = frozenset((*(stage.value for stage in Stage), LOAD, LAUNCH))
 
 
 def of_compile(event: Event, blob: Blob) -> Failure | None:
@@ -58,6 +59,22 @@ def of_loading(event: Event) -> Failure | None:
         stage=LOAD,
         tool="driver" if event.get("required") is None else "triton",
         kind=kind if colon and kind.isidentifier() else None,
+        required=as_int(event.get("required")),
+        limit=as_int(event.get("limit")),
+        resource=as_text(event.get("resource")),
+    )
+
+
+def of_launch(event: Event) -> Failure | None:
+    """Why the driver would not launch a kernel of CUDA C++."""
+    kind, error = as_text(event.get("kind")), as_text(event.get("error"))
+    if kind is None or error is None:
+        return None
+    return Failure(
+        f"{kind}: {error}",
+        stage=LAUNCH,
+        tool="driver",
+        kind=kind,
         required=as_int(event.get("required")),
         limit=as_int(event.get("limit")),
         resource=as_text(event.get("resource")),
@@ -177,6 +194,9 @@ class Failures:
         self._loaded: set[str] = set()
         self._attempts: dict[str, Compilation] = {}
         self._words: dict[str, Failure] = {}
+        self._launches: dict[tuple[str | None, str], dict[Failure, None]] = {}
+        self._names: dict[str, str] = {}
+        self._borne: set[tuple[str | None, str]] = set()
 
     def said(self, event: Event, blob: Blob) -> None:
         """What Triton said of a compile that failed, when it was asked once more."""
@@ -190,6 +210,13 @@ class Failures:
         if failure is not None:
             self._refused.setdefault(str(event.get("hash")), failure)
 
+    def not_launched(self, event: Event) -> None:
+        """A launch was refused, by its kernel's symbol and the machine code that it is in."""
+        failure, symbol = of_launch(event), as_text(event.get("symbol"))
+        if failure is not None and symbol is not None:
+            self._launches.setdefault((as_text(event.get("hash")), symbol), {})[failure] = None
+            self._names[symbol] = as_text(event.get("name")) or symbol
+
     def loaded(self, event: Event) -> None:
         """It was loaded, by this process or another."""
         self._loaded.add(str(event.get("hash")))
@@ -201,10 +228,15 @@ class Failures:
                 self._attempts.setdefault(one.hash, one)
 
     def of(self, variant: Variant) -> Failure | None:
-        """Why a variant came to nothing, None where it did not."""
+        """Why a variant came to nothing, None where it did not.
+
+        What was refused with one launch and ran with another came to something.
+        """
         own, attempt = variant.error, self._attempts.get(variant.hash)
         if own is None and (attempt is None or Stage.SASS in variant.stages):
-            return None if variant.hash in self._loaded else self._refused.get(variant.hash)
+            if variant.hash in self._loaded:
+                return None
+            return self._refused.get(variant.hash) or self._unlaunched(variant)
         words = self._words.get(variant.hash)
         if own is not None and words is not None:
             return replace(own, message=words.message, messages=words.messages, log=words.log)
@@ -214,3 +246,18 @@ class Failures:
             attempt.failed or "", None if own is None else own.stage,
             (attempt.tool or "").partition(" ")[0] or None, messages=attempt.messages,
         )  # fmt: skip
+
+    def _unlaunched(self, variant: Variant) -> Failure | None:
+        if variant.launches:
+            return None
+        for key in ((variant.hash, variant.symbol), (None, variant.symbol)):
+            for failure in self._launches.get(key, ()):
+                self._borne.add(key)
+                return failure
+        return None
+
+    def problems(self) -> Iterator[str]:
+        """A sentence for each launch that was refused and that no variant bears."""
+        for key, refused in self._launches.items():
+            for failure in refused if key not in self._borne else ():
+                yield f"a launch of {self._names[key[1]]} was refused: {failure.message}"

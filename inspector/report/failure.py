@@ -20,7 +20,7 @@ def how(variant: Variant) -> str | None:
     error = variant.error
     if error is None:
         return None
-    return shown(f"{'could not be loaded' if error.at_load else 'did not compile'}: {error.said}")
+    return shown(f"{error.how}: {error.said}")
 
 
 def sentence(kernel: Kernel, variant: Variant) -> str | None:

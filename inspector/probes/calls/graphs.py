@@ -158,6 +158,11 @@ def attach_benchmarks(module: Any) -> None:
 # -- extensions -----------------------------------------------------------------------------
 
 
+RETURNED: list[Callable[[], None]] = []
+"""What is asked when an extension's function has returned: the emulated device raises there what
+the program did not ask CUDA for."""
+
+
 def watch_module(module: Any) -> None:
     """Count calls of a just built module's functions: each is replaced by one that looks alike."""
     name = getattr(module, "__name__", None)
@@ -195,7 +200,10 @@ def _watched(name: str, original: Callable[..., Any], facts: dict[str, Any]) -> 
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
-            return counted(subject, original, args, kwargs)
+            result = counted(subject, original, args, kwargs)
+            for check in RETURNED:
+                check()
+            return result
         except BaseException as error:
             unseen(error)
             raise

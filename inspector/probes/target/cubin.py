@@ -1,4 +1,4 @@
-"""What a cubin says of one kernel: registers and stack, from its ELF sections.
+"""What a cubin says of one kernel, from its ELF sections: registers, stack, shared memory, threads.
 
 This is what the CUDA driver would report after loading; Inductor's heuristics read it.
 """
@@ -9,6 +9,8 @@ import struct
 from typing import NamedTuple
 
 # .nv.info attributes, as cuobjdump names them
+EIATTR_MAX_THREADS = 0x05
+EIATTR_REQNTID = 0x10
 EIATTR_FRAME_SIZE = 0x11
 EIATTR_MIN_STACK_SIZE = 0x12
 EIATTR_REGCOUNT = 0x2F
@@ -16,10 +18,16 @@ SHT_SYMTAB = 2
 
 
 class Binary(NamedTuple):
-    """Resources of one kernel; 0 registers where the file does not say."""
+    """Resources of one kernel; 0 registers where the file does not say.
+
+    ``shared_bytes`` is the static shared memory of a block, with what the driver keeps of it;
+    ``max_threads`` the most threads a block by ``.maxntid`` or ``.reqntid``, None without either.
+    """
 
     registers: int
     stack_bytes: int
+    shared_bytes: int = 0
+    max_threads: int | None = None
 
 
 def read(data: bytes, name: str) -> Binary:
@@ -43,7 +51,8 @@ def _read(data: bytes, name: str) -> Binary:
         start = sections[table][4] + at
         return data[start : data.index(b"\0", start)].decode()
 
-    registers = stack = 0
+    registers = stack = shared = 0
+    threads: int | None = None
     symbols: list[str] = []
     for section in sections:
         if section[1] == SHT_SYMTAB:
@@ -54,6 +63,13 @@ def _read(data: bytes, name: str) -> Binary:
         title = text(strings, section[0])
         if title == f".text.{name}":
             registers = registers or section[7] >> 24
+        elif title == f".nv.shared.{name}":
+            shared = section[5]
+        elif title == f".nv.info.{name}":
+            for attribute, payload in _attributes(data[section[4] : section[4] + section[5]]):
+                if attribute in (EIATTR_MAX_THREADS, EIATTR_REQNTID) and len(payload) == 12:
+                    x, y, z = struct.unpack("<III", payload)
+                    threads = x * y * z
         elif title == ".nv.info":
             for attribute, payload in _attributes(data[section[4] : section[4] + section[5]]):
                 if len(payload) != 8:
@@ -65,7 +81,7 @@ def _read(data: bytes, name: str) -> Binary:
                     registers = value
                 elif attribute in (EIATTR_FRAME_SIZE, EIATTR_MIN_STACK_SIZE):
                     stack = max(stack, value)
-    return Binary(registers, stack)
+    return Binary(registers, stack, shared, threads)
 
 
 def _attributes(data: bytes) -> list[tuple[int, bytes]]:

@@ -20,12 +20,11 @@ from math import prod
 from typing import Any
 
 from ..calls import graphs
-from . import addresses, bounds, current, devices, launch, native, ptx, say, work, writes
+from . import addresses, bounds, current, launch, native, ptx, refusals, say, work, writes
 
-VERSION = 1
-# The largest grid and block of any device (CUDA C++ Programming Guide, "Technical Specifications
-# per Compute Capability").
-MOST_GRID, MOST_BLOCK, MOST_THREADS = (2**31 - 1, 65535, 65535), (1024, 1024, 64), 1024
+VERSION = 2
+REFUSED = 16
+"""What stands before CUDA's own error in the answer to a launch that the driver would refuse."""
 
 _TEXT = ctypes.c_char_p
 _WORD, _SIGNED = ctypes.c_uint64, ctypes.c_int64
@@ -37,6 +36,8 @@ _LAUNCH = ctypes.CFUNCTYPE(
 _SYMBOL = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_void_p, _WORD, _TEXT, _WORD, ctypes.POINTER(_WORD), _ROOM, _SIGNED
 )
+_ALLOW = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, _WORD, _TEXT, _SIGNED)
+_ASKED = ctypes.CFUNCTYPE(None)
 
 
 class _Services(ctypes.Structure):
@@ -51,11 +52,9 @@ class _Services(ctypes.Structure):
             (name, ctypes.c_void_p)
             for name in ("absence", "mark_absent", "reads_zeros", "interrupt")
         ),
+        ("allow", _ALLOW),
+        ("asked", _ASKED),
     )
-
-
-class InvalidConfiguration(RuntimeError):
-    """A grid, a block or shared memory that no device, or not this one, would take."""
 
 
 _services: _Services | None = None
@@ -76,7 +75,9 @@ def attach(torch: Any) -> None:
         address(library.ptxview_release), address(library.ptxview_range),
         address(library.ptxview_absence_at), address(library.ptxview_mark_absent_at),
         address(library.ptxview_reads_zeros), address(ctypes.pythonapi.PyErr_SetInterrupt),
+        _ALLOW(_allow), _ASKED(refusals.asked),
     )  # fmt: skip
+    graphs.RETURNED.append(refusals.unasked)
     _publish()
     os.register_at_fork(after_in_child=_publish)
 
@@ -107,15 +108,33 @@ def _launched(
     text: int, size: int, kernel: bytes, parameters: bytes, numbers: Any, arguments: Any,
     count: int, why: Any, room: int,
 ) -> int:  # fmt: skip
+    refused: list[int] = []
+
     def asked() -> None:
         sizes = [int(numbers[n]) for n in range(7)]
         given = parameters.decode("utf-8", "replace")
         module = _module(text, size)
         entry = module.entry(kernel.decode("utf-8", "replace"))
+        if (error := module.refuses(entry, sizes)) is not None:
+            refused.append(error)
+            return
         graphs.launched(base_name(entry), sizes)
         module.launch(entry, given.split(",") if given else [], sizes, arguments, count)
 
-    return _answer(why, room, asked)
+    status = _answer(why, room, asked)
+    return REFUSED + refused[0] if refused and not status else status
+
+
+def _allow(text: int, size: int, kernel: bytes, dynamic: int) -> int:
+    """``cudaFuncSetAttribute`` of dynamic shared memory; no text where the kernel is not known."""
+    try:
+        if not text:
+            return refusals.allow("", "", dynamic)
+        module = _module(text, size)
+        entry = module.entry(kernel.decode("utf-8", "replace"))
+        return refusals.allow(module.text, entry, dynamic)
+    except Exception:
+        return 0  # of a kernel that cannot be found nothing is known either
 
 
 def _symbol(
@@ -254,12 +273,21 @@ class _Module:
             raise RuntimeError(f"ptxview: the value of {name} is absent: {self.absent[name]}")
         return placed[name]
 
+    def refuses(self, entry: str, numbers: list[int]) -> int | None:
+        """CUDA's error where the driver would refuse this launch, which is told and recorded."""
+        grid, block, shared = _triple(numbers, 0), _triple(numbers, 3), numbers[6]
+        refused = refusals.of(self.text, entry, grid, block, shared)
+        if refused is None:
+            return None
+        refusals.report(base_name(entry), self.text, entry, refused, grid, block)
+        refusals.wait(refused)
+        return refused.error
+
     def launch(
         self, entry: str, names: list[str], numbers: list[int], arguments: Any, count: int
     ) -> None:
         """Run a grid, or make absent what it would have written."""
         grid, block, shared = _triple(numbers, 0), _triple(numbers, 3), numbers[6]
-        _refuse_configuration(grid, block, shared)
         name = base_name(entry)
         given = _Arguments(self, entry, names, arguments, count)
         why = next(given.absences(), "")
@@ -311,30 +339,6 @@ class _Module:
 def _triple(numbers: list[int], at: int) -> tuple[int, int, int]:
     x, y, z = numbers[at : at + 3]
     return x, y, z
-
-
-def _refuse_configuration(
-    grid: tuple[int, int, int], block: tuple[int, int, int], shared: int
-) -> None:
-    wrong = ""
-    if min(grid) < 1 or any(n > most for n, most in zip(grid, MOST_GRID, strict=True)):
-        wrong = f"a grid of {grid}"
-    elif (
-        min(block) < 1
-        or prod(block) > MOST_THREADS
-        or any(n > most for n, most in zip(block, MOST_BLOCK, strict=True))
-    ):
-        wrong = f"a block of {block}, {prod(block)} threads"
-    if wrong:
-        raise InvalidConfiguration(
-            f"CUDA error: invalid configuration argument\nptxview: {wrong} cannot be launched"
-        )
-    most = devices.find(current().target).shared_per_block_optin
-    if most and shared > most:
-        raise InvalidConfiguration(
-            f"CUDA error: invalid argument\nptxview: {shared} bytes of dynamic shared memory, "
-            f"and a block of this device has {most}"
-        )
 
 
 # -- arguments ------------------------------------------------------------------------------------

@@ -19,9 +19,13 @@ class Device:
     sms: int
     warp_size: int
     registers_per_sm: int
+    registers_per_block: int
+    register_allocation_unit: int
+    warp_allocation_granularity: int
     shared_per_sm: int
     shared_per_block: int
     shared_per_block_optin: int
+    shared_reserved_in_cubin: int
     max_threads_per_block: int
     max_threads_per_sm: int
     l2_bytes: int

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from . import build
+from . import build, refusals
 
 
 @cache
@@ -159,7 +159,7 @@ class Device:
         """The record: paths of ptx, cubin and lines_cubin, the command, the log, the status."""
         record = self._cached()
         if record is not None or self.process is None or self.folder is None:
-            return record or {"status": 1, "log": "nvcc did not run"}
+            return _noted(record or {"status": 1, "log": "nvcc did not run"})
         log, _ = self.process.communicate()
         status = self.process.returncode
         place = build.writable(self.place)
@@ -192,7 +192,7 @@ class Device:
             part.write_text(json.dumps(record), encoding="utf-8")
             os.replace(part, place / "record.json")
         shutil.rmtree(self.folder, ignore_errors=True)
-        return record
+        return _noted(record)
 
     def _assemble(self, ptx: Path, cubin: Path) -> bool:
         """The machine code of an ordinary build, which asks for no line information."""
@@ -226,6 +226,13 @@ class Device:
                 if digest:
                     digests[path] = digest
         return digests
+
+
+def _noted(record: dict[str, Any]) -> dict[str, Any]:
+    """The record; which machine code is of which PTX is remembered for launches."""
+    if record.get("ptx") and record.get("cubin"):
+        refusals.note(Path(str(record["ptx"])), Path(str(record["cubin"])))
+    return record
 
 
 def _digest(path: Path) -> str | None:

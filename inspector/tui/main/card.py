@@ -11,7 +11,7 @@ from textual.widget import Widget
 
 from inspector.analyse.card import Card
 from inspector.measure.time.stored import COLD
-from inspector.model import Failure, Resources, Variant
+from inspector.model import LAUNCH, Failure, Resources, Variant
 from inspector.report.tables import shared
 from inspector.report.timings import duration
 from inspector.text import plural
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from inspector.reader.reader import Reader
 
 _TOLD = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+
+
+def _refused(error: Failure) -> str:
+    return "✗ not launched" if error.stage == LAUNCH else "✗ not loaded"
 
 
 class VariantCard(Widget):
@@ -119,7 +123,7 @@ class VariantCard(Widget):
         warned = "bold $warning" if spilled(resources) else ""
         parts = [
             (label(variant.target or UNKNOWN), ""),
-            *([("✗ not loaded", "bold $error")] if variant.error is not None else []),
+            *([(_refused(variant.error), "bold $error")] if variant.error is not None else []),
             (f"{figure(resources.registers)} {'regs' if short else 'registers'}", "bold"),
             (f"spills {spills(resources)}", warned),
             (f"shared {shared(resources)}", ""),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from inspector.probes.target import nvcc
+from inspector.system.toolchain import find
+from tests.probes.compiles.test_user_kernels import read
 from tests.probes.conftest import PROGRAMS, Run, ok
 
 needs_nvcc = pytest.mark.skipif(not nvcc.homes(), reason="no CUDA toolkit: nvcc with its headers")
@@ -30,7 +34,7 @@ def test_load_inline_has_device_code_and_values(forked: Run) -> None:
 
 
 @needs_nvcc
-def test_sources_of_every_form_launch_their_ptx(run: Run) -> None:
+def test_sources_of_every_form_launch_their_ptx(run: Run, tmp_path: Path) -> None:
     done = ok(run("cuda_runtime.py"))
     lines = done.out.splitlines()
     assert lines[:2] == ["thread 0 of 2", "thread 1 of 2"] and lines[-1] == "done"
@@ -42,9 +46,36 @@ def test_sources_of_every_form_launch_their_ptx(run: Run) -> None:
     assert "reads 4 bytes" in done.out and "a cooperative launch" in done.out
     named = {call["name"] for call in done.of("call") if call["kind"] == "cuda"}
     assert {"hidden", "of_file", "plain_c", "by_value", "packed", "adds_int", "apply"} <= named
+    asked = {(one["name"], one["kind"]): one for one in done.of("not_launched")}
+    assert [name for name, _ in asked] == ["heavy", "by_value", "shares", "shares", "of_file"]
+    for name, kind in asked:
+        assert f"the launch of {name} was refused: {kind}" in done.err
+    bounds = asked["by_value", "cudaErrorInvalidValue"]
+    over = asked["of_file", "cudaErrorInvalidConfiguration"]
+    assert (bounds["required"], bounds["limit"], over["resource"]) == (65, 64, "threads")
     codes = {Path(code["source"]).name: code for code in done.of("device_code")}
     assert set(codes) == {"many.cu", "others.cu"}
     assert all(code["ptx"] and code["cubin"] and code["why"] is None for code in codes.values())
+    (blobs,) = tmp_path.glob("recording*/blobs")
+    machine = blobs / codes["many.cu"]["cubin"]
+    cuobjdump = find("cuobjdump")
+    assert cuobjdump is not None
+    told = subprocess.run(
+        [cuobjdump.path, "-res-usage", machine], capture_output=True, text=True, check=True
+    ).stdout
+    registers = re.search(r"Function _Z5heavyPf:\s+REG:(\d+)", told)
+    assert registers is not None
+    # A warp of 32 gets registers in units of 256, 8 a thread.
+    required = 1024 * (-(-int(registers[1]) // 8) * 8)
+    refused = asked["heavy", "cudaErrorLaunchOutOfResources"]
+    assert (refused["required"], refused["limit"]) == (required, 65536)
+    recording = read(done, blobs)
+    kernels = {k.called: k.variants[0] for k in recording.kernels}
+    error = kernels["heavy"].error
+    assert error is not None and error.at_load and error.resource == "registers"
+    assert error.message.startswith("cudaErrorLaunchOutOfResources: too many resources requested")
+    assert kernels["by_value"].error is None, "it was launched besides"
+    assert [p for p in recording.problems if "by_value was refused: cudaErrorInvalidValue" in p]
 
 
 @needs_nvcc

@@ -50,7 +50,8 @@ def test_settings_survive_nonsense(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_cubin_that_is_none() -> None:
-    assert cubin.read(b"", "k") == cubin.read(b"\x7fELF\x02" + bytes(80), "k") == (0, 0)
+    nothing = cubin.Binary(0, 0, 0, None)
+    assert cubin.read(b"", "k") == cubin.read(b"\x7fELF\x02" + bytes(80), "k") == nothing
 
 
 TTIR = """

@@ -29,8 +29,14 @@ struct Services {
   void (*mark_absent)(uint64_t address, const char* why);
   int (*reads_zeros)(const char* name);
   void (*interrupt)();
+  // cudaFuncSetAttribute's dynamic shared memory: 0 or CUDA's error. No PTX: the kernel is not known.
+  int (*allow)(const char* ptx, uint64_t bytes, const char* kernel, int64_t dynamic);
+  // The program asks for the last error: of a launch that was refused it need not be told otherwise.
+  void (*asked)();
 };
-constexpr uint64_t kVersion = 1;
+// What `launch` gives besides: CUDA's error of a launch that the driver would refuse, behind these.
+constexpr int kRefused = 16;
+constexpr uint64_t kVersion = 2;
 
 // The configuration of the launch whose kernel is called next.
 void configure(dim3 grid, dim3 block, size_t shared = 0, cudaStream_t stream = nullptr);

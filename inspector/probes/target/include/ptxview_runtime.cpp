@@ -58,14 +58,19 @@ static thread_local Configuration next{};
 
 void configure(dim3 grid, dim3 block, size_t shared, cudaStream_t stream) { next = {grid, block, shared, stream, true}; }
 
-static void launch_configured(const Module& module, const char* kernel, const char* parameters, void** arguments,
+static cudaError_t noted(cudaError_t error);
+
+// CUDA's error where the driver would refuse it; what the kernel itself ends with is raised.
+static cudaError_t launch_configured(const Module& module, const char* kernel, const char* parameters, void** arguments,
                               int64_t count, const Configuration& c) {
   const uint32_t numbers[] = {c.grid.x, c.grid.y, c.grid.z, c.block.x, c.block.y, c.block.z, uint32_t(c.shared)};
   Text why;
   const int status =
       services().launch(module.ptx, module.bytes, kernel, parameters, numbers, arguments, count, why, sizeof why);
+  if (status >= kRefused) return noted(cudaError_t(status - kRefused));
   if (status == 2) services().interrupt();
   if (status) why.raise();
+  return cudaSuccess;
 }
 void launch(const Module& module, const char* kernel, const char* parameters, void** arguments, int64_t count) {
   if (!next.waits) throw std::runtime_error("ptxview: a kernel was called and not launched");
@@ -228,8 +233,8 @@ cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** a
                              cudaStream_t stream) {
   const Symbol* symbol = known(tables().kernels, kernel);
   if (!symbol) return noted(cudaErrorInvalidDeviceFunction);
-  launch_configured(symbol->module, symbol->name.c_str(), "", arguments, -1, {grid, block, shared, stream, false});
-  return cudaSuccess;
+  return launch_configured(symbol->module, symbol->name.c_str(), "", arguments, -1,
+                           {grid, block, shared, stream, false});
 }
 cudaError_t __cudaGetKernel(cudaKernel_t* handle, const void* kernel) {
   *handle = reinterpret_cast<cudaKernel_t>(const_cast<void*>(kernel));
@@ -254,12 +259,15 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* c, const void* kernel,
 }
 
 // -- the runtime ------------------------------------------------------------------------------------
+cudaError_t cudaPeekAtLastError() {
+  if (last_error != cudaSuccess && found()) found()->asked();
+  return last_error;
+}
 cudaError_t cudaGetLastError() {
-  cudaError_t error = last_error;
+  cudaError_t error = cudaPeekAtLastError();
   last_error = cudaSuccess;
   return error;
 }
-cudaError_t cudaPeekAtLastError() { return last_error; }
 cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaStreamQuery(cudaStream_t) { return cudaSuccess; }
@@ -297,6 +305,8 @@ const char* cudaGetErrorString(cudaError_t error) {
     case cudaErrorMemoryAllocation: return "out of memory";
     case cudaErrorInvalidDeviceFunction: return "invalid device function";
     case cudaErrorInvalidSymbol: return "invalid device symbol";
+    case cudaErrorInvalidConfiguration: return "invalid configuration argument";
+    case cudaErrorLaunchOutOfResources: return "too many resources requested for launch";
     default: return "CUDA error";
   }
 }
@@ -307,6 +317,8 @@ const char* cudaGetErrorName(cudaError_t error) {
     case cudaErrorMemoryAllocation: return "cudaErrorMemoryAllocation";
     case cudaErrorInvalidDeviceFunction: return "cudaErrorInvalidDeviceFunction";
     case cudaErrorInvalidSymbol: return "cudaErrorInvalidSymbol";
+    case cudaErrorInvalidConfiguration: return "cudaErrorInvalidConfiguration";
+    case cudaErrorLaunchOutOfResources: return "cudaErrorLaunchOutOfResources";
     default: return "cudaError";
   }
 }
@@ -390,7 +402,12 @@ cudaError_t cudaMemcpyFromSymbolAsync(void* to, const void* host, size_t bytes, 
                                       cudaStream_t) {
   return cudaMemcpyFromSymbol(to, host, bytes, offset, kind);
 }
-cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) { return cudaSuccess; }
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
+  if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || !found()) return cudaSuccess;
+  const Symbol* symbol = known(tables().kernels, kernel);
+  return noted(cudaError_t(symbol ? found()->allow(symbol->module.ptx, symbol->module.bytes, symbol->name.c_str(), value)
+                                  : found()->allow(nullptr, 0, "", value)));
+}
 cudaError_t cudaFuncSetCacheConfig(const void*, cudaFuncCache) { return cudaSuccess; }
 }
 

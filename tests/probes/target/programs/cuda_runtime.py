@@ -66,6 +66,25 @@ if __name__ == "__main__":
     assert x[0].item() == 42
     module.says()
 
+    # CUDA's errors by their numbers (driver_types.h): 1 invalid argument, 9 invalid configuration
+    # argument, 701 too many resources requested for launch.
+    heavy = torch.full((112 * 1024,), 3.0, device="cuda")
+    assert module.refused(heavy.data_ptr(), 0, 1024, 0) == 701
+    assert heavy.eq(3).all(), "what is refused writes nothing"
+    x = torch.arange(64.0, device="cuda")
+    assert module.refused(x.data_ptr(), 1, 65, 0) == 1
+    assert module.refused(x.data_ptr(), 1, 64, 0) == 0
+    x = torch.full((32,), 2.0, device="cuda")
+    # 4096 of the 48 KiB that no attribute is needed for are its own; 227 KiB there are at most.
+    assert module.refused(x.data_ptr(), 2, 32, 45056) == 0
+    assert module.refused(x.data_ptr(), 2, 32, 45060) == 1
+    assert module.refused(x.data_ptr(), 3, 32, 227 * 1024 + 1) == 1
+    assert module.refused(x.data_ptr(), 3, 32, 223 * 1024) == 0
+    assert module.refused(x.data_ptr(), 2, 32, 223 * 1024) == 0
+    assert module.refused(x.data_ptr(), 2, 32, 223 * 1024 + 4) == 1
+    assert module.refused(x.data_ptr(), 2, 0, 0) == 9
+    assert x.tolist() == [8.0] * 32, "two launches of those were made"
+
     short = zeros(30)
     print(raised(module.past, short.data_ptr(), 32))
     print(raised(module.past, short.data_ptr(), 2048))

@@ -17,6 +17,7 @@ void run_halves(int64_t);
 void run_says();
 void run_adds(int64_t, int);
 void run_past(int64_t, int);
+int run_refused(int64_t, int, int, int);
 void run_pinned(int64_t);
 void run_apply(int64_t, int, int);
 int run_managed(int64_t);
@@ -64,6 +65,7 @@ static PyMethodDef methods[] = {
     {"says", Bound<run_says>::call, METH_VARARGS, nullptr},
     {"adds", Bound<run_adds>::call, METH_VARARGS, nullptr},
     {"past", Bound<run_past>::call, METH_VARARGS, nullptr},
+    {"refused", Bound<run_refused>::call, METH_VARARGS, nullptr},
     {"pinned", Bound<run_pinned>::call, METH_VARARGS, nullptr},
     {"apply", Bound<run_apply>::call, METH_VARARGS, nullptr},
     {"managed", Bound<run_managed>::call, METH_VARARGS, nullptr},

@@ -41,6 +41,23 @@ __global__ void packed(T* out, Rest... rest) {
 }
 __global__ void halves(__half* x) { x[threadIdx.x] = __hadd(x[threadIdx.x], __float2half(1.0f)); }
 __global__ void says(int n) { printf("thread %d of %d\n", threadIdx.x, n); }
+// As many registers as it has values: all are read before one is written.
+__global__ void heavy(float* x) {
+  float held[112];
+#pragma unroll
+  for (int i = 0; i < 112; i++) held[i] = x[i * blockDim.x + threadIdx.x];
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < 112; i++) x[i * blockDim.x + threadIdx.x] = held[111 - i] * held[i];
+}
+__global__ void shares(float* x) {
+  __shared__ float own[1024];
+  extern __shared__ float asked[];
+  own[threadIdx.x] = x[threadIdx.x];
+  asked[threadIdx.x] = x[threadIdx.x];
+  __syncthreads();
+  x[threadIdx.x] = own[blockDim.x - 1 - threadIdx.x] + asked[0];
+}
 #define ADDS(NAME, TYPE)                                  \
   __global__ void NAME(TYPE* out, TYPE by) {              \
     out[blockIdx.x * blockDim.x + threadIdx.x] += by;     \
@@ -86,6 +103,17 @@ void run_adds(int64_t host, int n) {
   adds_int<<<n / 32, 32>>>(device, 5);
   checked(cudaMemcpy(at<int>(host), device, n * sizeof(int), cudaMemcpyDeviceToHost));
   checked(cudaFree(device));
+}
+// CUDA's error of a launch, which the program asks for.
+int run_refused(int64_t x, int which, int threads, int shared) {
+  if (which == 0) heavy<<<1, threads>>>(at<float>(x));
+  if (which == 1) by_value<<<1, threads>>>(Affine{'x', 2.5, 0.5f, at<float>(x)}, at<float>(x), 3);
+  if (which == 2) shares<<<1, threads, shared>>>(at<float>(x));
+  cudaError_t set = cudaSuccess;
+  if (which == 3) set = cudaFuncSetAttribute(shares, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+  const cudaError_t peeked = cudaPeekAtLastError(), error = cudaGetLastError();
+  if (peeked != error || (which == 3 && set != error) || cudaGetLastError() != cudaSuccess) return -1;
+  return int(error);
 }
 void run_past(int64_t out, int n) { of_file<<<1, n>>>(at<float>(out), n); }
 void run_pinned(int64_t x) { adds_int<<<1, 8>>>(at<int>(x), 2); }

@@ -1,0 +1,253 @@
+"""Launches of CUDA C++ that a device of the target would refuse, with CUDA's own errors.
+
+What is asked for is held against the device (``reference/devices.toml``) and against what ptxas
+says of the kernel: the machine code of the same PTX, which nvcc made with it, has its registers,
+its static shared memory and its launch bounds. What is not known refuses nothing.
+
+Which error it is: driver_types.h says that cudaErrorInvalidConfiguration is for more threads or
+blocks than the device can ever have, and cudaErrorLaunchOutOfResources for too many threads for
+the kernel's registers. CUDA's documents name no error for launch bounds ("the kernel will fail to
+launch", CUDA C++ Programming Guide, Launch Bounds) nor for dynamic shared memory above what was
+asked for by cudaFuncSetAttribute: the driver's is cudaErrorInvalidValue.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+from ..writer import emit
+from . import build, cubin, current, devices, say
+
+# The largest grid and block of any device (CUDA C++ Programming Guide, "Technical Specifications
+# per Compute Capability").
+MOST_GRID, MOST_BLOCK, MOST_THREADS = (2**31 - 1, 65535, 65535), (1024, 1024, 64), 1024
+
+# Numbers and words of driver_types.h, and of cudaGetErrorString.
+INVALID_VALUE, INVALID_CONFIGURATION, OUT_OF_RESOURCES = 1, 9, 701
+NAMES = {
+    INVALID_VALUE: ("cudaErrorInvalidValue", "invalid argument"),
+    INVALID_CONFIGURATION: ("cudaErrorInvalidConfiguration", "invalid configuration argument"),
+    OUT_OF_RESOURCES: ("cudaErrorLaunchOutOfResources", "too many resources requested for launch"),
+}
+
+Size = tuple[int, int, int]
+_binaries: dict[str, tuple[str, bytes] | None] = {}
+_kernels: dict[tuple[str, str], cubin.Binary | None] = {}
+_allowed: dict[tuple[str, str], int] = {}
+_reported: set[tuple[str, str]] = set()
+_waiting = threading.local()
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a launch is refused: CUDA's error by its number, and what it is about.
+
+    ``required`` is how much it takes of ``resource`` (``blocks``, ``threads``, ``registers``, bytes
+    of ``shared memory``), ``limit`` how much there is.
+    """
+
+    error: int
+    text: str
+    resource: str
+    required: int | None = None
+    limit: int | None = None
+
+    @property
+    def message(self) -> str:
+        """What torch raises of it, and what it is about."""
+        return f"CUDA error: {NAMES[self.error][1]}\nptxview: {self.text}"
+
+
+def of(text: str, entry: str, grid: Size, block: Size, shared: int) -> Refusal | None:
+    """Why the driver would not launch the kernel ``entry`` of this PTX so; None where it would."""
+    refused = _of_any(grid, block)
+    if refused is None:
+        kernel = _kernel(text, entry)
+        refused = _of_bounds(kernel, block) or _of_shared(text, entry, kernel, shared)
+        refused = refused or _of_registers(kernel, block)
+    return refused
+
+
+def allow(text: str, entry: str, dynamic: int) -> int:
+    """``cudaFuncSetAttribute`` for dynamic shared memory: 0, or CUDA's error.
+
+    Where it is not known of which kernel the host's pointer is, ``text`` and ``entry`` are empty,
+    and what it asks for is given to every kernel.
+    """
+    kernel = _kernel(text, entry) if entry else None
+    most = devices.find(current().target).shared_per_block_optin
+    if dynamic < 0 or (most and dynamic + _static(kernel) > most):
+        return INVALID_VALUE
+    _allowed[text, entry] = max(dynamic, 0 if entry else _allowed.get((text, entry), 0))
+    return 0
+
+
+def report(name: str, text: str, entry: str, refused: Refusal, grid: Size, block: Size) -> None:
+    """Say once that a launch was refused, and record it."""
+    code, words = NAMES[refused.error]
+    if (entry, refused.text) in _reported:
+        return
+    _reported.add((entry, refused.text))
+    found = _binary(text)
+    emit(
+        {
+            "event": "not_launched",
+            "name": name,
+            "symbol": entry,
+            "hash": None if found is None else found[0],
+            "kind": code,
+            "error": f"{words}: {refused.text}",
+            "required": refused.required,
+            "limit": refused.limit,
+            "resource": refused.resource,
+            "grid": list(grid),
+            "block": list(block),
+        }
+    )
+    say.aloud(f"the launch of {name} was refused: {code}, {words}: {refused.text}")
+
+
+# -- what nobody has asked for ------------------------------------------------------------------
+
+
+def wait(refused: Refusal) -> None:
+    """Keep a refusal until the program asks CUDA for its last error, or its function returns."""
+    _waiting.refused = refused
+
+
+def asked() -> None:
+    """The program has asked CUDA for the last error."""
+    _waiting.refused = None
+
+
+def unasked() -> None:
+    """Raise the refusal that the program did not ask for, as the next operator of torch's would,
+    which does ask. Raises RuntimeError."""
+    refused: Refusal | None = getattr(_waiting, "refused", None)
+    if refused is not None:
+        _waiting.refused = None
+        raise RuntimeError(refused.message)
+
+
+# -- the limits -----------------------------------------------------------------------------------
+
+
+def _of_any(grid: Size, block: Size) -> Refusal | None:
+    if min(grid) < 1 or any(n > most for n, most in zip(grid, MOST_GRID, strict=True)):
+        return Refusal(INVALID_CONFIGURATION, f"a grid of {grid} cannot be launched", "blocks")
+    threads = prod(block)
+    if (
+        min(block) < 1
+        or threads > MOST_THREADS
+        or any(n > most for n, most in zip(block, MOST_BLOCK, strict=True))
+    ):
+        return Refusal(
+            INVALID_CONFIGURATION, f"a block of {block}, {threads} threads cannot be launched",
+            "threads", threads, MOST_THREADS,
+        )  # fmt: skip
+    return None
+
+
+def _of_bounds(kernel: cubin.Binary | None, block: Size) -> Refusal | None:
+    threads = prod(block)
+    if kernel is None or kernel.max_threads is None or threads <= kernel.max_threads:
+        return None
+    return Refusal(
+        INVALID_VALUE, f"a block of {threads} threads, and the kernel is compiled for "
+        f"{kernel.max_threads} at most (__launch_bounds__)", "threads", threads, kernel.max_threads,
+    )  # fmt: skip
+
+
+def _of_shared(text: str, entry: str, kernel: cubin.Binary | None, shared: int) -> Refusal | None:
+    device, static = devices.find(current().target), _static(kernel)
+    most = device.shared_per_block_optin
+    own = f" beside its {static} of static" if static else ""
+    if most and shared + static > most:
+        return Refusal(
+            INVALID_VALUE, f"{shared} bytes of dynamic shared memory{own}, and a block of this "
+            f"device has {most}", "shared memory", shared + static, most,
+        )  # fmt: skip
+    usual = device.shared_per_block
+    asked_for = max(_allowed.get((text, entry), 0), _allowed.get(("", ""), 0), usual - static)
+    if usual and shared > asked_for:
+        return Refusal(
+            INVALID_VALUE, f"{shared} bytes of dynamic shared memory{own}: more than {usual} of "
+            "both has to be asked for by cudaFuncSetAttribute with "
+            "cudaFuncAttributeMaxDynamicSharedMemorySize",
+            "shared memory", shared + static, max(usual, asked_for + static),
+        )  # fmt: skip
+    return None
+
+
+def _of_registers(kernel: cubin.Binary | None, block: Size) -> Refusal | None:
+    """The hardware's check of a block's registers, as NVIDIA's cuda_occupancy.h has it
+    (``cudaOccMaxBlocksPerSMRegsLimit``): a warp's come in units of 256, and its warps are counted
+    as if they filled all of an SM's four sub-partitions evenly."""
+    if kernel is None or not kernel.registers:
+        return None
+    device = devices.find(current().target)
+    warps = -(-prod(block) // device.warp_size)
+    unit, partitions = device.register_allocation_unit, device.warp_allocation_granularity
+    a_warp = -(-kernel.registers * device.warp_size // unit) * unit
+    required = a_warp * (-(-warps // partitions) * partitions)
+    if required <= device.registers_per_block:
+        return None
+    return Refusal(
+        OUT_OF_RESOURCES, f"a block of {prod(block)} threads with {kernel.registers} registers "
+        f"each takes {required}, and a block of this device has {device.registers_per_block}",
+        "registers", required, device.registers_per_block,
+    )  # fmt: skip
+
+
+def _static(kernel: cubin.Binary | None) -> int:
+    """A kernel's own static shared memory, without what the driver keeps of every block."""
+    if kernel is None:
+        return 0
+    kept = devices.find(current().target).shared_reserved_in_cubin
+    return max(kernel.shared_bytes - kept, 0)
+
+
+# -- which machine code is of which PTX -----------------------------------------------------------
+
+
+def _place(ptx: bytes) -> Path:
+    digest = hashlib.sha256(ptx.rstrip(b"\0\n ")).hexdigest()
+    return build.cache_root() / "machine" / digest[:32]
+
+
+def note(ptx: Path, machine: Path) -> None:
+    """Remember the machine code that was made with some PTX; without it nothing is refused for
+    registers. The same PTX may have been assembled with other flags too: each is remembered."""
+    try:
+        place = _place(ptx.read_bytes())
+        place.mkdir(parents=True, exist_ok=True)
+        name = hashlib.sha256(str(machine).encode()).hexdigest()[:16]
+        (place / name).write_text(str(machine), encoding="utf-8")
+    except OSError:
+        return
+
+
+def _kernel(text: str, entry: str) -> cubin.Binary | None:
+    key = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest(), entry
+    if key not in _kernels:
+        found = _binary(text)
+        _kernels[key] = None if found is None else cubin.read(found[1], entry)
+    return _kernels[key]
+
+
+def _binary(text: str) -> tuple[str, bytes] | None:
+    """The machine code of this PTX with its digest; None where it is not known, or which."""
+    if text not in _binaries:
+        every: dict[str, bytes] = {}
+        try:
+            for file in sorted(_place(text.encode("utf-8", "replace")).iterdir()):
+                data = Path(file.read_text(encoding="utf-8")).read_bytes()
+                every[hashlib.sha256(data).hexdigest()] = data
+        except OSError:
+            every = {}
+        _binaries[text] = next(iter(every.items())) if len(every) == 1 else None
+    return _binaries[text]
