@@ -58,6 +58,17 @@ def images(path: Path, cache: DerivedCache | None = None) -> tuple[Image, ...]:
         return tuple(_taken_out(file))
 
 
+def images_of(data: bytes, name: str) -> tuple[Image, ...]:
+    """The same of a fat binary that lies within another file; ``name`` is what it is called."""
+    with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
+        path = Path(folder) / "embedded.fatbin"
+        path.write_bytes(data)
+        try:
+            return images(path)
+        except Unreadable:
+            raise Unreadable(f"cuobjdump found no device code in {name}") from None
+
+
 def _taken_out(binary: files.File) -> list[Image]:
     tool = need("cuobjdump")
     images: list[Image] = []

@@ -12,7 +12,7 @@ import platformdirs
 
 from inspector import files
 from inspector.capture import aot_packages, torch_logs, tritonparse
-from inspector.capture.binaries import FATBIN_MAGIC, arch_of, images
+from inspector.capture.binaries import FATBIN_MAGIC, arch_of, carries_device_code, images
 from inspector.capture.builds import Found, event_of, read_folder, read_object
 from inspector.capture.caches import scan
 from inspector.errors import PtxviewError, Unreadable, UsageError
@@ -395,6 +395,10 @@ def _binary(file: files.File, head: bytes) -> Iterable[dict[str, object]]:
                     build = path
             if build == path:
                 return
+    own = list(aot_packages.of_library(file))
+    yield from own
+    if own and not carries_device_code(file):
+        return
     images(path, cache)  # raises with one sentence if something is wrong
     for item in read_object(path, None, path.parent, cache):
         yield _of_build(item, cache, path)

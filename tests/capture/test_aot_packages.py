@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
+import subprocess
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inspector.listing import embedded
 from inspector.recording import cpp_wrapper, output_code
 from tests.helpers.ptxview import REPOSITORY, call, printed, tool, variants_of
 
@@ -115,3 +119,93 @@ def test_any_wrapper_is_read(lines: list[str]) -> None:
     kernels = cpp_wrapper.kernels(text)
     assert all(1 <= k.line <= k.last <= text.count("\n") + 1 for k in kernels)
     assert [k.name for k in output_code.parse(text).kernels] == [k.name for k in kernels]
+
+
+# -- binaries within libraries, and for several architectures -------------------------------------
+
+EMBEDDED, MULTI = PACKAGE.with_name("embedded.pt2"), PACKAGE.with_name("multi_arch.pt2")
+
+
+def in_package(path: Path, ending: str) -> bytes:
+    with zipfile.ZipFile(path) as archive:
+        (name,) = (n for n in archive.namelist() if n.endswith(ending))
+        return archive.read(name)
+
+
+def listed_alone(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The only kernel and its only variant."""
+    document = call("list", path, "--json").json
+    assert document["recording"]["problems"] == []
+    ((kernel, variant),) = variants_of(document)
+    assert kernel["name"] == NAME and variant["target"] in ("sm_90", "sm_90a")
+    return kernel, variant
+
+
+def cubin_between(symbols: bytes, library: bytes) -> bytes:
+    """The bytes from a symbol to another by what ``nm`` and ``readelf`` say of them."""
+    places = {name: int(at, 16) for at, _, name in (r.split() for r in symbols.decode().split("\n")
+                                                    if NAME in r)}  # fmt: skip
+    return library[places[f"__{NAME}_start"] : places[f"__{NAME}_end"]]
+
+
+def test_cubins_within_an_object_or_a_library_are_found(tmp_path: Path) -> None:
+    """As torch 2.13 makes them with embed_kernel_binary, in an object and linked by gcc."""
+    kernel, variant = listed_alone(EMBEDDED)
+    assert variant["stages"] == ["output_code", "sass"] and variant["signature"] == SIGNATURE
+    assert variant["config"]["num_warps"] == 2 and kernel["origin"] == "inductor"
+    shown = call("show", EMBEDDED, NAME, "--stage", "output_code", "--json").json
+    (line,) = (x for x in shown["lines"] if "libdevice.tanh(tmp11)" in x["text"])
+    sass = call("show", EMBEDDED, NAME, "--stage", "sass", "--json").json["lines"]
+    assert any("MUFU" in sass[n - 1]["text"] for n in line["links"]["sass"])
+
+    item, library = tmp_path / "cubins.o", tmp_path / "model.wrapper.so"
+    item.write_bytes(in_package(EMBEDDED, "cubins_combined.o"))
+    # The object's read-only data begins at the section's place in the file.
+    (row,) = (r for r in printed(tool("readelf"), "-SW", item).decode().split("\n")
+              if ".rodata" in r)  # fmt: skip
+    data = int(row.split("PROGBITS")[1].split()[1], 16)
+    cubin = cubin_between(printed(tool("nm"), item), item.read_bytes()[data:])
+    assert variant["hash"] == hashlib.sha256(cubin).hexdigest()
+    subprocess.run(["gcc", "-shared", "-nostdlib", item, "-o", library], check=True)
+    bare = tmp_path / "bare.so"
+    shutil.copy(library, bare)
+    library.with_suffix(".cpp").write_bytes(in_package(EMBEDDED, ".wrapper.cpp"))
+    for path, stages in ((item, ["sass"]), (bare, ["sass"]), (library, variant["stages"])):
+        assert listed_alone(path)[1]["stages"] == stages
+        assert listed_alone(path)[1]["hash"] == variant["hash"]
+    # Without symbols nobody can tell where they are, and weights are no kernels.
+    subprocess.run(["strip", "--strip-unneeded", bare], check=True)
+    assert listed_alone(bare)[1]["stages"] == ["sass"], "the dynamic symbols are left"
+    weights = tmp_path / "weights.o"
+    weights.write_bytes(in_package(EMBEDDED, "weights.o"))
+    done = call("list", weights)
+    assert done.status == 4 and "holds no CUDA device code" in done.said
+
+
+def test_fat_binaries_are_taken_apart(tmp_path: Path) -> None:
+    """As torch 2.13 makes them with emit_multi_arch_kernel, beside the PTX or within an object."""
+    _, variant = listed_alone(MULTI)
+    assert variant["stages"] == ["output_code", "ptx", "sass"]
+    fat = tmp_path / "k.fatbin"
+    fat.write_bytes(in_package(MULTI, ".fatbin"))
+    subprocess.run([tool("cuobjdump"), "-xelf", "all", fat], cwd=tmp_path, check=True)
+    (cubin,) = tmp_path.glob("*.cubin")
+    assert variant["hash"] == hashlib.sha256(cubin.read_bytes()).hexdigest()
+    ptx = call("show", MULTI, NAME, "--stage", "ptx").out
+    assert ptx == in_package(MULTI, ".ptx")
+    (tmp_path / "k.S").write_text(
+        f".section .rodata\n.globl __{NAME}_start, __{NAME}_end\n__{NAME}_start:\n"
+        f'.incbin "{fat}"\n__{NAME}_end:\n'
+    )
+    item = tmp_path / "embedded.o"
+    subprocess.run(["gcc", "-c", tmp_path / "k.S", "-o", item], check=True)
+    _, within = listed_alone(item)
+    assert within["stages"] == ["ptx", "sass"] and within["hash"] == variant["hash"]
+
+
+@given(st.binary(max_size=64), st.integers(0, 14000), st.integers(0, 14000))
+def test_a_damaged_library_is_read_as_far_as_it_goes(junk: bytes, at: int, cut: int) -> None:
+    data = in_package(EMBEDDED, "cubins_combined.o")
+    broken = data[:at] + junk + data[at + len(junk) : len(data) - cut]
+    for one in embedded.binaries(lambda offset, size: broken[offset : offset + size]):
+        assert one.size > 0 and one.offset >= 0
