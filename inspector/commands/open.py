@@ -64,8 +64,6 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Show the TUI on a terminal, the table elsewhere."""
     args = parser.parse_args(argv)
     if args.web:
-        if args.more:
-            raise UsageError("--web serves one recording", "Leave the others out.")
         return _serve(args)
     if args.no_tui or not (on_terminal() or in_browser()):
         from inspector.commands import list as listing
@@ -131,9 +129,18 @@ def _where(path: str | None) -> Path:
     return where
 
 
+def _every(args: argparse.Namespace) -> list[Path]:
+    """The paths of recordings that can be read as one. Raises what is wrong with them."""
+    from inspector.commands.common import open_profiled
+
+    open_profiled(args.path, reports=args.ncu, more=args.more)
+    return [Path(args.path), *map(Path, args.more)]
+
+
 def _serve(args: argparse.Namespace) -> int:
     """Serve the interface: a process of its own for every page that is opened."""
-    where = _where(args.path)  # what is wrong with it is said here and not in the browser
+    # What is wrong with them is said here and not in the browser.
+    where = [_where(args.path)] if not args.more else _every(args)
     try:
         from inspector.tui.app.web import serve
     except ImportError as error:
@@ -145,9 +152,10 @@ def _serve(args: argparse.Namespace) -> int:
     try:
         serve(
             # -P: the folder that one stands in is no part of the interpreter.
-            [sys.executable, "-P", "-c", code, "open", str(where.absolute())]
+            [sys.executable, "-P", "-c", code, "open"]
+            + [str(path.absolute()) for path in where]
             + [w for r in args.ncu for w in ("--ncu", str(Path(r).absolute()))],
-            args.host, args.port, f"ptxview {where.name}",
+            args.host, args.port, f"ptxview {', '.join(path.name for path in where)}",
         )  # fmt: skip
     except OSError as error:
         raise UsageError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
 import os
 import re
 import signal
@@ -19,7 +20,10 @@ from aiohttp import web
 
 from inspector.tui.app.web import allowed, loopback
 from tests.helpers.browser import browser, needs_browser
+from tests.helpers.ptxview import write_events
 
+PTX = ".version 8.3\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n"
+PTX_DIGEST = hashlib.sha256(PTX.encode()).hexdigest()
 ROOT = Path(__file__).resolve().parents[3]
 SAMPLE = ROOT / "examples" / "recordings" / "lecture-h200.ptxview"
 
@@ -207,14 +211,24 @@ async def test_pages_of_others_are_refused(address: Address) -> None:
         assert refused.value.status == 403
 
 
-async def test_a_page_runs_nothing_from_the_folder_that_it_was_started_in(tmp_path: Path) -> None:
+async def test_a_page_has_several_recordings_as_one_and_runs_nothing_from_where_one_stands(
+    tmp_path: Path,
+) -> None:
     mark = tmp_path / "mark"
+    for node, kernel in (("node0", "on_the_first"), ("node1", "on_the_second")):
+        write_events(
+            tmp_path / node,
+            {"event": "recording", "schema": 1, "command": ["python", "x.py"], "mode": "gpu"},
+            {"event": "triton", "name": kernel, "hash": node.encode().hex() * 6 + "beef",
+             "metadata": {"num_warps": 4}, "files": {"ptx": PTX_DIGEST}},
+        )  # fmt: skip
+        (tmp_path / node / "blobs" / PTX_DIGEST).write_text(PTX)
     for name in ("json", "rich", "sitecustomize", "platformdirs", "asyncio", "textual"):
         (tmp_path / f"{name}.py").write_text(f"open({str(mark)!r}, 'a')\n")
     port = free_port()
     code = "from inspector.cli import main; raise SystemExit(main())"
     server = subprocess.Popen(
-        [sys.executable, "-P", "-c", code, "open", str(SAMPLE), "--web", "--port", str(port)],
+        [sys.executable, "-P", "-c", code, "open", "node0", "node1", "--web", "--port", str(port)],
         cwd=tmp_path, env={**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")},
         stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
@@ -225,7 +239,7 @@ async def test_a_page_runs_nothing_from_the_folder_that_it_was_started_in(tmp_pa
     async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
         place = await entered(session, found[0])
         async with session.ws_connect(f"{place}ws?width=100&height=40") as socket:
-            while b"lecture-h200" not in drawn:
+            while not (b"on_the_first" in drawn and b"on_the_second" in drawn):
                 message = await asyncio.wait_for(socket.receive(), 60)
                 assert message.type in (aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY), drawn
                 drawn += message.data if isinstance(message.data, bytes) else b""
@@ -279,7 +293,12 @@ def test_a_port_that_is_taken_is_one_sentence(address: Address) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [("/nonexistent", "--web"), (str(SAMPLE), "--web", "--port", "x")]
+    "words",
+    [
+        ("/nonexistent", "--web"),
+        (str(SAMPLE), "--web", "--port", "x"),
+        (str(SAMPLE), "/nonexistent", "--web"),
+    ],
 )
 def test_what_cannot_be_served_is_said_at_once(words: tuple[str, ...]) -> None:
     done = subprocess.run(command(*words), cwd=ROOT, capture_output=True, text=True, timeout=300)
