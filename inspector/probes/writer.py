@@ -199,7 +199,8 @@ def _append(line: bytes) -> None:
         _state["path"] = os.path.join(root, f"events-{pid}-{time.time_ns():x}.jsonl")
     preceding = b"" if _state["begun"] else _first()
     if _state["lost"]:
-        text = f"{_state['lost']} events could not be written: {_state['why']}"
+        events = "1 event" if _state["lost"] == 1 else f"{_state['lost']} events"
+        text = f"{events} could not be written: {_state['why']}"
         preceding += _line({"event": "problem", "where": "recording", "text": text})
     try:
         # One that was deleted is gone on purpose: only the first write makes it.

@@ -495,12 +495,37 @@ def _nameless(folder: Path) -> int | None:
         return None
 
 
-def pack(folder: Path, target: Path, quickly: bool = False) -> None:
+Stamp = tuple[int, int, int] | None
+"""What tells a file from another that takes its name: None where there is none."""
+
+
+def file_stamp(path: Path) -> Stamp:
+    """Of the file that has a name now."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_mtime_ns
+
+
+def _linked(part: str, target: Path) -> bool:
+    """Whether a file has got a second name; raises ``FileExistsError`` where that is taken."""
+    try:
+        os.link(part, target)
+        return True
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without such links
+        return False
+
+
+def pack(folder: Path, target: Path, quickly: bool = False, *, over: Stamp | str = "any") -> None:
     """Pack the events and blobs of a recording's folder into a single file.
 
     The file appears whole or not at all, and if we are killed no part of it is left. ``quickly``
-    makes a larger file. Raises ``OSError`` if it cannot be written, ``Unreadable`` if the folder
-    cannot be read.
+    makes a larger file; ``over`` is what may be replaced by it. Raises ``FileExistsError`` where
+    another file has taken the name, ``OSError`` if it cannot be written, ``Unreadable`` if the
+    folder cannot be read.
     """
     nameless = _nameless(target.parent)
     if nameless is None:
@@ -535,6 +560,11 @@ def pack(folder: Path, target: Path, quickly: bool = False) -> None:
         mask = os.umask(0)  # the mask can only be read by setting it
         os.umask(mask)
         Path(part).chmod(0o644 & ~mask)
+        if over is None and _linked(part, target):
+            Path(part).unlink()
+            return
+        if over != "any" and file_stamp(target) != over:
+            raise FileExistsError(17, "it was written meanwhile", str(target))
         Path(part).replace(target)
     except BaseException:
         Path(part).unlink(missing_ok=True)
