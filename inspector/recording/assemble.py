@@ -186,6 +186,8 @@ class Assembly:
                 self._failures.refused(event)
             case "not_launched":
                 self._failures.not_launched(event)
+            case "launched":
+                self._failures.launched(event)
             case "triton_said":
                 self._failures.said(event, self._blob)
             case "uncaptured":

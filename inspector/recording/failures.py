@@ -196,6 +196,7 @@ class Failures:
         self._words: dict[str, Failure] = {}
         self._launches: dict[tuple[str | None, str], dict[Failure, None]] = {}
         self._names: dict[str, str] = {}
+        self._launched: set[tuple[str | None, str]] = set()
         self._borne: set[tuple[str | None, str]] = set()
 
     def said(self, event: Event, blob: Blob) -> None:
@@ -216,6 +217,12 @@ class Failures:
         if failure is not None and symbol is not None:
             self._launches.setdefault((as_text(event.get("hash")), symbol), {})[failure] = None
             self._names[symbol] = as_text(event.get("name")) or symbol
+            if event.get("ran") is True:
+                self.launched(event)
+
+    def launched(self, event: Event) -> None:
+        """A kernel of which a launch was refused was launched besides."""
+        self._launched.add((as_text(event.get("hash")), as_text(event.get("symbol")) or ""))
 
     def loaded(self, event: Event) -> None:
         """It was loaded, by this process or another."""
@@ -251,7 +258,7 @@ class Failures:
         if variant.launches:
             return None
         for key in ((variant.hash, variant.symbol), (None, variant.symbol)):
-            for failure in self._launches.get(key, ()):
+            for failure in self._launches.get(key, ()) if key not in self._launched else ():
                 self._borne.add(key)
                 return failure
         return None

@@ -43,7 +43,7 @@ BLOBS = {
 }
 KINDS = ["recording", "triton", "graph", "extension", "device_code", "file", "loaded", "ptxas",
          "problem", "process", "end", "device", "torch", "tools", "library", "graph_text",
-         "triton_failed", "triton_said", "graph_failed", "not_loaded", "not_launched",
+         "triton_failed", "triton_said", "graph_failed", "not_loaded", "not_launched", "launched",
          "note", "compile_start", "compile_end", "compile_phases", "graph_break",
          "recompile", "guards", "compile_cache", "symbol",
          "graph_nodes", "dynamo_nodes", "user_file"]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -64,3 +65,32 @@ def test_a_kernel_that_was_loaded_by_another_process_ran() -> None:
     }
     ((_, variant),) = read(COMPILED, REFUSED, loaded).variants()
     assert variant.failed is None
+
+
+def test_a_kernel_whose_launch_was_refused_has_that_as_its_failure_where_none_was_made() -> None:
+    """Two builds have the kernel, so that nobody counts which of them was launched."""
+    codes: list[dict[str, object]] = [
+        {"event": "device_code", "source": "/x/k.cu", "object": f"/x/{n}.o", "ptx": n} for n in "pq"
+    ]
+    texts = {"p": PTX, "q": PTX.replace(b"ret", b"trap;\nret")}
+    refused = {
+        "event": "not_launched", "name": "matmul", "symbol": "matmul", "ran": False,
+        "hash": hashlib.sha256(PTX).hexdigest(), "kind": "cudaErrorLaunchOutOfResources",
+        "error": "too many resources requested for launch: of 1024 threads", "required": 131072,
+        "limit": 65536, "resource": "registers", "grid": [1, 1, 1], "block": [1024, 1, 1],
+    }  # fmt: skip
+    called = {"event": "call", "kind": "cuda", "name": "matmul", "grid": [1], "count": 3}
+    launched = {"event": "launched", "symbol": "matmul", "hash": refused["hash"]}
+
+    def failures(*events: dict[str, object]) -> tuple[list[str | None], tuple[str, ...]]:
+        rec = Assembly(
+            lambda d: BytesContent(texts[d]) if isinstance(d, str) and d in texts else None
+        ).recording("r", [*codes, called, *events])
+        errors = [v.error for _, v in rec.variants()]
+        return [None if e is None else e.kind for e in errors], rec.problems
+
+    said = "cudaErrorLaunchOutOfResources: too many resources requested for launch: of 1024 threads"
+    assert failures(refused) == ([refused["kind"], None], ())
+    problem = (f"a launch of matmul was refused: {said}",)
+    assert failures(refused, launched) == ([None, None], problem)
+    assert failures({**refused, "ran": True}) == ([None, None], problem)

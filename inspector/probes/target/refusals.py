@@ -39,6 +39,8 @@ _binaries: dict[str, tuple[str, bytes] | None] = {}
 _kernels: dict[tuple[str, str], cubin.Binary | None] = {}
 _allowed: dict[tuple[str, str], int] = {}
 _reported: set[tuple[str, str]] = set()
+_refused: set[tuple[str, str]] = set()
+_ran: set[tuple[str, str]] = set()
 _waiting = threading.local()
 
 
@@ -69,7 +71,17 @@ def of(text: str, entry: str, grid: Size, block: Size, shared: int) -> Refusal |
         kernel = _kernel(text, entry)
         refused = _of_bounds(kernel, block) or _of_shared(text, entry, kernel, shared)
         refused = refused or _of_registers(kernel, block)
+    if refused is None and (text, entry) not in _ran:
+        _ran.add((text, entry))
+        if (text, entry) in _refused:
+            emit({"event": "launched", **_named(text, entry)})
     return refused
+
+
+def _named(text: str, entry: str) -> dict[str, str | None]:
+    """What a recording knows a kernel by: its symbol, and the digest of its machine code."""
+    found = _binary(text)
+    return {"symbol": entry, "hash": None if found is None else found[0]}
 
 
 def allow(text: str, entry: str, dynamic: int) -> int:
@@ -92,13 +104,13 @@ def report(name: str, text: str, entry: str, refused: Refusal, grid: Size, block
     if (entry, refused.text) in _reported:
         return
     _reported.add((entry, refused.text))
-    found = _binary(text)
+    _refused.add((text, entry))
     emit(
         {
             "event": "not_launched",
             "name": name,
-            "symbol": entry,
-            "hash": None if found is None else found[0],
+            **_named(text, entry),
+            "ran": (text, entry) in _ran,
             "kind": code,
             "error": f"{words}: {refused.text}",
             "required": refused.required,
