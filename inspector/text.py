@@ -65,6 +65,25 @@ def counted(count: int, word: str) -> str:
     return f"{count:,} {word_for(count, word)}"
 
 
+_QUOTED = re.compile(r"(?:\w+: )?at \d{1,9}:\d{1,9}:$")
+
+
+def first_error(text: str) -> str:
+    """The line of an error's text that says what went wrong; "" of an empty one.
+
+    Torch says first whose backend raised it (``backend='inductor' raised:``), and Triton first
+    where it is and quotes the source up to a caret (``CompilationError: at 2:34:``).
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if len(lines) > 1 and lines[0].endswith(" raised:"):
+        lines = lines[1:]
+    if lines and _QUOTED.match(lines[0]) and "^" in lines[1:-1]:
+        kind, colon, _ = lines[0].partition(": at ")
+        said = lines[lines.index("^") + 1]
+        return f"{kind}: {said}" if colon else said
+    return lines[0] if lines else ""
+
+
 def some(names: Sequence[str], most: int = 3) -> str:
     """``a``, ``a and b``, ``a, b, c and 4 more``."""
     rest = len(names) - most

@@ -22,6 +22,7 @@ from inspector.recording.compilations import messages_from
 from inspector.recording.compiler_messages import messages_of
 from inspector.recording.facts import as_int, as_map, as_text, text_of
 from inspector.recording.layout import BytesContent
+from inspector.text import first_error
 
 Event = Mapping[str, object]
 Blob = Callable[[object], Content | None]
@@ -90,9 +91,7 @@ def of_graph(event: Event, blob: Blob) -> Failure | None:
     text = (as_text(figures.get("fail_reason")) or "").strip()
     if not text:
         return None
-    lines = text.splitlines()
-    # "backend='inductor' raised:" stands above what was raised.
-    said = lines[1] if len(lines) > 1 and lines[0].endswith("raised:") else lines[0]
+    said = first_error(text)
     file = as_text(figures.get("fail_user_frame_filename"))
     line = as_int(figures.get("fail_user_frame_lineno"))
     return Failure(

@@ -32,7 +32,7 @@ from inspector.report.compile_phases import (
     of_all,
 )
 from inspector.report.tables import FAILED, UNKNOWN
-from inspector.text import plural, seconds, shown
+from inspector.text import first_error, plural, seconds, shown
 
 COLOURS = {
     "D": "blue", "A": "cyan", "I": "green", "T": "magenta", "p": "red", "b": "yellow", "n": "red",
@@ -182,7 +182,7 @@ def lines(rec: Recording, phases: Phases, width: int) -> Iterator[CompileLine]:
 
 
 def summary(rec: Recording, rows: Sequence[TimelineRow]) -> Iterator[Text]:
-    """A line on how much there was, and one on whose time it took."""
+    """A line on how much there was, what came to nothing apart, and one on whose time it took."""
     frames = rec.frame_compiles
     whole = [one for one in frames if not one.failed]
     functions = {(one.process, one.file, one.line, one.function) for one in whole}
@@ -190,8 +190,9 @@ def summary(rec: Recording, rows: Sequence[TimelineRow]) -> Iterator[Text]:
     parts = []
     if frames:
         many = plural(len(functions), "function")
-        parts.append(f"{many} compiled {len(whole)} times" if len(whole) != len(functions)
-                     else f"{many} compiled")  # fmt: skip
+        if whole:
+            parts.append(f"{many} compiled {len(whole)} times" if len(whole) != len(functions)
+                         else f"{many} compiled")  # fmt: skip
         count = sum(len(one.breaks) for one in frames)
         parts += [plural(count, "graph break"), plural(len(recompiles(rec)), "recompile")]
     triton = [k for k in built if k.by == "triton"]
@@ -451,7 +452,7 @@ def failed(rec: Recording) -> Iterator[CompileLine]:
     if bad:
         yield CompileLine(Text("not compiled", "bold cyan"))
     for one in bad:
-        first = shown((one.failed or "").strip().partition("\n")[0])
+        first = shown(first_error(one.failed or ""))
         name = _named(one) if isinstance(one, KernelCompile) else f"{shown(one.id)} {called(one)}"
         after = "" if one.seconds is None else f" after {seconds(one.seconds)}"
         yield CompileLine(Text(f"  {name} failed{after}: {first}"), _place(one))

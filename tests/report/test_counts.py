@@ -14,7 +14,7 @@ from inspector.model import Call
 from inspector.report.calls import described
 from inspector.report.profile import sentence
 from inspector.report.tables import shared
-from inspector.text import counted, kibibytes, plural
+from inspector.text import counted, first_error, kibibytes, plural
 
 LECTURE = Path(__file__).parents[2] / "examples" / "recordings" / "lecture-h200.ptxview"
 
@@ -75,3 +75,21 @@ def test_words_for_counts() -> None:
     assert [plural(n, "copy") for n in (0, 1, 2)] == ["0 copies", "1 copy", "2 copies"]
     assert [counted(n, "request") for n in (1, 1823)] == ["1 request", "1,823 requests"]
     assert plural(2, "more process") == "2 more processes"
+
+
+def test_the_line_of_an_error_that_says_what_it_is() -> None:
+    """Of what torch and Triton raise."""
+    quoted = "at 2:34:\ndef f(x):\n    tl.store(x, absent)\n        ^\nNameError('absent')\n"
+    whole = "CompilationError: NameError('absent')"
+    for text, line in (
+        (quoted, "NameError('absent')"),
+        (f"CompilationError: {quoted}\nSet TORCHDYNAMO_VERBOSE=1", whole),
+        ("backend='inductor' raised:\nRuntimeError: no\n\nSet …", "RuntimeError: no"),
+        (f"backend='inductor' raised:\nCompilationError: {quoted}", whole),
+        ("backend='inductor' raised:", "backend='inductor' raised:"),
+        ("at 2:34:\nnothing is quoted", "at 2:34:"),
+        ("at 2:34:\nx\n^", "at 2:34:"),
+        ("\n  said late", "said late"),
+        ("", ""),
+    ):
+        assert first_error(text) == line

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import time
 import weakref
 from typing import Any
@@ -15,6 +16,7 @@ from . import graph_nodes
 PARTS = (("run", "ir_pre_fusion"), ("codegen", "output_code"), ("compile_to_module", None))
 """What Inductor does with a graph, and what it makes by it; last come the graph's kernels."""
 LONGEST_LOG = 20_000
+_QUOTED = re.compile(r"at \d+:\d+:$")
 _told: set[tuple[Any, ...]] = set()
 _began: weakref.WeakKeyDictionary[Any, float] = weakref.WeakKeyDictionary()
 """When Inductor began with a graph, since 1970."""
@@ -57,7 +59,10 @@ def _record(error: BaseException, stage: str | None, began: float) -> None:
         return  # a part of it was told before: what is within it raises first
     _told.add(key)
     text = str(error).strip()
-    message = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    message = lines[0] if lines else ""
+    if _QUOTED.match(message):  # Triton quotes the source up to a caret before it says what it is
+        message = lines[-1]
     kind = type(error).__name__
     if kind != "LoweringException":  # which begins with the name of what it is about
         message = f"{kind}: {message}" if message else kind

@@ -369,6 +369,8 @@ def test_a_graph_that_does_not_compile_has_its_stages_so_far_and_the_error(
     assert 0 < timed["failed"]["seconds"] < 1e-3 + sum(one["seconds"] for one in timed["compiles"])
     text = call("list", tmp_path / "r", "--compiles").text
     assert "failed after" in text and f"model.py:{place}: NotImplementedError: odd" in text
+    ends = text.splitlines()[-2:]
+    assert all(" failed after " in row for row in ends) and "not by this one" in ends[1]
     assert "function compiled" not in text and "2 compiles failed" in text
     shown = call("show", tmp_path / "r", lowered["id"])
     assert shown.status == 0 and "torch.ops.mine.odd" in shown.text
