@@ -107,8 +107,10 @@ def _compile(inner: Any, gm: Any, example_inputs: Any, given: dict[str, Any]) ->
         with _compiling():
             compiled = inner(gm, example_inputs, **given)
     except Exception as error:
-        first = str(error).strip().splitlines()
-        text = f"{type(error).__name__}: {first[0] if first else ''}"[:300]
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
+        if lines[0].endswith(":") and "^" in lines[:-1]:  # Triton quotes the source before it
+            lines = lines[lines.index("^") + 1 :]
+        text = f"{type(error).__name__}: {lines[0]}"[:300]
         say.once(
             f"inductor:{hash(text)}",
             f"Inductor could not generate code for a graph ({text}); the program goes on with the "
