@@ -21,6 +21,7 @@ from inspector.model import (
     Fusion,
     Graph,
     Kernel,
+    KernelCompile,
     Origin,
     RecordedProcess,
     Recording,
@@ -575,10 +576,29 @@ class Assembly:
             environment={k: str(v) for k, v in as_map(facts.get("environment")).items()},
             seconds=as_seconds(facts.get("seconds")),
             frame_compiles=self._compiles.frames(),
-            kernel_compiles=self._compiles.kernels(),
+            kernel_compiles=tuple(_at_home(self._compiles.kernels(), kernels)),
             processes=tuple(self._processes.values()),
             user_files={} if "source" in self._removed() else self._origins.files,
         )
+
+
+def _at_home(
+    compiles: Iterable[KernelCompile], kernels: Iterable[Kernel]
+) -> Iterable[KernelCompile]:
+    """Compiles that failed in a copy of the user's kernel, with the line that was copied."""
+    copies = {v.hash: v for kernel in kernels for v in kernel.variants if v.copied is not None}
+    for one in compiles:
+        variant = copies.get(one.hash or "") if one.failed is not None else None
+        source = None if variant is None else variant.stages.get(Stage.SOURCE)
+        if variant is None or variant.copied is None or source is None or one.place is None:
+            yield one
+            continue
+        copied, place = variant.copied, one.place
+        if source.origin_path and PurePath(copied.file).name == PurePath(place.file).name:
+            own = replace(place, file=source.origin_path, line=place.line + copied.first - 1)
+            yield replace(one, place=own)
+        else:
+            yield one
 
 
 def _not_watched(processes: list[Unwatched]) -> Iterable[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from inspector.capture.opening import kept_cache
@@ -89,6 +90,22 @@ def test_a_users_kernel_in_a_graph_is_one_kernel_with_its_own_source(
     # The one that was tuned knows both of its configurations.
     (tuning, *_) = [t for t in mine["tuned"].autotune if t.by == "inductor"]
     assert all(one.variant for one in tuning.configurations)
+    # Had the copy not been compiled, the timeline would lead to the line that was copied.
+    variant, copied = next((v, v.copied) for v in mine["wrapped"].variants if v.copied is not None)
+    event = next(e for e in done.of("triton") if e["hash"] == variant.hash)
+    said = {"severity": "error", "message": "no", "file": copied.file, "tool": "triton",
+            "line": copied.span[1] - copied.first + 1}  # fmt: skip
+    refused = {**event, "event": "triton_failed", "stage": "llir", "message": "no",
+               "messages": [said]}  # fmt: skip
+    (failed,) = (
+        one for one in read(replace(done, events=(*done.events, refused)), blobs).kernel_compiles
+        if one.failed
+    )  # fmt: skip
+    assert (
+        failed.place is not None
+        and failed.place.file == mine["wrapped"].variants[0].stages[Stage.SOURCE].origin_path
+    )
+    assert failed.place.line == copied.span[1]
 
 
 TOO_LARGE = """

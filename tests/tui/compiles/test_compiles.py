@@ -133,6 +133,32 @@ async def test_enter_goes_to_the_line(tmp_path: Path, source: str) -> None:
             assert "line 4" in text_of(pilot)
 
 
+async def test_what_did_not_compile_leads_to_its_line(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "rec")
+    writer.event(event="recording", schema=1, mode="gpu", time=1.0)
+    own = "/home/me/model.py"
+    writer.event(event="triton_failed", name="refused", hash="ab" * 32, stage="ttir", pid=1,
+                 tool="triton", message="absent is not defined", began=1000.0, seconds=0.25,
+                 messages=[{"severity": "error", "message": "absent is not defined", "file": own,
+                            "line": 4, "column": 8, "tool": "triton"}], stage_seconds=[],
+                 source={"file": own, "blob": writer.blob(MODEL.encode()), "first": 3, "last": 5},
+                 )  # fmt: skip
+    writer.close()
+    reader = open_reader(str(tmp_path / "rec"))
+    async with PtxviewApp(reader).run_test(size=(120, 36)) as pilot:
+        screen = await settle(pilot)
+        await pilot.press("K")
+        await settle(pilot)
+        text = text_of(pilot)
+        assert "1 compile failed in 250 ms" in text and "✗ triton refused" in text
+        assert "refused failed after 250 ms: model.py:4:8: absent is not defined" in text
+        await pilot.press("enter")
+        await settle(pilot)
+        assert pilot.app.screen is screen
+        pane = next(p for p in screen.panes.panes if p.stage is Stage.SOURCE)
+        assert pane.view.cursor == 4
+
+
 async def test_it_closes_and_keeps_its_place_when_resized(tmp_path: Path) -> None:
     reader = open_reader(str(recorded(tmp_path / "rec", "/elsewhere.py")))
     async with PtxviewApp(reader).run_test(size=(120, 36)) as pilot:
