@@ -107,6 +107,8 @@ class Assembly:
         self._unbuilt: dict[tuple[str, object], failures.FailedSource] = {}
         self._without_code: list[Event] = []
         self._unnamed: dict[str, str] = {}
+        self._unbegun: dict[str, Event] = {}
+        self._coded: set[str] = set()
         self._uncaptured: dict[Uncaptured, None] = {}
         self._unmade: list[Unmade] = []
         self._processes: dict[int, RecordedProcess] = {}
@@ -172,6 +174,7 @@ class Assembly:
         """One event of the kinds that say something for themselves."""
         match event.get("event"):
             case "device_code":
+                self._coded.add(str(event.get("source")))
                 if event.get("cubin") is None and event.get("ptx") is None:
                     self._without_code.append(event)
                 else:
@@ -207,7 +210,11 @@ class Assembly:
         for event in self._without_code:
             key = str(event.get("source")), event.get("source_blob")
             failed = self._unbuilt.pop(key, None)
-            self._built(event, None if failed is None else failed.failure)
+            whole = self._unbegun.get(str(event.get("directory") or ""))
+            error = None if failed is None else failed.failure
+            if error is None and whole is not None:
+                error = self._of_whole(whole)
+            self._built(event, error)
         for source in self._unbuilt.values():
             self._built(
                 {
@@ -217,6 +224,19 @@ class Assembly:
                 },
                 source.failure,
             )  # fmt: skip
+        for event in self._unbegun.values():
+            for path, digest in as_map(event.get("sources")).items():
+                if path.endswith(".cu") and path not in self._coded:
+                    self._built({"source": path, "source_blob": digest}, self._of_whole(event))
+
+    def _of_whole(self, event: Event) -> Failure:
+        """Why a build came to nothing; its kernels say it then, and no sentence besides."""
+        self._unnamed.pop(self._named(event), None)
+        return failures.of_whole_build(event)
+
+    @staticmethod
+    def _named(event: Event) -> str:
+        return PurePath(str(event.get("directory") or "")).name or str(event.get("name"))
 
     def _graph(self, event: Event, index: int) -> None:
         content = self._blob(event.get("blob"))
@@ -306,16 +326,18 @@ class Assembly:
         }.items():
             if (content := self._blob(digest)) is not None:
                 self._sources[name] = content
+        self._unbegun.pop(directory, None)
         if not event.get("error"):
             return
         unbuilt = {(one.path, one.blob): one for one in failures.of_build(event, self._blob)}
         self._unbuilt |= unbuilt
-        name = PurePath(directory).name or str(event.get("name"))
+        name = self._named(event)
         if unbuilt:
             self._unnamed.pop(name, None)
         elif not any(path.startswith(f"{directory}/") for path, _ in self._unbuilt):
             said = failures.complaint(event)[:300]
             self._unnamed[name] = f"the extension {name} did not build: {said}"
+            self._unbegun[directory] = event
 
     def _built(self, event: Event, error: Failure | None = None) -> None:
         """Device code of a build, or why there is none. A kernel that was compiled at another time

@@ -160,6 +160,16 @@ def complaint(event: Event) -> str:
     return next((line for line in lines if "error" in line[1:].lower()), lines[0]).strip()
 
 
+def of_whole_build(event: Event) -> Failure:
+    """Why a build came to nothing of which no compiler has said a word: ninja was not there."""
+    log = (as_text(event.get("error")) or "").strip()
+    return Failure(
+        complaint(event)[:2000],
+        stage=Stage.PTX.value,
+        log=BytesContent(log.encode("utf-8", "backslashreplace")),
+    )
+
+
 def of_log(
     log: str, tool: str, path: str, content: Content | None, command: str | None
 ) -> Failure | None:

@@ -83,6 +83,7 @@ class TorchCompiles:
         self._kernels: list[KernelCompile] = []
         self._refused: dict[str, int] = {}  # kernels that did not compile, by hash
         self._builds: dict[tuple[str, float], int] = {}  # by folder and beginning
+        self._unbuilt: set[str] = set()  # folders of builds that failed
         self._takes: Mapping[object, Callable[[Event], None]] = {
             "compile_start": self._start,
             "compile_end": self._end,
@@ -307,17 +308,20 @@ class TorchCompiles:
 
     def _extension(self, event: Event) -> None:
         began, seconds = as_moment(event.get("began")), as_seconds(event.get("seconds"))
-        if seconds is None:
+        directory = as_text(event.get("directory")) or ""
+        # Of a build torch tells as well when it has ended, or has failed before it began.
+        if seconds is None and (not event.get("error") or directory in self._unbuilt):
             return
         failed, place = None, None
+        self._unbuilt.discard(directory)
         if event.get("error"):
+            self._unbuilt.add(directory)
             failure = next((one.failure for one in failures.of_build(event, self._blob)), None)
             failed = (failures.complaint(event) if failure is None else failure.said)[:SENTENCE]
             place = _blamed(failure)
         log = as_map(event.get("files")).get(".ninja_log")
         content = self._blob(log)
         fresh = event.get("fresh")
-        directory = as_text(event.get("directory")) or ""
         build = KernelCompile(
             name=as_text(event.get("name")) or directory,
             by="nvcc",

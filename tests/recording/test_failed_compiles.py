@@ -6,7 +6,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from inspector.model import Recording, Resources
+from inspector.model import Recording, Resources, Stage
 from inspector.reader.reader import Reader
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent, DerivedCache
@@ -94,3 +94,37 @@ def test_a_kernel_whose_launch_was_refused_has_that_as_its_failure_where_none_wa
     problem = (f"a launch of matmul was refused: {said}",)
     assert failures(refused, launched) == ([None, None], problem)
     assert failures({**refused, "ran": True}) == ([None, None], problem)
+
+
+def test_a_build_that_failed_before_its_compilers_is_the_failure_of_its_kernels() -> None:
+    """Ninja was not there, or the host's compiler; what was compiled when the linker failed was."""
+    text = b"__global__ void twice(float* x) { *x *= 2; }\n"
+    said = "Ninja is required to load C++ extensions"
+    build: dict[str, object] = {
+        "event": "extension", "directory": "/b/mine", "name": "mine", "files": {}, "pid": 1,
+        "sources": {"/b/mine/k.cu": "t"}, "error": f"{said}\n(pip install ninja)",
+    }  # fmt: skip
+    source: dict[str, object] = {"event": "device_code", "source": "/b/mine/k.cu",
+                                 "source_blob": "t", "directory": "/b/mine"}  # fmt: skip
+    texts = {"t": text, "p": PTX}
+
+    def built(*events: dict[str, object]) -> Recording:
+        return Assembly(
+            lambda d: BytesContent(texts[d]) if isinstance(d, str) and d in texts else None
+        ).recording("r", list(events))
+
+    for events in ((build,), (build, source), (build, build, source)):
+        rec = built(*events)
+        ((_, variant),) = rec.variants()
+        assert variant.error is not None and variant.error.message.startswith(said)
+        assert (variant.symbol, list(variant.stages)) == ("twice", [Stage.SOURCE])
+        assert rec.problems == ()
+        (told,) = rec.kernel_compiles
+        assert told.failed is not None and told.failed.startswith(said) and told.seconds is None
+    rec = built(build, {**source, "ptx": "p"})
+    ((_, variant),) = rec.variants()
+    assert variant.error is None
+    assert rec.problems == (f"the extension mine did not build: {said}",)
+    rec = built(build, {**build, "error": None, "seconds": 2.0, "fresh": True}, source)
+    assert all(variant.error is None for _, variant in rec.variants())
+    assert [one.failed is None for one in rec.kernel_compiles] == [False, True]
