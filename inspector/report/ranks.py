@@ -99,8 +99,9 @@ def _of_kernels(
     rec: Recording, every: Sequence[Rank], compiled: Sequence[tuple[Rank, KernelCompile]]
 ) -> Iterator[RankDifference]:
     by_hash: dict[str, set[Rank]] = {}
+    refused: dict[str, set[Rank]] = {}
     for rank, one in compiled:
-        by_hash.setdefault(one.hash or "", set()).add(rank)
+        (by_hash if one.failed is None else refused).setdefault(one.hash or "", set()).add(rank)
     for kernel in rec.kernels:
         variants = [v for v in kernel.variants if v.hash in by_hash]
         took = {
@@ -112,7 +113,13 @@ def _of_kernels(
         kind = "variant" if len({ids for ids in took.values() if ids}) > 1 else "kernel"
         by_rank = {rank.name: tuple(sorted(took[rank])) for rank in every}
         if kind == "kernel":
-            text = f"{named(r for r in every if took[r])} compiled it, {named(lacking)} did not"
+            failing = {r for v in variants for r in refused.get(v.hash, ())}
+            groups = {
+                "compiled it": [r for r in every if took[r]],
+                "could not": [r for r in lacking if r in failing],
+                "did not": [r for r in lacking if r not in failing],
+            }
+            text = ", ".join(f"{named(group)} {did}" for did, group in groups.items() if group)
         else:
             text = _apart(kernel, took, every)
         yield RankDifference(

@@ -44,6 +44,13 @@ class Program:
             seconds=0.1, metadata={"name": name + digest, **config},
         )  # fmt: skip
 
+    def refused(self, pid: int, name: str, digest: str) -> None:
+        """It asked Triton for a kernel, in vain."""
+        self._event(
+            pid, event="triton_failed", name=name, hash=digest * 16, stage="sass", tool="triton",
+            message="ptxas was not there", began=1.0, seconds=2.0,
+        )  # fmt: skip
+
     def function(
         self, pid: int, frame: int, number: int = 0, name: str = "step", cache: str = "hit"
     ) -> None:
@@ -129,6 +136,16 @@ def test_what_some_lack_recompiles_and_misses_are_told(tmp_path: Path) -> None:
     assert "3 ranks: 3 differences" in listed
     assert all(f"≠ {text}" in listed for text in by_kind.values())
     assert "≠ first_alone" in call("list", path, "--compiles").text
+
+
+def test_what_one_could_not_compile_is_told_apart_from_what_it_did_not(tmp_path: Path) -> None:
+    program = alike(tmp_path / "rec", range(3))
+    program.kernel(10, "scale", "bbbb")
+    program.refused(11, "scale", "bbbb")
+    path = program.end()
+    assert told(path) == {"kernel": "scale: rank 0 compiled it, rank 1 could not, rank 2 did not"}
+    rows = call("list", path, "--compiles").text.splitlines()
+    assert any(row.startswith("rank 1  ✗ triton scale") and "2.00 s" in row for row in rows)
 
 
 def test_what_one_found_in_a_cache_that_another_compiled_is_one_line(tmp_path: Path) -> None:
