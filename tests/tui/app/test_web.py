@@ -211,9 +211,8 @@ async def test_pages_of_others_are_refused(address: Address) -> None:
         assert refused.value.status == 403
 
 
-async def test_a_page_has_several_recordings_as_one_and_runs_nothing_from_where_one_stands(
-    tmp_path: Path,
-) -> None:
+async def test_a_page_runs_nothing_from_the_folder_that_it_was_started_in(tmp_path: Path) -> None:
+    """Two recordings are served, which the page shows as one."""
     mark = tmp_path / "mark"
     for node, kernel in (("node0", "on_the_first"), ("node1", "on_the_second")):
         write_events(
