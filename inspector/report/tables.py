@@ -38,10 +38,11 @@ def spills(res: Resources) -> str:
 
 def shared(res: Resources) -> str:
     """Static and dynamic shared memory together, ``33 KiB`` a block; ``–+32 KiB`` where only the
-    dynamic part is known. A static part alone is what a kernel takes that no launch is known of."""
+    dynamic part is known and is any. A static part alone is what a kernel takes that no launch is
+    known of."""
     static, dynamic = res.static_shared_bytes, res.dynamic_shared_bytes
     if static is None:
-        return UNKNOWN if dynamic is None else f"{UNKNOWN}+{kibibytes(dynamic)}"
+        return f"{UNKNOWN}+{kibibytes(dynamic)}" if dynamic else UNKNOWN
     return kibibytes(static + (dynamic or 0))
 
 

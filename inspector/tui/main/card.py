@@ -12,6 +12,7 @@ from textual.widget import Widget
 from inspector.analyse.card import Card
 from inspector.measure.time.stored import COLD
 from inspector.model import Failure, Resources, Variant
+from inspector.report.failure import refused
 from inspector.report.tables import shared
 from inspector.report.timings import duration
 from inspector.text import plural
@@ -119,11 +120,13 @@ class VariantCard(Widget):
         warned = "bold $warning" if spilled(resources) else ""
         parts = [
             (label(variant.target or UNKNOWN), ""),
-            *([("✗ not loaded", "bold $error")] if variant.error is not None else []),
+            *self._refused(variant.error),
             (f"{figure(resources.registers)} {'regs' if short else 'registers'}", "bold"),
-            (f"spills {spills(resources)}", warned),
-            (f"shared {shared(resources)}", ""),
         ]
+        if variant.error is not None and short:
+            return parts
+        parts.append((f"spills {spills(resources)}", warned))
+        parts.append((f"shared {shared(resources)}", ""))
         full = None if self.card is None else self.card.occupancy
         if full is not None:
             # Theoretical: how much of an SM's warps fit, not how many were active.
@@ -143,6 +146,13 @@ class VariantCard(Widget):
             parts.append((f"stack {figure(resources.stack_bytes)}", ""))
             parts.append((f"barriers {figure(resources.barriers)}", ""))
         return parts
+
+    def _refused(self, error: Failure | None) -> list[tuple[str, str]]:
+        """What the device has too little of, where it was compiled and could not be loaded."""
+        if error is None:
+            return []
+        why = refused(error)
+        return [(f"✗ not loaded: {why}" if why else "✗ not loaded", "bold $error")]
 
     def _uncompiled(self, error: Failure | None, short: bool) -> list[tuple[str, str]]:
         """Why there are no figures, as much of it as there is room for."""

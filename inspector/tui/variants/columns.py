@@ -132,7 +132,8 @@ GIVEN_UP = ("specialised", "launches", "live", "reason", "shared", "spills", "in
             "hints", "occupancy")  # fmt: skip
 """What is left out where it is too narrow, the first first."""
 
-_SHORT = {"registers": "regs", "occupancy": "occup.", "instructions": "instr.", "live": "live"}
+_SHORT = {"registers": "regs", "occupancy": "occup.", "instructions": "instr.", "live": "live",
+          "configuration": "config."}  # fmt: skip
 
 LETTERS = {
     "kernel": "K", "winner": "W", "time": "t", "tuner's": "Y", "registers": "R", "spills": "S",
@@ -248,6 +249,8 @@ def _of_many(
             sizes[name] -= cut
             over -= cut
         if over <= 0:
+            cut = sizes["configuration"] < _size(whole, rows)
+            left = [_short(one) if cut and one is whole else one for one in left]
             return [(one, sizes[one.name]) for one in (*left, *kept)]
     kept = [_short(c) for c in figures if c.name not in GIVEN_UP]
     room = width - sum(_size(c, rows) + 2 for c in (IDENT, WINNER, *kept)) - 2
