@@ -377,7 +377,7 @@ def _table(reader: Reader, selector: str | None, args: argparse.Namespace) -> in
                     *diff_markdown.table(own)])  # fmt: skip
             continue
         out.print(Text(shown(base_name(kernel.name)), style="bold cyan"), soft_wrap=True)
-        out.print(diff_text.variants(own, args.width or out.width))
+        out.print(diff_text.variants(own, args.width or out.width, stage))
     return Exit.OK
 
 

@@ -160,8 +160,10 @@ def _brief(reader: Reader, names: tuple[str, ...], as_json: bool) -> int:
     about = {
         "path": rec.path, "mode": rec.mode, "target": rec.target, "complete": rec.complete,
         "kernels": len(rec.kernels), "variants": len(pairs), "graphs": len(rec.graphs),
-        "problems": len(rec.problems),
+        "problems": len(rec.problems), "failed": tables.failed(rec),
     }  # fmt: skip
+    if any(variant.failed for _, variant in pairs):
+        names = (*names, "failed")
     rows = list(small.figures(reader, pairs, names))
     value = brief.listed(rec.path, about, rows, names, lambda n: small.handle(rec, *pairs[n]))
     if as_json:

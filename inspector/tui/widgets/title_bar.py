@@ -85,6 +85,7 @@ class TitleBar(Widget):
         """Name, device or banner, counts, and warnings at the right."""
         recording = self.recording
         width = self.size.width - 2
+        keys = getattr(self.app, "keys", {})
         warnings = []
         if self.told:
             warnings.append(self.told)
@@ -93,10 +94,10 @@ class TitleBar(Widget):
         elif recording.exit_status and recording.seconds is not None:
             warnings.append(ending(recording.exit_status, recording.seconds))
         if different := self._different_ranks():
-            warnings.append(f"ranks ≠ {different}")
+            key = shown(command("compiles"), keys)
+            warnings.append(f"{key} {plural(different, 'difference')} of ranks")
         if recording.problems:
             warnings.append(f"! {plural(len(recording.problems), 'problem')}")
-        keys = getattr(self.app, "keys", {})
         on = [(f"[{shorten(word, 24)} {shown(command(name), keys)}]", name)
               for word, name in self.modes]  # fmt: skip
         right = " ".join([*(text for text, _ in on), *([" · ".join(warnings)] if warnings else [])])

@@ -15,7 +15,7 @@ from inspector.system.toolchain import need
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.main.screen import MainScreen
 from inspector.tui.tree.kernel_tree import KernelTree
-from tests.helpers.ptxview import SQUARE
+from tests.helpers.ptxview import SQUARE, call
 from tests.helpers.sample import settle, text_of
 
 SOURCE = "import triton\n\n@triton.jit\ndef square_kernel(x):\n    absent(x)\n"
@@ -120,3 +120,19 @@ async def test_what_failed_is_counted_and_its_line_is_shown(
         assert table.count("✗") == 3
         assert table.count("–+0") == 0, "what is not known has nothing added to it"
         assert " not loaded: threads 300 > 200 " in table.split("\n")[-2]
+
+
+def test_short_answers_say_it_too(tmp_path: Path) -> None:
+    """How many failed, why each did, which to look at; whose instructions a table counts."""
+    path, _, said, _ = recorded(tmp_path)
+    short = call("list", str(path), "--brief").text
+    assert "1 kernel, 4 variants, 3 failed\n" in short
+    assert "square.py:5: NameError" in short and said in short
+    (command,) = re.findall(r"^  (ptxview show .*)  # one that failed", short, re.MULTILINE)
+    assert "did not compile" in call(*command.split()[1:]).said
+    rows = call("list", str(path), "--brief", "--json").json
+    assert rows["recording"]["failed"] == 3
+    assert [one["failed"] is None for one in rows["variants"]].count(True) == 1
+    for stage in ("ptx", "sass"):
+        table = call("diff", str(path), "square_kernel", "--variants", "--stage", stage).text
+        assert f" {stage} instr." in table
