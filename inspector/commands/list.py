@@ -241,9 +241,8 @@ def narrate_uncounted(left: int) -> None:
     """Why there are dashes among the counts of hints."""
     if left:
         narrate(
-            f"hints of {plural(left, 'variant')} are not counted yet: each takes a "
-            "disassembly and an analysis, a list does some seconds' worth of it and keeps what it "
-            "counted; ptxview show KERNEL -a tells those of one"
+            f"hints of {plural(left, 'variant')} are not counted yet: a list counts for some "
+            "seconds, and the next one goes on; ptxview show KERNEL -a tells those of one"
         )
 
 

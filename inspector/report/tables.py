@@ -57,6 +57,8 @@ def config(variant: Variant, first: Sequence[str] = ()) -> str:
         if value is not None and not (name == "num_ctas" and value == 1):
             parts.append(setting(name, value))
     known.pop("flags", None)
+    choice = known.pop("choice", None)  # max-autotune's name of a candidate says the least
+    known |= {} if choice is None else {"choice": choice}
     parts += [f"{k}={v}" for k, v in known.items() if v is not None]
     return " ".join(parts)
 

@@ -169,6 +169,8 @@ class VariantCard(Widget):
             return ""
         own = tuple(key for key in _TOLD if key in variant.config)
         others = tuple(key for key in variant.config if key not in own)
+        if variant.config.get("num_ctas") == 1:  # as good as always
+            own = tuple(key for key in own if key != "num_ctas")
         return label(configuration(variant.config, own + others))
 
     def render(self) -> Content:
@@ -190,5 +192,5 @@ class VariantCard(Widget):
             line += [("  ", ""), (text, style)]
         more = self._more()
         if more and width - used > 12:
-            line.append(("  " + shorten(more, width - used - 2), "dim"))
+            line.append(("  " + cut(more, width - used - 2), "dim"))
         return Content.assemble(*line)

@@ -23,6 +23,9 @@ Value = float | str | None
 MOST = 24
 """Cells of a column at most, but for the configuration as a whole and reasons."""
 
+CHOICE = "choice"
+"""What max-autotune calls a candidate, which stands after its settings."""
+
 LEAST = 12
 """Cells below which the configuration as a whole is of no use."""
 
@@ -156,12 +159,17 @@ def _setting_text(name: str, row: VariantRow) -> str:
 
 
 def differing(rows: Sequence[VariantRow]) -> Iterator[str]:
-    """The settings that are not the same in all rows, constexprs before warps and stages."""
+    """The settings that are not the same in all rows, constexprs before warps and stages.
+
+    What another maker than Triton made (ATen) has none but its name, which says no setting differs.
+    """
     names = dict.fromkeys(name for row in rows for name in row.config if name != "flags")
-    own = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+    own = ("num_warps", "num_stages", "num_ctas", "maxnreg", CHOICE)
     ordered = [n for n in names if n not in own] + [n for n in own if n in names]
+    set_by = [row for row in rows if row.maker in (None, "Triton")]
     for name in ordered:
-        if len({repr(row.config.get(name)) for row in rows}) > 1:
+        of = rows if name == CHOICE else set_by or rows
+        if len({repr(row.config.get(name)) for row in of}) > 1:
             yield name
 
 

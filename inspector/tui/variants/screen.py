@@ -18,7 +18,7 @@ from textual.worker import get_current_worker
 
 from inspector.diff import variants
 from inspector.diff.variants import VariantRow
-from inspector.model import Kernel, Recording, Stage, Variant
+from inspector.model import Configuration, Kernel, Recording, Stage, Variant
 from inspector.reader.reader import Reader
 from inspector.report import diff_text
 from inspector.report.failure import refused
@@ -101,6 +101,25 @@ def row_of(reads: Reader, kernel: Kernel, variant: Variant, code: bool = True) -
         instructions=summary.instructions if code else summary.ptx_instructions,
         live=summary.live, reason=row.reason or summary.lacking,
     )  # fmt: skip
+
+
+def generated_from(recording: Recording, row: VariantRow) -> str:
+    """The kernels whose code Inductor generated from a candidate of max-autotune's; "" if none."""
+    called = {kernel.id: kernel.called for kernel in recording.kernels}
+    names = [
+        called[use.kernel]
+        for tuning in row.kernel.autotune
+        for use in tuning.uses
+        if use.configuration is not None and use.kernel in called
+        and _is_of(tuning.configurations[use.configuration], row)
+    ]  # fmt: skip
+    return ", ".join(dict.fromkeys(names))
+
+
+def _is_of(candidate: Configuration, row: VariantRow) -> bool:
+    if row.variant is not None:
+        return candidate.variant == row.variant.id
+    return candidate.variant is None and candidate.config == row.config
 
 
 def _why_not(row: VariantRow) -> str:
@@ -301,6 +320,8 @@ class VariantsScreen(Screen[Left]):
                 "D compares them")[len(names)]  # fmt: skip
         row = self.table.row
         reason = "" if row is None else _why_not(row)
+        if row is not None and (made := generated_from(self.reads.recording, row)):
+            reason += f"{label(made)} was generated from it.   "
         why = ""
         if row is not None and (taken := self.times.latest(row.kernel, row.variant)) is not None:
             why += f"   Measured {age(taken)}, {taken.timing.cache} L2."
