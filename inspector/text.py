@@ -102,6 +102,14 @@ def lines_shown(text: str) -> str:
     return text if text.isprintable() else "\n".join(map(shown, text.split("\n")))
 
 
+def meant(word: str, known: Iterable[str]) -> str:
+    """``Did you mean list?`` of a word that nobody knows; "" where no other is like it."""
+    from difflib import get_close_matches  # most commands need it for nothing
+
+    near = get_close_matches(word, list(known), n=1, cutoff=0.75)
+    return f"Did you mean {near[0]}?" if near else ""
+
+
 def kibibytes(count: int) -> str:
     """Bytes of a block's memory: ``97 KiB``, ``1.02 KiB``, ``512 B``, ``0``."""
     if count < 1024:

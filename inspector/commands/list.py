@@ -308,7 +308,8 @@ def _compiles(args: argparse.Namespace, rec: Recording) -> int:
         for line in several:
             out.print(line.text, soft_wrap=True)
         if not several:
-            narrate("no graph breaks" if args.breaks else "nothing was compiled again")
+            there = "" if rec.frame_compiles else "; no compile of torch.compile's was recorded"
+            narrate(("no graph breaks" if args.breaks else "nothing was compiled again") + there)
     return Exit.OK
 
 

@@ -220,10 +220,10 @@ async def test_what_ranks_compiled_differently_is_pointed_at(
         assert "square_kernel" in text_of(pilot).split("\n")[1]
         await pilot.press("K")
         await settle(pilot)
-        screen = pilot.app.screen
-        assert isinstance(screen, CompilesScreen)
-        row = next(n for n, r in enumerate(screen.rows) if "compiled it twice" in r.text.plain)
-        screen.options.highlighted = row
+        again = pilot.app.screen
+        assert isinstance(again, CompilesScreen)
+        row = next(n for n, r in enumerate(again.rows) if "compiled it twice" in r.text.plain)
+        again.options.highlighted = row
         await pilot.press("enter")
         await settle(pilot)
         assert "line 3" in text_of(pilot) and "def step(x, n):" in text_of(pilot)
