@@ -106,8 +106,10 @@ def meant(word: str, known: Iterable[str]) -> str:
     """``Did you mean list?`` of a word that nobody knows; "" where no other is like it."""
     from difflib import get_close_matches  # most commands need it for nothing
 
-    near = get_close_matches(word, list(known), n=1, cutoff=0.75)
-    return f"Did you mean {near[0]}?" if near else ""
+    begins = word[: len(word) - len(word.lstrip("-"))]  # which any two options have in common
+    bare = [one.removeprefix(begins) for one in known]
+    near = get_close_matches(word.removeprefix(begins), bare, n=1, cutoff=0.7)
+    return f"Did you mean {begins}{near[0]}?" if near else ""
 
 
 def kibibytes(count: int) -> str:
