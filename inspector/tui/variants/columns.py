@@ -91,10 +91,11 @@ def _read(
 ) -> VariantColumn:
     """A column of a figure that is read while the table stands: what is not read yet is "…"."""
 
-    def told(row: VariantRow) -> str:
-        return UNREAD if row.unread and value(row) is None else text(row)
+    def shown(row: VariantRow) -> str:
+        told = text(row)
+        return UNREAD if row.unread and (value(row) is None or told == UNKNOWN) else told
 
-    return VariantColumn(name, head or name, told, value, least=least)
+    return VariantColumn(name, head or name, shown, value, least=least)
 
 
 def _figure(name: str, of: Callable[[VariantRow], int | None], head: str = "") -> VariantColumn:
