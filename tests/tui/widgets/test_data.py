@@ -240,6 +240,8 @@ def test_attempt_keeps_results() -> None:
 
 def test_title_parts() -> None:
     assert recording_name(recording()) == "lecture-h200"
+    made = replace(recording(), path="/home/ada/20261103-063539-01_square-bb3f")
+    assert recording_name(made) == "01_square 3 Nov 06:35"
     assert device_name(recording()) == "NVIDIA H200 sm_90a"
     assert counts(recording()) == "3 kernels, 4 variants, 1 graph"
     assert banner(recording()) == ""
