@@ -580,7 +580,8 @@ class MainScreen(Screen[None]):
 
     def action_register(self) -> None:
         """Light up the line's next register."""
-        self.reading.next_register()
+        if not self.reading.next_register():
+            self.warn("This line has no register that is known.")
 
     def action_understand(self, what: str) -> None:
         """The card, the hints, or the instruction under the cursor."""
