@@ -6,15 +6,18 @@ import argparse
 import contextlib
 import importlib
 import os
+import re
 import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from inspector import __version__, printing
 from inspector.errors import Exit, PtxviewError, UsageError
+from inspector.text import meant
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +230,16 @@ LONGEST = 200
 """Characters that are told of an error nobody has foreseen."""
 
 
+class _Options(argparse.ArgumentParser):
+    """The options of a command; one that there is not is told with what is like it."""
+
+    def error(self, message: str) -> NoReturn:
+        """End with the usage and a sentence."""
+        unknown = re.fullmatch(r"unrecognized arguments: (--[\w-]+).*", message, re.DOTALL)
+        hint = meant(unknown[1], self._option_string_actions) if unknown else ""
+        super().error(f"{message}\n{hint or f'{self.prog} --help says more'}")
+
+
 def parser() -> argparse.ArgumentParser:
     """The parser of the top level; each command's own is made when it is called."""
     width = max(len(c.name) for c in COMMANDS)
@@ -394,10 +407,11 @@ def _dispatch(given: list[str]) -> int:
         return status
     command = next((c for c in COMMANDS if c.name == given[0]), None)
     if command is None:
-        names = ", ".join(c.name for c in COMMANDS)
-        raise UsageError(f"there is no command {given[0]}", f"Commands: {names}")
+        names = [c.name for c in COMMANDS]
+        hint = meant(given[0], names) or f"Commands: {', '.join(names)}"
+        raise UsageError(f"there is no command {given[0]}", hint)
     module = importlib.import_module(command.module)
-    own = argparse.ArgumentParser(
+    own = _Options(
         prog=f"ptxview {command.name}",
         usage=command.usage + ("" if "[options]" in command.usage else " [options]"),
         description=module.__doc__.split("\n\n")[0] if module.__doc__ else command.help,

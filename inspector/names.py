@@ -155,3 +155,15 @@ def _operation(arguments: str) -> str:
         if word and not _PLAIN.match(part.strip()) and not _PLAIN.match(word):
             return word
     return ""
+
+
+def granted(said: object) -> str:
+    """What Triton's compiler took for granted of an argument: ``:16`` of ``[["tt.divisibility",
+    16]]``, a multiple of it; ``=1`` of ``[["constant", 1]]``."""
+    parts = said if isinstance(said, list | tuple) else ()
+    out = ""
+    for part in parts:
+        if isinstance(part, list | tuple) and len(part) == 2:
+            word, value = part
+            out += f"={value}" if word == "constant" else f":{value}"
+    return out

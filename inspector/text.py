@@ -121,6 +121,16 @@ def lines_shown(text: str) -> str:
     return text if text.isprintable() else "\n".join(map(shown, text.split("\n")))
 
 
+def meant(word: str, known: Iterable[str]) -> str:
+    """``Did you mean list?`` of a word that nobody knows; "" where no other is like it."""
+    from difflib import get_close_matches  # most commands need it for nothing
+
+    begins = word[: len(word) - len(word.lstrip("-"))]  # which any two options have in common
+    bare = [one.removeprefix(begins) for one in known]
+    near = get_close_matches(word.removeprefix(begins), bare, n=1, cutoff=0.7)
+    return f"Did you mean {begins}{near[0]}?" if near else ""
+
+
 def kibibytes(count: int) -> str:
     """Bytes of a block's memory: ``97 KiB``, ``1.02 KiB``, ``512 B``, ``0``."""
     if count < 1024:

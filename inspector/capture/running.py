@@ -515,7 +515,7 @@ class Run:
             say(f"the end of the run could not be recorded: {error.strerror or error}")
         if self._pack_to is not None:
             # From here on the user knows where the recording is, even if we are killed.
-            say(f"{self._pack_to} is being made of {self.folder}, which can be opened as well")
+            say(f"writing {self._pack_to}; should that not end, open {self.folder}")
         return self._close(status, say)
 
     def hurry(self) -> None:

@@ -81,10 +81,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _count(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{text} is less than 0")
-    return value
+    if not (text.isascii() and text.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number from 0 on")
+    return int(text)
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
@@ -377,7 +376,7 @@ def _table(reader: Reader, selector: str | None, args: argparse.Namespace) -> in
                     *diff_markdown.table(own)])  # fmt: skip
             continue
         out.print(Text(shown(base_name(kernel.name)), style="bold cyan"), soft_wrap=True)
-        out.print(diff_text.variants(own, args.width or out.width))
+        out.print(diff_text.variants(own, args.width or out.width, stage))
     return Exit.OK
 
 

@@ -14,7 +14,7 @@ from rich.text import Text
 from inspector import printing
 from inspector.capture import machine
 from inspector.capture.opening import recordings_folder
-from inspector.errors import Exit
+from inspector.errors import Exit, UsageError
 from inspector.recording.layout import user_cache
 from inspector.report.jsons import SCHEMA, dumps
 from inspector.system.toolchain import PURPOSE, Tool, every
@@ -29,6 +29,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def examine(asked: str | None) -> dict[str, object]:
     """Everything that ptxview may need, found or not."""
     python = machine.interpreter(asked)
+    if asked is not None and shutil.which(python) is None:
+        raise UsageError(f"{python} cannot be started", "Give the path of a Python interpreter.")
     tools: list[dict[str, object]] = []
     for name, (purpose, remedy) in PURPOSE.items():
         found: list[Tool] = list(every(name))

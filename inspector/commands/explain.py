@@ -47,7 +47,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         return _list(isa, args.list, args.words, args.json)
     if not args.words:
         raise UsageError(
-            "There is no word to explain.",
+            "there is no word to explain",
             "Give one or several: ptxview explain ld.global.v4.b32 %ctaid.x HGMMA; "
             "--list prints all that there are.",
         )

@@ -160,8 +160,10 @@ def _brief(reader: Reader, names: tuple[str, ...], as_json: bool) -> int:
     about = {
         "path": rec.path, "mode": rec.mode, "target": rec.target, "complete": rec.complete,
         "kernels": len(rec.kernels), "variants": len(pairs), "graphs": len(rec.graphs),
-        "problems": len(rec.problems),
+        "problems": len(rec.problems), "failed": tables.failed(rec),
     }  # fmt: skip
+    if any(variant.failed for _, variant in pairs):
+        names = (*names, "failed")
     rows = list(small.figures(reader, pairs, names))
     value = brief.listed(rec.path, about, rows, names, lambda n: small.handle(rec, *pairs[n]))
     if as_json:
@@ -239,9 +241,8 @@ def narrate_uncounted(left: int) -> None:
     """Why there are dashes among the counts of hints."""
     if left:
         narrate(
-            f"hints of {plural(left, 'variant')} are not counted yet: each takes a "
-            "disassembly and an analysis, a list does some seconds' worth of it and keeps what it "
-            "counted; ptxview show KERNEL -a tells those of one"
+            f"hints of {plural(left, 'variant')} are not counted yet: a list counts for some "
+            "seconds, and the next one goes on; ptxview show KERNEL -a tells those of one"
         )
 
 
@@ -307,7 +308,8 @@ def _compiles(args: argparse.Namespace, rec: Recording) -> int:
         for line in several:
             out.print(line.text, soft_wrap=True)
         if not several:
-            narrate("no graph breaks" if args.breaks else "nothing was compiled again")
+            there = "" if rec.frame_compiles else "; no compile of torch.compile's was recorded"
+            narrate(("no graph breaks" if args.breaks else "nothing was compiled again") + there)
     return Exit.OK
 
 

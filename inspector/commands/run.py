@@ -22,6 +22,7 @@ from inspector.commands.common import reader_of, split_program
 from inspector.commands.open import browse, on_terminal
 from inspector.errors import Exit, PtxviewError, RunFailed
 from inspector.printing import narrate
+from inspector.reader.tables import devices
 from inspector.text import plural
 
 if TYPE_CHECKING:
@@ -144,6 +145,8 @@ def request_of(
     target = getattr(args, "target", None)
     if target is not None and not re.fullmatch(r"sm_\d{2,3}[af]?", target):
         raise RunFailed(f"{target} is not a target", "A target is written like sm_90.")
+    if target is not None and target.rstrip("af") not in devices():
+        raise RunFailed(f"no device is known of {target}", f"Known are: {', '.join(devices())}.")
     out = Path(args.out) if args.out else None
     return RunRequest(
         kind=kind, words=tuple(words), out=out, target=target, python=args.python,

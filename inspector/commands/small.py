@@ -44,7 +44,9 @@ def span(text: str) -> tuple[int, int]:
     parts = [first or "1", last or str(MOST_LINE)] if colon else [first, first]
     if text != ":" and all(p.isascii() and p.isdecimal() and len(p) < 11 for p in parts):
         return int(parts[0]), int(parts[1])
-    raise argparse.ArgumentTypeError(f"{text} is neither a line nor a range of lines")
+    raise argparse.ArgumentTypeError(
+        f"{text} is neither a line nor a range of lines: 47, 40:60, 40: or :60"
+    )
 
 
 def refuse_together(args: argparse.Namespace, *names: str) -> None:
@@ -60,6 +62,7 @@ def within(lines: tuple[int, int], listing: Listing, stage: Stage) -> tuple[int,
     if first > last:
         many = len(listing.lines)
         asked = brief.span(*lines) if lines[0] != lines[1] else str(lines[0])
+        asked = f"{lines[0]}:" if lines[1] == MOST_LINE else asked
         raise UsageError(f"{stage.value} has the lines 1 to {many}, and none in {asked}")
     return first, last
 

@@ -64,9 +64,14 @@ def wanted(text: str) -> Wanted:
         return text
     if "," in text:
         return [place(text)]
-    count = amount(text)
+    try:
+        count = amount(text)
+    except argparse.ArgumentTypeError:
+        count = 0
     if count < 1:
-        raise argparse.ArgumentTypeError("at least one block is run")
+        raise argparse.ArgumentTypeError(
+            f"{text} is neither all, nor a number of blocks from 1 on, nor one's place: 3,1,0"
+        )
     return count
 
 

@@ -659,6 +659,10 @@ class Archive:
             self._zip = zipfile.ZipFile(stream)
         except DAMAGE as error:
             self._closing()
+            if not file.size:
+                raise Unreadable(
+                    f"{self.path} is empty: nothing was written to it", "Record it again."
+                ) from None
             if begins and "not a zip file" in str(error):
                 raise Unreadable(
                     f"{self.path} is cut short: the end of the zip is missing",

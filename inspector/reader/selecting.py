@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from inspector.errors import UsageError
 from inspector.model import Call, Graph, Kernel, Recording, Variant
-from inspector.names import base_name
+from inspector.names import base_name, granted
 from inspector.text import shown
 
 Found = tuple[Kernel, Variant]
@@ -52,6 +52,10 @@ def select(recording: Recording, selector: str | None) -> tuple[Found, ...]:
     )
 
 
+MOST_TOLD = 60
+"""Variants of which one must be named that are told, each beside all others."""
+
+
 def select_one(recording: Recording, selector: str | None) -> Found:
     """The one variant that a selector means.
 
@@ -63,7 +67,9 @@ def select_one(recording: Recording, selector: str | None) -> Found:
         return variants[0]
     if not variants:
         raise UsageError(*_nothing(recording, selector))
-    lines = "\n".join(f"  {choice(f, variants)}" for f in variants)
+    lines = "\n".join(f"  {choice(f, variants)}" for f in variants[:MOST_TOLD])
+    if len(variants) > MOST_TOLD:
+        lines += f"\n  … and {len(variants) - MOST_TOLD:,} more: ptxview list shows them"
     what = f"{selector} fits" if selector else f"{recording.path} holds"
     raise UsageError(f"{what} {len(variants)} variants; name one of them:", lines)
 
@@ -77,9 +83,26 @@ def choice(found: Found, among: tuple[Found, ...] = ()) -> str:
     same = [f for f in among if f[1].hash == variant.hash]
     handle = variant.id if len(same) < 2 else kernel.called
     said = f"{handle:<12} {kernel.called}  {variant.target or ''}  {config}"
+    if (more := " ".join(_apart(found, among))) != "":
+        said += f"  {more}"
     if variant.error is not None:
         said += "  (failed)"
     return shown(said.rstrip())
+
+
+def _apart(found: Found, among: tuple[Found, ...]) -> Iterator[str]:
+    """What tells a variant from those of its name with the same settings: the types of arguments,
+    and what was taken for granted of them."""
+    kernel, variant = found
+    alike = [other for of, other in among if of.name == kernel.name
+             and (other.config, other.target) == (variant.config, variant.target)]  # fmt: skip
+    for name, kind in variant.signature.items():
+        if len({other.signature.get(name) for other in alike}) > 1:
+            yield f"{name}: {kind}"
+    for name, said in variant.specialization.items():
+        tag = granted(said)
+        if tag and any(granted(other.specialization.get(name)) != tag for other in alike):
+            yield f"{name}{tag}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -348,6 +348,8 @@ def listed(
     )
     questions = [Question(ask(path, "show", name(n), "--brief"), "one of them in short")
                  for n in places[:1]]  # fmt: skip
+    questions += [Question(ask(path, "show", name(n)), "one that failed: why, with its lines")
+                  for n in places if rows[n].get("failed")][:1]  # fmt: skip
     several = Counter(row["kernel"] for row in rows).most_common(1)
     if several and several[0][1] > 1:
         kernel = next(n for n in places if rows[n]["kernel"] == several[0][0])
@@ -373,7 +375,8 @@ def listed_lines(value: Mapping[str, object]) -> Iterator[str]:
     """The same for people."""
     about = _mapping(value["recording"])
     kernels, variants = (plural(int(str(about[f"{one}s"])), one) for one in ("kernel", "variant"))
-    yield shown(f"{about['path']}: {kernels}, {variants}")
+    failed = f", {about['failed']} failed" if about["failed"] else ""
+    yield shown(f"{about['path']}: {kernels}, {variants}{failed}")
     yield from fields.table(_members(value["variants"]))
     yield from _rest(value)
 

@@ -35,7 +35,9 @@ def _rows(card: Card) -> Iterator[tuple[str, str]]:
         f"stack {figure(held.stack_bytes)}, barriers {figure(held.barriers)}",
     )
     shared = f"{figure(card.static_shared_bytes)} + {figure(card.dynamic_shared_bytes)}"
-    yield "shared memory", f"{shared} bytes a block (static + dynamic)"
+    reserved = (held.static_shared_bytes or 0) - (card.static_shared_bytes or 0)
+    more = f", and {reserved} of the driver's, which tables count" if reserved else ""
+    yield "shared memory", f"{shared} bytes a block (static + dynamic){more}"
     yield "launch", _launch(card)
     for text in card.measured:
         yield "ncu", shown(text)

@@ -40,16 +40,24 @@ COLOURS = {
 CACHES = {"fx_graph": "FX graph", "fx_graph_bundled": "FX graph (bundled)",
           "aotautograd": "AOTAutograd", "triton": "Triton"}  # fmt: skip
 _RESUMED = re.compile(r"(?:torch_dynamo_resume_in_|__resume_at_)(.*)_at_(\d{1,9})$")
+BESIDE = 1.01
+"""Times the time that passed from which on several processes have compiled at once."""
 LEAST_BAR = 12
 MOST_LABEL = 44
+IDENT = 4
+"""Digits of an id that tell kernels of one name apart."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompileLine:
-    """A line for people, and the line of the program that it is about, None if it is about none."""
+    """A line for people, and the line of the program that it is about, None if it is about none.
+
+    ``kernel`` is the kernel that it is about: its id, or the hash of its variant.
+    """
 
     text: Text
     place: UserFrame | None = None
+    kernel: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +181,10 @@ def lines(rec: Recording, phases: Phases, width: int) -> Iterator[CompileLine]:
     yield from timeline(rows, width, ranks.of_processes(rec))
     for text in _caches(rec):
         yield CompileLine(text)
-    between = (CompileLine(text, place) for text, place in ranks.lines(rec))
+    between = (
+        CompileLine(text, None if one is None else one.place, None if one is None else one.kernel)
+        for text, one in ranks.lines(rec)
+    )
     for part in (between, choices(rec), breaks(rec), recompiled(rec), shapes(rec), failed(rec)):
         several = list(part)
         if several:
@@ -185,14 +196,16 @@ def summary(rec: Recording, rows: Sequence[TimelineRow]) -> Iterator[Text]:
     """A line on how much there was, what came to nothing apart, and one on whose time it took."""
     frames = rec.frame_compiles
     whole = [one for one in frames if not one.failed]
-    functions = {(one.process, one.file, one.line, one.function) for one in whole}
+    functions = {(one.file, one.line, one.function) for one in whole}
     built = [k for k in _distinct(rec.kernel_compiles) if k.hit is False and k.seconds is not None]
     parts = []
     if frames:
         many = plural(len(functions), "function")
         if whole:
-            parts.append(f"{many} compiled {len(whole)} times" if len(whole) != len(functions)
-                         else f"{many} compiled")  # fmt: skip
+            often = f" {len(whole)} times" if len(whole) != len(functions) else ""
+            several = ranks.ranks(rec)
+            by = f" by {plural(len(several), 'rank')}" if several else ""
+            parts.append(f"{many} compiled{often}{by}")
         count = sum(len(one.breaks) for one in frames)
         parts += [plural(count, "graph break"), plural(len(recompiles(rec)), "recompile")]
     triton = [k for k in built if k.by == "triton"]
@@ -216,7 +229,10 @@ def summary(rec: Recording, rows: Sequence[TimelineRow]) -> Iterator[Text]:
     if shares:
         wall = length((s.began, s.ended) for row in rows for s in row.stretches)
         also = ", the failed ones included" if bad else ""
-        text = Text(f"{seconds(wall)} of compiling{also}: ")
+        # What processes compile side by side takes no longer, but each its own time.
+        over = sum(shares.values())
+        beside = f", {seconds(over)} over all processes" if over > BESIDE * wall else ""
+        text = Text(f"{seconds(wall)} of compiling{also}{beside}: ")
         for n, (part, took_seconds) in enumerate(shares.items()):
             letter = PARTS[part]
             text.append(" · " if n else "")
@@ -232,7 +248,7 @@ def timeline(
 
     ``rank_of`` has the names of processes' ranks, where there are several.
     """
-    labels = [_label(row, rank_of) for row in rows]
+    labels = list(_apart(rows, [_label(row, rank_of) for row in rows]))
     wide = min(max((cell_len(label) for label in labels), default=0), MOST_LABEL, width // 2)
     room = width - wide - 11
     axis = Axis(rows, room) if room >= LEAST_BAR else None
@@ -246,11 +262,19 @@ def timeline(
                 text.append(letter, f"{COLOURS[letter]} reverse" if letter != " " else "")
         text.no_wrap = True
         text.rstrip()
-        yield CompileLine(text, _place(one))
+        yield CompileLine(text, _place(one), None if row.kernel is None else row.kernel.hash)
 
 
 def _place(one: FrameCompile | KernelCompile | None) -> UserFrame | None:
     return one.place if isinstance(one, KernelCompile) else None if one is None else _begins(one)
+
+
+def _apart(rows: Sequence[TimelineRow], labels: Sequence[str]) -> Iterator[str]:
+    """Kernels of one name, each with the first digits of its variant."""
+    many = Counter(labels)
+    for row, label in zip(rows, labels, strict=True):
+        ident = "" if row.kernel is None else (row.kernel.hash or "")[:IDENT]
+        yield f"{label} {shown(ident)}" if many[label] > 1 and ident else label
 
 
 def _begins(one: FrameCompile) -> UserFrame | None:
@@ -325,16 +349,16 @@ def _plural_of(outcome: str, count: int) -> str:
 
 def choices(rec: Recording) -> Iterator[CompileLine]:
     """What max-autotune chose for each operation, of how many, and whose time that is."""
-    told = []
+    told: list[CompileLine] = []
     for kernel in rec.kernels:
         for tuning in kernel.autotune:
             if tuning.operation is None:
                 continue
             said = f"{choice_words.chosen(tuning)}; {choice_words.candidates(tuning)}"
-            told.append(f"  {kernel.name}: {said}")
+            told.append(CompileLine(Text(shown(f"  {kernel.name}: {said}")), kernel=kernel.id))
     if told:
         yield CompileLine(Text("max-autotune", "bold cyan"))
-        yield from (CompileLine(Text(shown(line))) for line in told)
+        yield from told
 
 
 def breaks(rec: Recording) -> Iterator[CompileLine]:

@@ -18,6 +18,7 @@ from inspector.diff.recordings import Fate, RecordedVariant
 from inspector.diff.summary import TUNER, AccessChange, FigureChange, Summary, VariantSide
 from inspector.diff.variants import VariantRow
 from inspector.listing.line import Line
+from inspector.model import Stage
 from inspector.names import base_name
 from inspector.report.diff_json import Paired
 from inspector.report.tables import UNKNOWN, config, figure, shared, spills
@@ -360,19 +361,20 @@ def settings(config: Mapping[str, object]) -> str:
     return " ".join(parts)
 
 
-def variants(rows: Iterable[VariantRow], width: int) -> Table:
-    """A row for each variant; a star before the one that a tuner chose."""
+def variants(rows: Iterable[VariantRow], width: int, stage: Stage) -> Table:
+    """A row for each variant; a star before the one that a tuner chose. ``stage`` is the one whose
+    instructions are counted."""
     every = list(rows)
     cells = [_cells(row) for row in every]
-    sizes = _fit(cells, width)
-    time = time_head(every)
+    told = {"time": time_head(every), "instr.": f"{stage.value} instr."}
+    sizes = _fit(cells, width, told)
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
     table.add_column("", width=1)
     for head, size in sizes.items():
         left = head in _LEFT
         table.add_column(
-            time if head == "time" else head,
-            width=max(size, len(time)) if head == "time" else size,
+            told.get(head, head),
+            width=size,
             no_wrap=not left,
             overflow="fold",
             justify="left" if left else "right",
@@ -424,9 +426,12 @@ def _cells(row: VariantRow) -> tuple[str, dict[str, str], str]:
     )
 
 
-def _fit(cells: list[tuple[str, dict[str, str], str]], width: int) -> dict[str, int]:
-    """Widths of the columns: configurations are wrapped, then columns given up."""
-    full = {h: max([len(h), *(len(held[h]) for _, held, _ in cells)]) for h in _HEADS}
+def _fit(
+    cells: list[tuple[str, dict[str, str], str]], width: int, told: Mapping[str, str]
+) -> dict[str, int]:
+    """Widths of the columns: configurations are wrapped, then columns given up. ``told`` is how
+    heads are called that have another name in the table."""
+    full = {h: max([len(told.get(h, h)), *(len(held[h]) for _, held, _ in cells)]) for h in _HEADS}
     for given_up in range(len(_GIVEN_UP) + 1):
         out = {h: n for h, n in full.items() if h not in _GIVEN_UP[:given_up]}
         others = sum(n for h, n in out.items() if h != "configuration")

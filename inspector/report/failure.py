@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from inspector.errors import UsageError
 from inspector.model import CompilerMessage, Failure, Graph, Kernel, Stage, Variant
 from inspector.report.jsons import ordered
-from inspector.text import plural, shown
+from inspector.text import kibibytes, plural, shown
 
 MENDED = (Stage.PTX, Stage.LLIR, Stage.TTGIR, Stage.TTIR)
 """Stages from which ``try`` goes on, the last first."""
@@ -21,6 +21,15 @@ def how(variant: Variant) -> str | None:
     if error is None:
         return None
     return shown(f"{error.how}: {error.said}")
+
+
+def refused(error: Failure) -> str:
+    """``shared memory 512 KiB > 227 KiB``: what was needed and what the device has; "" where the
+    driver did not say."""
+    if error.resource is None or error.required is None or error.limit is None:
+        return ""
+    told = kibibytes if "memory" in error.resource else str
+    return shown(f"{error.resource} {told(error.required)} > {told(error.limit)}")
 
 
 def sentence(kernel: Kernel, variant: Variant) -> str | None:

@@ -12,7 +12,7 @@ from inspector.model import Kernel, Resources, Stage, Variant
 from inspector.names import base_name
 from inspector.report.jsons import ordered
 from inspector.report.tables import UNKNOWN
-from inspector.text import shown
+from inspector.text import meant, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,8 @@ def chosen(text: str, known: Sequence[str]) -> tuple[str, ...]:
     there = ", ".join(known)
     for name in names:
         if name not in known:
-            raise UsageError(f"there is no field {shown(name)}; the fields are {there}")
+            hint = meant(name, known)
+            raise UsageError(f"there is no field {shown(name)}; the fields are {there}", hint)
     if not names:
         raise UsageError(f"no field is named; the fields are {there}")
     return names

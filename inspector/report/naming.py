@@ -16,6 +16,7 @@ from itertools import pairwise
 from rich.cells import cell_len, set_cell_size
 
 from inspector.model import Kernel, Variant
+from inspector.names import granted
 from inspector.text import shown
 
 DIGITS = 4
@@ -97,20 +98,8 @@ def specialised(variant: Variant, names: Iterable[str] | None = None) -> tuple[s
     ``names``: of these alone.
     """
     chosen = variant.specialization if names is None else dict.fromkeys(names)
-    return tuple(
-        shown(f"{name}{tag}") for name in chosen if (tag := _tag(variant.specialization.get(name)))
-    )
-
-
-def _tag(said: object) -> str:
-    """``:16`` of ``[["tt.divisibility", 16]]``, ``=1`` of ``[["constant", 1]]``."""
-    parts = said if isinstance(said, list | tuple) else ()
-    out = ""
-    for part in parts:
-        if isinstance(part, list | tuple) and len(part) == 2:
-            word, value = part
-            out += f"={value}" if word == "constant" else f":{value}"
-    return out
+    tags = ((name, granted(variant.specialization.get(name))) for name in chosen)
+    return tuple(shown(f"{name}{tag}") for name, tag in tags if tag)
 
 
 def labels(variants: Sequence[Variant]) -> list[VariantLabel]:
@@ -118,7 +107,7 @@ def labels(variants: Sequence[Variant]) -> list[VariantLabel]:
     keys = [key for key in differing([v.config for v in variants]) if key not in TOLD_APART]
     flags = _own_flags([v.config.get("flags") for v in variants])
     types = differing([_types(v) for v in variants])
-    taken = differing([{n: _tag(s) for n, s in v.specialization.items()} for v in variants])
+    taken = differing([{n: granted(s) for n, s in v.specialization.items()} for v in variants])
     targets = [str(v.config.get("target") or v.target or "") for v in variants]
     idents = _idents([v.id for v in variants])
     constants = [key for key in keys if key not in OWN]

@@ -251,8 +251,8 @@ def _spans(numbers: Sequence[int]) -> str:
     return some(told, 6) if len(spans) > 1 else told[0]
 
 
-def lines(rec: Recording) -> Iterator[tuple[Text, UserFrame | None]]:
-    """For people: a heading and a line for each difference, with the line that it is about."""
+def lines(rec: Recording) -> Iterator[tuple[Text, RankDifference | None]]:
+    """For people: a heading and a line for each difference."""
     every = ranks(rec)
     if not every:
         return
@@ -260,7 +260,7 @@ def lines(rec: Recording) -> Iterator[tuple[Text, UserFrame | None]]:
     what = plural(len(told), "difference") if told else "nothing was compiled differently"
     yield Text(f"{plural(len(every), 'rank')}: {what}", "bold cyan"), None
     for one in told:
-        yield Text(f"  ≠ {one.text}", "yellow"), one.place
+        yield Text(f"  ≠ {one.text}", "yellow"), one
 
 
 def document(rec: Recording) -> dict[str, object]:

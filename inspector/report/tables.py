@@ -38,10 +38,11 @@ def spills(res: Resources) -> str:
 
 def shared(res: Resources) -> str:
     """Static and dynamic shared memory together, ``33 KiB`` a block; ``–+32 KiB`` where only the
-    dynamic part is known. A static part alone is what a kernel takes that no launch is known of."""
+    dynamic part is known and is any. A static part alone is what a kernel takes that no launch is
+    known of."""
     static, dynamic = res.static_shared_bytes, res.dynamic_shared_bytes
     if static is None:
-        return UNKNOWN if dynamic is None else f"{UNKNOWN}+{kibibytes(dynamic)}"
+        return f"{UNKNOWN}+{kibibytes(dynamic)}" if dynamic else UNKNOWN
     return kibibytes(static + (dynamic or 0))
 
 
@@ -56,6 +57,8 @@ def config(variant: Variant, first: Sequence[str] = ()) -> str:
         if value is not None and not (name == "num_ctas" and value == 1):
             parts.append(setting(name, value))
     known.pop("flags", None)
+    choice = known.pop("choice", None)  # max-autotune's name of a candidate says the least
+    known |= {} if choice is None else {"choice": choice}
     parts += [f"{k}={v}" for k, v in known.items() if v is not None]
     return " ".join(parts)
 

@@ -58,6 +58,8 @@ def test_the_card_in_lines(matmul: Card) -> None:
     assert "  limited by    shared memory" in text
     assert "  tensor cores  HGMMA m64n64k16 f32 bf16 × 4" in text
     assert "  control       2 branches, 1 loop" in text
+    # The cubin's own figure has the driver's part in it, and so have the tables.
+    assert "and 1024 of the driver's, which tables count" in " ".join(" ".join(text).split())
     joined = " ".join(" ".join(text).split())
     assert "45568 instead of 49152 bytes of shared memory a block: 5 blocks an SM" in joined
     assert "0.242 full waves across 132 SMs" in joined

@@ -216,6 +216,38 @@ def test_what_cannot_be_meant_is_a_usage_error(words: list[str]) -> None:
     assert done.status == 2 and not done.out and done.said
 
 
+RECORDED = str(REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview")
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["lst"], 2, "there is no command lst\nDid you mean list?"),
+        (["list", "--jsn"], 2, "Did you mean --json"),
+        (["list", "--nope"], 2, "ptxview list --help says more"),
+        (["show", RECORDED, "softmax_kernel", "--lines", "10-20"], 2, "40:60, 40: or :60"),
+        (["show", RECORDED, "softmax_kernel", "--lines", "9000:"], 2, "none in 9000:\n"),
+        (["diff", "a", "b", "--context", "x"], 2, "x is not a whole number from 0 on"),
+        (["trace", RECORDED, "softmax_kernel", "--blocks", "-1"], 2, "from 1 on"),
+        (["run", "--target", "sm_20", __file__], 125, "no device is known of sm_20\nKnown are: "),
+        (["doctor", "--python", "/no/such/python"], 2, "/no/such/python cannot be started"),
+        (["list", RECORDED, "--breaks"], 0, "no compile of torch.compile's was recorded"),
+        # Two of one configuration differ in what was taken for granted of their arguments.
+        (["show", RECORDED, "square_kernel"], 2, "BLOCK_SIZE=1024  input_row_stride:16 "),
+    ],
+)
+def test_a_sentence_says_what_would_do(words: list[str], status: int, said: str) -> None:
+    done = call(*words)
+    assert (done.status, done.out) == (status, b"")
+    assert said in done.said and "_count" not in done.said
+
+
+def test_a_recording_without_a_byte_is_empty(tmp_path: Path) -> None:
+    (tmp_path / "x.ptxview").touch()
+    done = call("list", tmp_path / "x.ptxview")
+    assert done.status == 4 and "x.ptxview is empty" in done.said
+
+
 def test_help_and_version_are_data() -> None:
     assert call("--version").text.startswith("ptxview ")
     assert "commands:" in call("--help").text

@@ -138,7 +138,8 @@ def test_an_unknown_field_is_a_sentence_with_those_there_are(command: str) -> No
     kernel = [] if command == "list" else ["softmax_kernel"]
     done = call(command, RECORDED, *kernel, "--fields", "registers,spilz")
     assert done.status == 2 and not done.out
-    (sentence,) = done.said.splitlines()
+    sentence, hint = done.said.splitlines()
+    assert hint == "Did you mean spills?"
     assert "spilz" in sentence and "registers" in sentence and "spills" in sentence
 
 

@@ -190,7 +190,7 @@ class FakeReader(Reader):
 
     def __post_init__(self) -> None:
         """What no table answers is read."""
-        super().__init__(self.recording, DerivedCache(Path("/nonexistent")))
+        super().__init__(self.recording, DerivedCache(Path("/dev/null/none")))
 
     def listing(self, variant: Variant, stage: Stage) -> Listing:
         """From the table."""

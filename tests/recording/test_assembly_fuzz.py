@@ -108,7 +108,7 @@ def look_at(recording: Recording) -> None:
 
     text = jsons.dumps(jsons.recording(recording, figures))
     json.loads(text, parse_constant=_refuse)
-    reader = Reader(recording, DerivedCache(Path("/nonexistent")))
+    reader = Reader(recording, DerivedCache(Path("/dev/null/none")))
     for graph in recording.graphs:
         for stage in reader.graph_stages(graph):
             with suppress(PtxviewError):

@@ -51,7 +51,7 @@ def test_a_kernel_that_the_device_refuses_says_why_it_never_ran() -> None:
     listed = json.loads(json.dumps(said["variants"]))
     assert [one["failed"] for one in listed] == [REFUSED["error"]]
     assert tables.never_ran(rec) == [f"matmul {variant.id} never ran: {REFUSED['error']}"]
-    cache = DerivedCache(Path("/nonexistent"))
+    cache = DerivedCache(Path("/dev/null/none"))
     (row,) = recorded(Reader(rec, cache), whole_scope(rec))
     assert row.reason == f"failed: {REFUSED['error']}"
 

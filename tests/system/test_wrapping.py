@@ -962,7 +962,7 @@ def test_asked_to_end_while_it_finishes_the_file_is_made_at_once(
 
 def folder_in(err: bytes) -> Path:
     """The folder that a run has said it packs."""
-    found = re.search(r"is being made of (\S+), which can be opened", err.decode())
+    found = re.search(r"writing \S+; should that not end, open (\S+)", err.decode())
     assert found, err
     return Path(found[1])
 

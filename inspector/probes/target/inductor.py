@@ -115,6 +115,7 @@ def _compile(inner: Any, gm: Any, example_inputs: Any, given: dict[str, Any]) ->
             f"inductor:{hash(text)}",
             f"Inductor could not generate code for a graph ({text}); the program goes on with the "
             "graph's own operators",
+            "a graph that Inductor could not generate code for was run by its own operators",
         )
         return values
     if not current().kernels:

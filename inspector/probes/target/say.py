@@ -23,8 +23,9 @@ def aloud(text: str) -> None:
         pass
 
 
-def once(key: str, text: str) -> None:
-    """Say one line on stderr the first time that ``key`` comes up in this run.
+def once(key: str, text: str, kept: str = "") -> None:
+    """Say one line on stderr the first time that ``key`` comes up in this run; the recording keeps
+    it, or ``kept`` where it has the rest already.
 
     Child processes stay silent where their parent spoke: the environment carries the keys.
     """
@@ -33,5 +34,5 @@ def once(key: str, text: str) -> None:
         return
     _said.add(key)
     os.environ["PTXVIEW_SAID"] = " ".join([*told, key])
-    problem(text)
+    problem(kept or text)
     aloud(text)

@@ -455,6 +455,7 @@ MARKS: tuple[tuple[str, str], ...] = (
     ("∘", "in the tree: the operators of the program that were fused into the kernel above"),
     ("⚠ ◆ ·", "a note on the line, or in the tree registers spilled to local memory"),
     ("★", "in the tree and the table of variants: the one that a tuner chose"),
+    ("✗", "in the table of variants: did not compile, or could not be loaded"),
     ("×6", "in the tree: so many variants of one name, folded or not"),
     ("…", "in the tree and the table of variants: not read yet"),
     ("°", "a time that the program's own tuner took; those without it were taken here, with t"),

@@ -193,16 +193,22 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.wrapped = wrapped
 
     def action_columns(self) -> None:
-        """The next choice of columns."""
-        wanted = self.rows.gutter.wanted
-        at = self.choices.index(wanted) + 1 if wanted in self.choices else 0
-        self.columns(self.choices[at % len(self.choices)])
+        """The next choice of columns that looks otherwise here."""
+        gutter, many = self.rows.gutter, len(self.choices)
+        at = self.choices.index(gutter.wanted) if gutter.wanted in self.choices else -1
+        for n in range(at + 1, at + 1 + many):
+            self.columns(self.choices[n % many])
+            if self.rows.gutter.columns != gutter.columns:
+                return
+        self.post_message(self.Said(self, "No column is known for this listing.", warning=True))
 
     def action_note(self, step: int) -> None:
         """To the next or previous line that has a note, round the ends."""
         noted = self.rows.gutter.telling.noted
         if noted:
             self.jump(_next(noted, self.cursor, step))
+        else:
+            self.post_message(self.Said(self, "No line has a note here.", warning=True))
 
     def action_largest(self, column: str) -> None:
         """To the line with the largest figure of a column; from there to the next largest."""
@@ -322,6 +328,11 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         """To the next or previous line that has the pattern, round the ends."""
         if self.matches:
             self.jump(_next(self.matches, self.cursor, step))
+        else:
+            text = "Nothing is searched for: / searches."
+            if self.pattern is not None:
+                text = f"No line has /{label(self.pattern.pattern)}/ here."
+            self.post_message(self.Said(self, text, warning=True))
 
     def action_use(self, step: int) -> None:
         """To the next or previous line that uses the value of the register that is looked at."""

@@ -10,7 +10,7 @@ from rich.text import Text
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.content import Content
+from textual.content import Content, Span
 from textual.screen import ModalScreen
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
@@ -29,8 +29,28 @@ AROUND = 2000
 """Lines of a file that are shown before and after the one that is meant."""
 
 
-class CompilesScreen(ModalScreen[UserFrame | None]):
-    """The timeline, caches, graph breaks, recompiles and dynamic shapes; Enter goes to the line."""
+LINES = {"bold cyan": "bold $accent", "yellow": "$warning"}
+"""What the colours of a line are in a theme, whose grounds each can be read on."""
+GROUNDS = {"blue": "cursor-line", "cyan": "lit-7", "green": "lit-2", "magenta": "lit-5",
+           "red": "lit-1", "yellow": "lit-8"}  # fmt: skip
+"""What a phase's letter stands on, by the colour that a terminal gives it."""
+
+
+def themed(text: Text) -> Content:
+    """A line for people in the colours of the theme."""
+    line, size = str(text.style), len(text.plain)
+    spans = [Span(0, size, LINES.get(line, line))] if line else []
+    for one in text.spans:
+        said = str(one.style)
+        ground = GROUNDS.get(said.removeprefix("bold ").removesuffix(" reverse"))
+        style = said if ground is None else f"$foreground on ${ground}"
+        spans.append(Span(one.start, one.end, style))
+    return Content(text.plain, spans=spans)
+
+
+class CompilesScreen(ModalScreen[UserFrame | str | None]):
+    """The timeline, caches, graph breaks, recompiles and dynamic shapes; Enter goes to the line,
+    or to the kernel: its id or the hash of its variant."""
 
     BINDINGS: ClassVar = [
         Binding("escape,q,K", "dismiss", "Close", show=False),
@@ -50,7 +70,6 @@ class CompilesScreen(ModalScreen[UserFrame | None]):
     def compose(self) -> ComposeResult:
         """One option a row; it is filled when the width is known."""
         self.options.border_title = Content("Compiles")
-        self.options.border_subtitle = Content("Enter: its line · n next part · Esc closes")
         yield self.options
 
     def on_resize(self, event: events.Resize) -> None:
@@ -60,19 +79,27 @@ class CompilesScreen(ModalScreen[UserFrame | None]):
         self.rows = list(compiles.lines(self.recording, self.phases, width))
         self.options.clear_options()
         self.options.add_options(
-            Option(Content.from_rich_text(_hanging(row.text, width)), disabled=not row.text.plain)
+            Option(themed(_hanging(row.text, width)), disabled=not row.text.plain)
             for row in self.rows
         )
         self.options.highlighted = at if at is not None else self._first()
 
     def _first(self) -> int | None:
-        return next((n for n, row in enumerate(self.rows) if row.place is not None), None)
+        there = (n for n, row in enumerate(self.rows) if row.place or row.kernel)
+        return next(there, 0 if self.rows else None)
 
     @on(OptionList.OptionSelected)
     def _chosen(self, message: OptionList.OptionSelected) -> None:
-        place = self.rows[message.option_index].place
-        if place is not None:
-            self.dismiss(place)
+        row = self.rows[message.option_index]
+        if row.place is not None or row.kernel is not None:
+            self.dismiss(row.place or row.kernel)
+
+    @on(OptionList.OptionHighlighted)
+    def _at(self, message: OptionList.OptionHighlighted) -> None:
+        row = self.rows[message.option_index]
+        where = "line" if row.place is not None else "kernel" if row.kernel is not None else ""
+        enter = f"Enter: its {where} · " if where else ""
+        self.options.border_subtitle = Content(f"{enter}n next part · Esc closes")
 
     def action_cursor(self, by: int) -> None:
         """Up or down."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from textual import events
 from textual.content import Content
@@ -199,12 +199,13 @@ class DiffStatus(Widget):
         super().__init__()
         self._left = self._right = ""
         self._said: str | None = None
+        self._cut: Callable[[str, int], str] = shorten
         self.match = ""
         """Which match of a search it is."""
 
-    def say(self, text: str) -> None:
-        """A message until the next move."""
-        self._said = text
+    def say(self, text: str, first: bool = False) -> None:
+        """A message until the next move; ``first`` is whether its beginning says the most."""
+        self._said, self._cut = text, cut if first else shorten
         self.refresh()
 
     def follow(self, view: DiffView) -> None:
@@ -228,7 +229,7 @@ class DiffStatus(Widget):
         """The place at the left, the change at the right."""
         width = self.size.width - 2
         if self._said is not None:
-            return Content(" " + shorten(self._said, width))
+            return Content(" " + self._cut(self._said, width))
         left = shorten(self._left, width - len(self._right) - 2)
         gap = max(1, width - Content(left).cell_length - len(self._right))
         return Content.assemble((" " + left, ""), (" " * gap, ""), (self._right, "$accent"))

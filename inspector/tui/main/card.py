@@ -12,6 +12,7 @@ from textual.widget import Widget
 from inspector.analyse.card import Card
 from inspector.measure.time.stored import COLD
 from inspector.model import LAUNCH, Failure, Resources, Variant
+from inspector.report.failure import refused
 from inspector.report.tables import shared
 from inspector.report.timings import duration
 from inspector.text import plural
@@ -26,10 +27,6 @@ if TYPE_CHECKING:
     from inspector.reader.reader import Reader
 
 _TOLD = ("num_warps", "num_stages", "num_ctas", "maxnreg")
-
-
-def _refused(error: Failure) -> str:
-    return "✗ not launched" if error.stage == LAUNCH else "✗ not loaded"
 
 
 class VariantCard(Widget):
@@ -123,11 +120,13 @@ class VariantCard(Widget):
         warned = "bold $warning" if spilled(resources) else ""
         parts = [
             (label(variant.target or UNKNOWN), ""),
-            *([(_refused(variant.error), "bold $error")] if variant.error is not None else []),
+            *self._refused(variant.error),
             (f"{figure(resources.registers)} {'regs' if short else 'registers'}", "bold"),
-            (f"spills {spills(resources)}", warned),
-            (f"shared {shared(resources)}", ""),
         ]
+        if variant.error is not None and short:
+            return parts
+        parts.append((f"spills {spills(resources)}", warned))
+        parts.append((f"shared {shared(resources)}", ""))
         full = None if self.card is None else self.card.occupancy
         if full is not None:
             # Theoretical: how much of an SM's warps fit, not how many were active.
@@ -148,6 +147,14 @@ class VariantCard(Widget):
             parts.append((f"barriers {figure(resources.barriers)}", ""))
         return parts
 
+    def _refused(self, error: Failure | None) -> list[tuple[str, str]]:
+        """What the device has too little of, where it was compiled and could not be loaded or
+        launched."""
+        if error is None:
+            return []
+        why, done = refused(error), "launched" if error.stage == LAUNCH else "loaded"
+        return [(f"✗ not {done}: {why}" if why else f"✗ not {done}", "bold $error")]
+
     def _uncompiled(self, error: Failure | None, short: bool) -> list[tuple[str, str]]:
         """Why there are no figures, as much of it as there is room for."""
         if error is None:
@@ -163,6 +170,8 @@ class VariantCard(Widget):
             return ""
         own = tuple(key for key in _TOLD if key in variant.config)
         others = tuple(key for key in variant.config if key not in own)
+        if variant.config.get("num_ctas") == 1:  # as good as always
+            own = tuple(key for key in own if key != "num_ctas")
         return label(configuration(variant.config, own + others))
 
     def render(self) -> Content:
@@ -184,5 +193,5 @@ class VariantCard(Widget):
             line += [("  ", ""), (text, style)]
         more = self._more()
         if more and width - used > 12:
-            line.append(("  " + shorten(more, width - used - 2), "dim"))
+            line.append(("  " + cut(more, width - used - 2), "dim"))
         return Content.assemble(*line)

@@ -81,7 +81,8 @@ def _first_instruction(listing: Listing, top: int) -> int:
 
 
 def _failed_at(reads: Reader, subject: TreeSubject, stage: Stage) -> int | None:
-    """The line of a variant that did not compile at which a compiler says why."""
+    """The line of a variant that did not compile at which a compiler says why, or in another stage
+    than it says, one that is tied to that line."""
     variant = subject.variant
     if subject.of_graph(stage):
         graph, file = subject.graph, subject.file(stage)
@@ -91,7 +92,10 @@ def _failed_at(reads: Reader, subject: TreeSubject, stage: Stage) -> int | None:
     if variant is None or variant.error is None:
         return None
     place = reads.failed_at(variant)
-    return None if place is None or place[0] is not stage else place[1]
+    if place is None or place[0] is stage:
+        return None if place is None else place[1]
+    # In another stage, what that line came of: the source of PTX that ptxas refuses.
+    return next(iter(reads.links(variant, place[0], stage).get(place[1], ())), None)
 
 
 def load(reads: Reader, request: ListingRequest) -> ListingOutcome:
@@ -114,7 +118,8 @@ def load(reads: Reader, request: ListingRequest) -> ListingOutcome:
         source = highlighter_for(listing, stage, file.origin_path if file else None)
         answer = attempt(lambda: _start(reads, request))
         top = answer if isinstance(answer, int) else 1
-        at = _failed_at(reads, subject, stage) or 0
+        failed = attempt(lambda: _failed_at(reads, subject, stage))
+        at = failed if isinstance(failed, int) else 0
         if not 0 < at <= len(listing.lines):
             at = _first_instruction(listing, top)
         return ListingOutcome(request, source, width_of(source.texts), top, at)

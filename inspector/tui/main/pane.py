@@ -63,6 +63,8 @@ class PaneTitle(Widget):
         self.subject, self.stage, self.busy = subject, stage, busy
         variant = subject.variant
         file = variant.stages.get(stage) if variant else None
+        if stage is Stage.SOURCE:  # of a graph, too: what it was made of is a file of the user's
+            file = subject.file(stage)
         self.path = ""
         if file is not None and file.origin_path and stage in (Stage.SOURCE, Stage.OUTPUT_CODE):
             self.path = file.origin_path.replace("\\", "/").rpartition("/")[2]

@@ -549,8 +549,11 @@ class Panes(Container):
         return links.get(self.active.view.cursor, ())
 
     def unlinked(self, pane: Pane) -> bool:
-        """Whether nothing at all links the active pane's lines with those of ``pane``."""
+        """Whether nothing at all links the active pane's lines with those of ``pane``, where both
+        have some."""
         if self.active.request is None or pane.request is None:
+            return False
+        if not (self.active.view.lines and pane.view.lines):
             return False
         return self._links.get((self.active.request, pane.request)) == {}
 

@@ -89,13 +89,14 @@ class ReadingLine(Widget):
             self.register = names[0] if names else None
         self._light_up()
 
-    def next_register(self) -> None:
-        """Look at the line's next register."""
+    def next_register(self) -> bool:
+        """Look at the line's next register; False where it has none."""
         names = [one.name for one in self.said.registers]
         if names:
             at = names.index(self.register) + 1 if self.register in names else 0
             self.register = names[at % len(names)]
             self._light_up()
+        return bool(names)
 
     def _light_up(self) -> None:
         if self._view is not None:

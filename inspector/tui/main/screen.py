@@ -580,7 +580,8 @@ class MainScreen(Screen[None]):
 
     def action_register(self) -> None:
         """Light up the line's next register."""
-        self.reading.next_register()
+        if not self.reading.next_register():
+            self.warn("This line has no register that is known.")
 
     def action_understand(self, what: str) -> None:
         """The card, the hints, or the instruction under the cursor."""
@@ -1007,9 +1008,16 @@ class MainScreen(Screen[None]):
         else:
             self.app.push_screen(CompilesScreen(self.recording), self._to_line)
 
-    def _to_line(self, place: UserFrame | None) -> None:
-        """To a line of the program: in the source of a kernel, else in the file as it was."""
+    def _to_line(self, place: UserFrame | str | None) -> None:
+        """To a line of the program: in the source of a kernel, else in the file as it was; or to a
+        kernel, by its id or the hash of its variant."""
         if place is None:
+            return
+        if isinstance(place, str):
+            both = self.recording.variants()
+            own = next((pair for pair in both if place in (pair[0].id, pair[1].hash)), None)
+            if own is None or not self.kernels.find_variant(TreeSubject(*own).key[:2]):
+                self.warn("Nothing that can be read was recorded of it.")
             return
         mine = self.panes.subject
         subjects = (mine, *(TreeSubject(*pair) for pair in self.recording.variants()))

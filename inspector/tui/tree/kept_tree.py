@@ -19,7 +19,7 @@ from rich.cells import cell_len
 from inspector import files
 from inspector.errors import Unreadable
 from inspector.recording.layout import DerivedCache, stamp
-from inspector.tui.tree.row_look import RowLook
+from inspector.tui.tree.row_look import RowLook, shorten_variant
 from inspector.tui.widgets.visible import label, shorten
 
 FORMAT = 1
@@ -48,8 +48,11 @@ class KeptRow:
         """Its text in so many cells."""
         if self.cut and room == self.room:
             return self.cut
-        fits = cell_len(self.look.text) <= room
-        return self.look.text if fits else shorten(self.short or self.look.text, room)
+        if cell_len(self.look.text) <= room:
+            return self.look.text
+        if self.short:
+            return shorten_variant(self.short, room)
+        return shorten(self.look.text, room)
 
 
 @dataclass(frozen=True, slots=True)

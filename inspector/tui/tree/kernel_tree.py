@@ -21,7 +21,7 @@ from inspector.tui.app.command_table import Where, bindings
 from inspector.tui.timing.times import RecordingTimes
 from inspector.tui.tree.kept_tree import MOST_ROWS, KeptRow, KeptTree, TreeKeeper
 from inspector.tui.tree.ordering import Order, ordered, orders
-from inspector.tui.tree.row_look import RowLook
+from inspector.tui.tree.row_look import RowLook, shorten_variant
 from inspector.tui.tree.rows import (
     Key,
     TreeEntry,
@@ -350,8 +350,10 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
             return row.text
         if row.kind is TreeKind.OPERATORS:
             return cut(row.text, room)
+        if row.short:
+            return shorten_variant(row.short, room)
         if row.kind is not TreeKind.KERNEL or room < 1:
-            return shorten(row.short or row.text, room)
+            return shorten(row.text, room)
         if room not in self._shortened:
             self._shortened[room] = apart(self._names, room)
         return self._shortened[room].get(row.text) or shorten(row.text, room)

@@ -15,10 +15,10 @@ from rich.style import Style
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from inspector.tui.widgets.visible import shorten
+from inspector.tui.widgets.visible import cut, shorten
 
 MEASURED, MANY = 2, 4
-"""Cells that stand before a time, and that the number of warps takes."""
+"""Cells that stand before a time, and that the number of warps takes at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +55,30 @@ class RowLook:
         if self.timed and wide + cell_len(self.timed) + MEASURED <= room:
             figures = f"{self.timed}  {figures}"
             room -= cell_len(self.timed) + MEASURED
-        if self.many and wide + MANY <= room:
+        if self.many and wide + max(MANY, cell_len(self.many) + 1) <= room:
             figures = f"{self.many:<3} {figures}"
         return figures
+
+
+IDENT, LONG = 2, 8
+"""Digits of an id at least: fewer are no beginning of one; cells in which settings and these fit.
+"""
+
+
+def shorten_variant(text: str, width: int) -> str:
+    """``128 w4 a361`` in so many cells: the settings first, then as much of the id's beginning as
+    there is room for; of longer settings the beginning."""
+    if cell_len(text) <= width:
+        return text
+    told, _, ident = text.rpartition(" ")
+    wide = cell_len(told)
+    if told and wide <= width:
+        left = width - wide - 1
+        return f"{told} {ident[:left]}" if left >= IDENT else told
+    if told and width >= LONG:
+        begin = ident if width >= 4 * cell_len(ident) else ident[:IDENT]
+        return f"{cut(told, width - cell_len(begin) - 1)} {begin}"
+    return shorten(text, width)
 
 
 class TreeRows(ScrollView, inherit_bindings=False):

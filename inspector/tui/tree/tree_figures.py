@@ -164,7 +164,8 @@ class TreeFigures(TreeRows, inherit_bindings=False):
 
     def figures_of(self, row: TreeRow) -> tuple[str, str, bool]:
         """(warps, what the order is by, spilled) of a row that stands for one variant; of others
-        a count."""
+        a count. Of one that could not be loaded the first is what the order is by: its name is
+        told rather than that."""
         variant = row.subject.variant
         if row.kind is TreeKind.OPERATORS:
             return "", "", False
@@ -195,5 +196,5 @@ class TreeFigures(TreeRows, inherit_bindings=False):
                 registers = f"{UNREAD:>3} "
             shown = f"{registers}{'⚠' if spill else ' '}"
         if variant.error is not None:
-            return "", f"failed  {shown}", True
+            return shown.strip(), "failed ", True
         return "" if many is None else f"w{many}", shown, spill

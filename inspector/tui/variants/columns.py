@@ -23,6 +23,9 @@ Value = float | str | None
 MOST = 24
 """Cells of a column at most, but for the configuration as a whole and reasons."""
 
+CHOICE = "choice"
+"""What max-autotune calls a candidate, which stands after its settings."""
+
 LEAST = 12
 """Cells below which the configuration as a whole is of no use."""
 
@@ -88,10 +91,11 @@ def _read(
 ) -> VariantColumn:
     """A column of a figure that is read while the table stands: what is not read yet is "…"."""
 
-    def told(row: VariantRow) -> str:
-        return UNREAD if row.unread and value(row) is None else text(row)
+    def shown(row: VariantRow) -> str:
+        told = text(row)
+        return UNREAD if row.unread and (value(row) is None or told == UNKNOWN) else told
 
-    return VariantColumn(name, head or name, told, value, least=least)
+    return VariantColumn(name, head or name, shown, value, least=least)
 
 
 def _figure(name: str, of: Callable[[VariantRow], int | None], head: str = "") -> VariantColumn:
@@ -132,7 +136,8 @@ GIVEN_UP = ("specialised", "launches", "live", "reason", "shared", "spills", "in
             "hints", "occupancy")  # fmt: skip
 """What is left out where it is too narrow, the first first."""
 
-_SHORT = {"registers": "regs", "occupancy": "occup.", "instructions": "instr.", "live": "live"}
+_SHORT = {"registers": "regs", "occupancy": "occup.", "instructions": "instr.", "live": "live",
+          "configuration": "config."}  # fmt: skip
 
 LETTERS = {
     "kernel": "K", "winner": "W", "time": "t", "tuner's": "Y", "registers": "R", "spills": "S",
@@ -155,12 +160,17 @@ def _setting_text(name: str, row: VariantRow) -> str:
 
 
 def differing(rows: Sequence[VariantRow]) -> Iterator[str]:
-    """The settings that are not the same in all rows, constexprs before warps and stages."""
+    """The settings that are not the same in all rows, constexprs before warps and stages.
+
+    What another maker than Triton made (ATen) has none but its name, which says no setting differs.
+    """
     names = dict.fromkeys(name for row in rows for name in row.config if name != "flags")
-    own = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+    own = ("num_warps", "num_stages", "num_ctas", "maxnreg", CHOICE)
     ordered = [n for n in names if n not in own] + [n for n in own if n in names]
+    set_by = [row for row in rows if row.maker in (None, "Triton")]
     for name in ordered:
-        if len({repr(row.config.get(name)) for row in rows}) > 1:
+        of = rows if name == CHOICE else set_by or rows
+        if len({repr(row.config.get(name)) for row in of}) > 1:
             yield name
 
 
@@ -248,6 +258,8 @@ def _of_many(
             sizes[name] -= cut
             over -= cut
         if over <= 0:
+            cut = sizes["configuration"] < _size(whole, rows)
+            left = [_short(one) if cut and one is whole else one for one in left]
             return [(one, sizes[one.name]) for one in (*left, *kept)]
     kept = [_short(c) for c in figures if c.name not in GIVEN_UP]
     room = width - sum(_size(c, rows) + 2 for c in (IDENT, WINNER, *kept)) - 2

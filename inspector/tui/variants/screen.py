@@ -18,9 +18,10 @@ from textual.worker import get_current_worker
 
 from inspector.diff import variants
 from inspector.diff.variants import VariantRow
-from inspector.model import Kernel, Recording, Stage, Variant
+from inspector.model import Configuration, Kernel, Recording, Stage, Variant
 from inspector.reader.reader import Reader
 from inspector.report import diff_text
+from inspector.report.failure import refused
 from inspector.text import plural
 from inspector.tui.app.command_table import BARE, Where, bindings_of, command
 from inspector.tui.diff.bars import DiffStatus
@@ -100,6 +101,33 @@ def row_of(reads: Reader, kernel: Kernel, variant: Variant, code: bool = True) -
         instructions=summary.instructions if code else summary.ptx_instructions,
         live=summary.live, reason=row.reason or summary.lacking,
     )  # fmt: skip
+
+
+def generated_from(recording: Recording, row: VariantRow) -> str:
+    """The kernels whose code Inductor generated from a candidate of max-autotune's; "" if none."""
+    called = {kernel.id: kernel.called for kernel in recording.kernels}
+    names = [
+        called[use.kernel]
+        for tuning in row.kernel.autotune
+        for use in tuning.uses
+        if use.configuration is not None and use.kernel in called
+        and _is_of(tuning.configurations[use.configuration], row)
+    ]  # fmt: skip
+    return ", ".join(dict.fromkeys(names))
+
+
+def _is_of(candidate: Configuration, row: VariantRow) -> bool:
+    if row.variant is not None:
+        return candidate.variant == row.variant.id
+    return candidate.variant is None and candidate.config == row.config
+
+
+def _why_not(row: VariantRow) -> str:
+    """Why there is no time of it, and three blanks after it; "" where nothing says so."""
+    error = None if row.variant is None else row.variant.error
+    told = "" if error is None else refused(error)
+    said = f"not loaded: {told}" if told else label(row.reason or "")
+    return f"{said}   " if said else ""
 
 
 class VariantsBar(Widget):
@@ -291,12 +319,15 @@ class VariantsScreen(Screen[Left]):
         hint = ("d marks two variants, D compares them", "d marks another, D compares it with this",
                 "D compares them")[len(names)]  # fmt: skip
         row = self.table.row
-        why = "" if row is None or not row.reason else f"   {label(row.reason)}"
+        reason = "" if row is None else _why_not(row)
+        if row is not None and (made := generated_from(self.reads.recording, row)):
+            reason += f"{label(made)} was generated from it.   "
+        why = ""
         if row is not None and (taken := self.times.latest(row.kernel, row.variant)) is not None:
             why += f"   Measured {age(taken)}, {taken.timing.cache} L2."
         marked = f"Marked: {', '.join(names)}. " if names else ""
         wider = "" if self.scope.wider is None or names else ", V shows those of the recording"
-        self.status.say(f"{marked}{hint}{wider}.{why}")
+        self.status.say(f"{reason}{marked}{hint}{wider}.{why}", first=bool(reason))
 
     @on(VariantTable.Absent)
     def _absent(self, message: VariantTable.Absent) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from textual import events
 from textual.content import Content
 from textual.widget import Widget
@@ -14,6 +16,14 @@ from inspector.tui.app.keymap import shown
 from inspector.tui.app.live import ending
 from inspector.tui.widgets.visible import label, shorten
 
+_UNNAMED = re.compile(
+    r"\d{4}(?P<month>\d\d)(?P<day>\d\d)-(?P<hour>\d\d)(?P<minute>\d\d)\d\d-"
+    r"(?P<program>.+)-[0-9a-f]{4,}"
+)
+"""What ``run`` calls a recording that it is given no name for."""
+_NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MONTHS = {f"{n:02}": name for n, name in enumerate(_NAMES, 1)}
+
 
 def banner(recording: Recording) -> str:
     """What must be said on every screen of a recording that no GPU ran; else ""."""
@@ -23,10 +33,14 @@ def banner(recording: Recording) -> str:
 
 
 def recording_name(recording: Recording) -> str:
-    """The last part of the path, without the ending of a recording; of several, all names."""
+    """The last part of the path, without the ending of a recording; of several, all names. Of one
+    that nobody gave a name the program's and when it was run: ``train 23 Nov 06:35``."""
     if recording.machines:
         return label(" + ".join(recording.machines))
     name = recording.path.rstrip("/\\").replace("\\", "/").rpartition("/")[2]
+    if (own := _UNNAMED.fullmatch(name)) and own["month"] in _MONTHS:
+        when = f"{int(own['day'])} {_MONTHS[own['month']]} {own['hour']}:{own['minute']}"
+        return label(f"{own['program']} {when}")
     return label(name.removesuffix(".ptxview") or recording.path)
 
 
@@ -85,6 +99,7 @@ class TitleBar(Widget):
         """Name, device or banner, counts, and warnings at the right."""
         recording = self.recording
         width = self.size.width - 2
+        keys = getattr(self.app, "keys", {})
         warnings = []
         if self.told:
             warnings.append(self.told)
@@ -93,10 +108,10 @@ class TitleBar(Widget):
         elif recording.exit_status and recording.seconds is not None:
             warnings.append(ending(recording.exit_status, recording.seconds))
         if different := self._different_ranks():
-            warnings.append(f"ranks ≠ {different}")
+            key = shown(command("compiles"), keys)
+            warnings.append(f"{key} {plural(different, 'difference')} of ranks")
         if recording.problems:
             warnings.append(f"! {plural(len(recording.problems), 'problem')}")
-        keys = getattr(self.app, "keys", {})
         on = [(f"[{shorten(word, 24)} {shown(command(name), keys)}]", name)
               for word, name in self.modes]  # fmt: skip
         right = " ".join([*(text for text, _ in on), *([" · ".join(warnings)] if warnings else [])])

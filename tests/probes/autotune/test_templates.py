@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 
 from inspector.analyse.graph_text import graph_rows
+from inspector.diff.variants import VariantRow, without_variant
 from inspector.model import Origin, Recording, Stage, Tuning, Variant
 from inspector.reader.graphs import Graphs
 from inspector.report import compiles, jsons
 from inspector.tui.tree.rows import whole_tree
+from inspector.tui.variants.columns import differing
+from inspector.tui.variants.screen import generated_from
 from tests.probes.compiles.test_user_kernels import read
 from tests.probes.conftest import Run, ok
 
@@ -108,6 +111,17 @@ def test_without_a_gpu_candidates_are_one_row_and_no_time_is_made_up(
     # No candidate is left as a kernel of its own.
     assert not [k for k in rec.kernels if k.name.startswith("triton_mm")]
     _what_became_of_it(rec, operation.id, tuning)
+    # In the table of candidates ATen's, which has no settings, does not make all of them differ.
+    rows = [VariantRow(operation, v, v.config, v.known) for v in operation.variants]
+    rows += without_variant(operation)
+    told = list(differing(rows))
+    assert told[0].startswith("BLOCK_") and told[-1] == "choice" and "ACC_TYPE" not in told
+    (use,) = tuning.uses
+    generated = {(row.variant and row.variant.id): generated_from(rec, row) for row in rows}
+    assert use.configuration is not None
+    (name,) = [k.name for k in rec.kernels if k.id == use.kernel]
+    of = tuning.configurations[use.configuration].variant
+    assert generated.pop(of) == name and not any(generated.values())
     json.loads(jsons.dumps(jsons.recording(rec, lambda v: v.known)))
 
 

@@ -291,7 +291,7 @@ async def test_folds_columns_and_wrapping_are_remembered_of_each_pane(tmp_path: 
         assert (left.folding.level, left.wrapped) == (LEVELS[1], True)
         assert left.rows.gutter.wanted == CHOICES[0]
         assert (right.folding.level, right.wrapped) == (LEVELS[0], False)
-        assert right.rows.gutter.wanted == CHOICES[1]
+        assert right.rows.gutter.wanted == CHOICES[2]
 
 
 async def test_the_theme_is_remembered(tmp_path: Path) -> None:

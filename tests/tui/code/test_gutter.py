@@ -83,6 +83,22 @@ async def test_the_longest_stall_and_the_next() -> None:
         await pilot.press("percent_sign")
         await settle(pilot)
         assert "No samples" in text_of(pilot)
+        await pilot.press("n")
+        await settle(pilot)
+        assert "Nothing is searched for: / searches." in text_of(pilot)
+
+
+async def test_columns_go_round_and_what_a_line_has_not_is_said() -> None:
+    """A listing without a column shows another choice, not the same once more."""
+    async with lecture_app.run_test(size=(120, 36)) as pilot:
+        view = await softmax(pilot, "6")
+        for columns in ((), ("live",), ()):
+            await pilot.press("c")
+            await settle(pilot)
+            assert view.rows.gutter.columns == columns
+        await pilot.press("1", "r")
+        await settle(pilot)
+        assert "This line has no register that is known." in text_of(pilot)
 
 
 async def test_on_a_source_line_the_figure_is_that_of_its_machine_code() -> None:

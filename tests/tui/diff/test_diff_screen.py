@@ -104,7 +104,7 @@ def made(*variants: Variant, **more: object) -> Reader:
     """A reader of one kernel with these variants."""
     kernel = Kernel("k1", "scale", "scale", Origin.TRITON, variants, **more)  # type: ignore[arg-type]
     recording = Recording("/home/ada/scale.ptxview", (kernel,), (), command=("python", "scale.py"))
-    return Reader(recording, DerivedCache(Path("/nonexistent")))
+    return Reader(recording, DerivedCache(Path("/dev/null/none")))
 
 
 def two(a: str = FIRST, b: str = SECOND) -> Reader:
@@ -862,7 +862,7 @@ async def test_key_variants_wider() -> None:
     own = tuned()
     other = replace(own.recording.kernels[0], id="k2", name="other", autotune=())
     recording = replace(own.recording, kernels=(*own.recording.kernels, other))
-    both = Reader(recording, DerivedCache(Path("/nonexistent")))
+    both = Reader(recording, DerivedCache(Path("/dev/null/none")))
     async with table("V", reads=both) as (ui, screen):
         assert [row.kernel.name for row in screen.table.rows if row.variant] == [
             *["scale"] * 3, *["other"] * 3,

@@ -77,7 +77,7 @@ def app() -> PtxviewApp:
     )  # fmt: skip
     kernel = Kernel("k1", "matmul_kernel", "matmul_kernel", Origin.TRITON, (variant,))
     recording = Recording("/home/ada/k.ptxview", (kernel,), mode="gpu")
-    return PtxviewApp(Reader(recording, DerivedCache(Path("/nonexistent"))))
+    return PtxviewApp(Reader(recording, DerivedCache(Path("/dev/null/none"))))
 
 
 async def rest(ui: Ui) -> PassesScreen:

@@ -50,7 +50,7 @@ def made(
     )  # fmt: skip
     of = Kernel("k1", "k", "k", Origin.TRITON, (variant,))
     recording = Recording("/home/ada/k.ptxview", (of,), mode="gpu")
-    return PtxviewApp(Reader(recording, DerivedCache(Path("/nonexistent"))))
+    return PtxviewApp(Reader(recording, DerivedCache(Path("/dev/null/none"))))
 
 
 async def rest(ui: Ui) -> StepScreen:

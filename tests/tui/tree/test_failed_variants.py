@@ -15,10 +15,11 @@ from inspector.system.toolchain import need
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.main.screen import MainScreen
 from inspector.tui.tree.kernel_tree import KernelTree
-from tests.helpers.ptxview import SQUARE
+from tests.helpers.ptxview import SQUARE, call
 from tests.helpers.sample import settle, text_of
 
 SOURCE = "import triton\n\n@triton.jit\ndef square_kernel(x):\n    absent(x)\n"
+SOURCE += "    x += 1\n" * 7
 
 
 @pytest.fixture(autouse=True)
@@ -39,15 +40,16 @@ def refused(ptx: str, folder: Path) -> tuple[int, str]:
     return int(found[1]), found[2]
 
 
-def recorded(folder: Path) -> tuple[Path, int, str]:
+def recorded(folder: Path) -> tuple[Path, int, str, int]:
     """Four variants of one kernel: whose Python is refused, whose PTX is, which cannot be loaded,
-    and one that ran; the line of the PTX and what ptxas says of it."""
+    and one that ran; the line of the PTX, what ptxas says of it, and the line that it came of."""
     good = (SQUARE / "square_kernel.ptx").read_text("utf-8")
+    good = good.replace("/tmp/lab/lecture.py", "/home/me/square.py")
     bad = re.sub(r"\bmul\.f32\b", "mulx.f32", good, count=1)
     line, said = refused(bad, folder)
     writer = Writer(folder / "rec")
     kept = {"file": "/home/me/square.py", "blob": writer.blob(SOURCE.encode()), "first": 3,
-            "last": 5}  # fmt: skip
+            "last": 12}  # fmt: skip
     common = {"name": "square_kernel", "source": kept, "pid": 1}
     writer.event(event="recording", schema=1, mode="gpu", time=1.0)
     message = {"severity": "error", "message": "NameError('absent is not defined')",
@@ -64,14 +66,15 @@ def recorded(folder: Path) -> tuple[Path, int, str]:
     writer.event(event="not_loaded", hash="3c" * 32, required=300, limit=200,
                  resource="threads", error="OutOfResources: out of resource: threads")  # fmt: skip
     writer.close()
-    return folder / "rec", line, said
+    came_of = re.findall(r"\.loc\s+1 (\d+)", bad[: bad.index("mulx.f32")])[-1]
+    return folder / "rec", line, said, int(came_of)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 60)], ids=["small", "wide"])
 async def test_what_failed_is_counted_and_its_line_is_shown(
     tmp_path: Path, size: tuple[int, int]
 ) -> None:
-    path, line, said = recorded(tmp_path)
+    path, line, said, came_of = recorded(tmp_path)
     async with PtxviewApp(open_reader(str(path))).run_test(size=size) as pilot:
         await settle(pilot)
         main = pilot.app.screen
@@ -85,8 +88,15 @@ async def test_what_failed_is_counted_and_its_line_is_shown(
         assert "✗ did not compile: square.py:5" in text.split("\n")[1]
         assert main.panes.panes[0].view.cursor == 5
         assert "No ptx here. Triton could not compile it" in " ".join(text.split())
-        # The second has the PTX that ptxas refused, with its words beneath.
-        await pilot.press("down", "6")
+        assert "nothing links" not in text, "there is no PTX that anything could link"
+        # The second has the PTX that ptxas refused; the source stands at what that line came of,
+        # and says so beneath.
+        await pilot.press("down")
+        await settle(pilot)
+        active = main.panes.active
+        assert (active.stage, active.view.cursor) == (Stage.SOURCE, came_of)
+        assert any(said[:24] in row for row in text_of(pilot).split("\n")[2:])
+        await pilot.press("6")
         await settle(pilot)
         pane = main.panes.active
         assert (pane.stage, pane.view.cursor) == (Stage.PTX, line)
@@ -97,7 +107,9 @@ async def test_what_failed_is_counted_and_its_line_is_shown(
         # The third was compiled, and has its figures beside the reason.
         await pilot.press("down")
         await settle(pilot)
-        assert "✗ not loaded" in text_of(pilot).split("\n")[1]
+        assert "✗ not loaded: threads 300 > 200" in text_of(pilot).split("\n")[1]
+        (row,) = (one for one in text_of(pilot).split("\n") if one.lstrip().startswith("› "))
+        assert re.search(r"B=3| 3 ", row) and "failed" in row
         await pilot.press("f", *"failed", "enter")
         await settle(pilot)
         kept = [one.text.partition(" ")[0] for one in main.query_one(KernelTree).rows]
@@ -106,3 +118,21 @@ async def test_what_failed_is_counted_and_its_line_is_shown(
         await settle(pilot)
         table = text_of(pilot)
         assert table.count("✗") == 3
+        assert table.count("–+0") == 0, "what is not known has nothing added to it"
+        assert " not loaded: threads 300 > 200 " in table.split("\n")[-2]
+
+
+def test_short_answers_say_it_too(tmp_path: Path) -> None:
+    """How many failed, why each did, which to look at; whose instructions a table counts."""
+    path, _, said, _ = recorded(tmp_path)
+    short = call("list", str(path), "--brief").text
+    assert "1 kernel, 4 variants, 3 failed\n" in short
+    assert "square.py:5: NameError" in short and said in short
+    (command,) = re.findall(r"^  (ptxview show .*)  # one that failed", short, re.MULTILINE)
+    assert "did not compile" in call(*command.split()[1:]).said
+    rows = call("list", str(path), "--brief", "--json").json
+    assert rows["recording"]["failed"] == 3
+    assert [one["failed"] is None for one in rows["variants"]].count(True) == 1
+    for stage in ("ptx", "sass"):
+        table = call("diff", str(path), "square_kernel", "--variants", "--stage", stage).text
+        assert f" {stage} instr." in table

@@ -20,6 +20,7 @@ from inspector.tui.widgets.figures import figure, spilled, spills
 from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.title_bar import banner, counts, device_name, recording_name
 from inspector.tui.widgets.visible import label, plain, shorten, squeezed, visible
+from tests.helpers.contrast import contrast
 from tests.helpers.sample import PTX, SOURCE, broken, listing_of, reader, recording, target
 
 # Figures
@@ -239,6 +240,8 @@ def test_attempt_keeps_results() -> None:
 
 def test_title_parts() -> None:
     assert recording_name(recording()) == "lecture-h200"
+    made = replace(recording(), path="/home/ada/20261103-063539-01_square-bb3f")
+    assert recording_name(made) == "01_square 3 Nov 06:35"
     assert device_name(recording()) == "NVIDIA H200 sm_90a"
     assert counts(recording()) == "3 kernels, 4 variants, 1 graph"
     assert banner(recording()) == ""
@@ -273,16 +276,6 @@ def test_width_is_enough_for_the_widest_line() -> None:
     assert width_of([]) == 0
 
 
-def _contrast(a: Color, b: Color) -> float:
-    def luminance(color: Color) -> float:
-        parts = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4
-                 for c in color.normalized]  # fmt: skip
-        return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
-
-    high, low = sorted((luminance(a), luminance(b)), reverse=True)
-    return (high + 0.05) / (low + 0.05)
-
-
 GROUNDS = [f"{how}-{hue}" for how in ("tint", "lit") for hue in range(1, 9)]
 
 
@@ -294,7 +287,7 @@ def test_tokens_can_be_read_on_every_ground(theme: object, ground: str) -> None:
     assert behind is not None
     for token, _, on_dark, on_light in TOKENS:
         front = on_dark if chosen.dark else on_light
-        ratio = _contrast(Color.parse(front), Color.parse(behind))
+        ratio = contrast(Color.parse(front), Color.parse(behind))
         assert ratio >= 4.5, f"{token} on {ground}: {ratio:.1f}"
 
 
