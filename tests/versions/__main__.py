@@ -7,8 +7,10 @@ kernels with all of their stages, lines that are linked, tunings, graphs, no pro
 environment is deleted afterwards. A row is printed as soon as it is known, of
 the table that stands in docs/measured.md; what differs from what is expected is said below it.
 
-An install takes a minute or two and 6 GB of disk, a row three minutes on two cores. Exits with 1
-where a version that runs is not recorded whole.
+An install takes a minute or two, 4 GB to download and 6 GB of disk, a row three minutes on two
+cores. With ``--stand-ins`` it is 1 GB and 3 GB: CUDA's libraries, of which nothing is called
+without a GPU, are then functions that end the program (``stand_ins.py``). Exits with 1 where a
+version that runs is not recorded whole.
 """
 
 from __future__ import annotations
@@ -24,8 +26,11 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from tests.versions import stand_ins
 
 ROOT = Path(__file__).parents[2]
 PLACE = ROOT / "tests" / "data" / "versions"
@@ -82,7 +87,8 @@ class Row:
 class Environment:
     """A virtual environment with one pair of versions, deleted when it is left."""
 
-    def __init__(self, place: Path, python: str) -> None:
+    def __init__(self, place: Path, python: str, with_stand_ins: bool) -> None:
+        self.place, self.with_stand_ins = place, with_stand_ins
         self.folder = place / "environment"
         self.python = self.folder / "bin" / "python"
         subprocess.run([python, "-m", "venv", str(self.folder)], check=True)
@@ -92,16 +98,26 @@ class Environment:
         torch, _, triton = asked.partition("/")
         began = time.monotonic()
         # A Triton that torch did not ask for is put in its place, without asking what it thinks.
-        steps = [[f"torch=={torch}", *BESIDE]]
-        if triton:
-            steps.append(["--no-deps", f"triton=={triton}"])
-        for words in steps:
+        for words in self._steps(torch, triton):
             said = self._pip(words, seconds - (time.monotonic() - began))
             if said is not None:
                 return said
-        if not self.has("triton"):
-            return self._pip(["--no-deps", "triton"], seconds - (time.monotonic() - began))
+        if self.with_stand_ins:
+            stand_ins.make(self._packages() / "torch" / "lib", self.place)
         return None
+
+    def _steps(self, torch: str, triton: str) -> Iterator[list[str]]:
+        """What pip is asked for, one thing after the other."""
+        if self.with_stand_ins:
+            yield ["--no-deps", f"torch=={torch}"]
+            (wheel,) = metadata.distributions(name="torch", path=[str(self._packages())])
+            yield [*stand_ins.requirements(wheel.requires or ()), *BESIDE]
+        else:
+            yield [f"torch=={torch}", *BESIDE]
+        if triton:
+            yield ["--no-deps", f"triton=={triton}"]
+        elif not self.has("triton"):
+            yield ["--no-deps", "triton"]
 
     def _pip(self, words: Sequence[str], seconds: float) -> str | None:
         argv = [str(self.python), "-m", "pip", "install", "-q", "--no-cache-dir", *words]
@@ -116,9 +132,13 @@ class Environment:
             return f"not run: {(last or ['pip failed'])[0][:160]}"
         return None
 
+    def _packages(self) -> Path:
+        (folder,) = self.folder.glob("lib/python*/site-packages")
+        return folder
+
     def has(self, package: str) -> bool:
         """Whether a package is installed."""
-        return any(self.folder.glob(f"lib/python*/site-packages/{package}"))
+        return (self._packages() / package).exists()
 
     def versions(self) -> tuple[str, str]:
         """Those of torch and Triton, as they say them."""
@@ -217,13 +237,13 @@ def unlinked(program: Program, out: Path, kernel: dict[str, Any]) -> Iterator[st
 
 
 def try_pair(
-    asked: str, programs: Sequence[Program], place: Path, python: str, seconds: float
+    asked: str, programs: Sequence[Program], place: Path, words: argparse.Namespace
 ) -> Row:
     """Install one pair, record the programs in it, delete it."""
     row = Row(asked)
     try:
-        environment = Environment(place, python)
-        said = environment.install(asked, seconds)
+        environment = Environment(place, words.python, words.stand_ins)
+        said = environment.install(asked, words.seconds)
         if said is None:
             row.torch, row.triton = environment.versions()
         for program in programs if said is None else ():
@@ -248,6 +268,7 @@ def main() -> int:
     parser.add_argument("pairs", nargs="*", metavar="TORCH[/TRITON]", default=PAIRS)
     parser.add_argument("--python", default=sys.executable, help="what makes the environments")
     parser.add_argument("--seconds", type=float, default=PATIENCE, help="for an install, at most")
+    parser.add_argument("--stand-ins", action="store_true", help="in place of CUDA's libraries")
     parser.add_argument("--only", action="append", choices=[p.name for p in PROGRAMS])
     asked = parser.parse_args()
     programs = [p for p in PROGRAMS if not asked.only or p.name in asked.only]
@@ -256,7 +277,7 @@ def main() -> int:
     status = 0
     for pair in asked.pairs:
         with tempfile.TemporaryDirectory(prefix="ptxview-versions-") as place:
-            row = try_pair(pair, programs, Path(place) / "pair", asked.python, asked.seconds)
+            row = try_pair(pair, programs, Path(place) / "pair", asked)
         print(f"| {' | '.join(row.cells())} |", flush=True)
         for line in row.differs:
             print(f"  {line}", file=sys.stderr, flush=True)
