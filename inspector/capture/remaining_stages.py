@@ -12,7 +12,7 @@ import os
 import re
 import secrets
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -55,8 +55,7 @@ _PTXAS_OPTION = re.compile(
     r"|--(?:disable-optimizer-constants|suppress-stack-size-warning|device-function-maxrregcount)"
     r"|-v|--verbose|-lineinfo|--generate-line-info)"
 )
-
-
+_SIGNAL = "A signal was caught while processing the MLIR module"
 _WARPS = re.compile(r'"?(?:ttg|triton_gpu)\.num-(warps|ctas)"? = (\d{1,4})\b')
 
 
@@ -235,11 +234,26 @@ def _made(job: StageJob, path: Path, results: Path, said: Path, ended: Finished)
     if failed is None and (ended.status != 0 or "metadata" not in told):
         failed_at = str(told.get("begin") or job.stage)
         failed, messages = _died(job, path, printed, ended)
+    elif failed is not None and (caught := _caught(messages, printed)) != messages:
+        failed, messages = first_error(caught), caught
     return StagesMade(
         str(told.get("triton") or ""), texts, seconds,
         metadata if isinstance(metadata, dict) else {}, failed, failed_at, messages,
         tuple(str(o) for o in unknown) if isinstance(unknown, list) else (), printed,
     )  # fmt: skip
+
+
+def _caught(messages: Sequence[CompilerMessage], printed: bytes) -> tuple[CompilerMessage, ...]:
+    """The messages with LLVM's own words where MLIR says only that it has caught their signal.
+
+    A pass that aborts inside a pipeline with a reproducer does not end its process (Triton
+    3.7): MLIR goes on, and why it aborted stands nowhere but in what was printed.
+    """
+    cause = cause_of(printed.decode("utf-8", "replace"))
+    return tuple(
+        replace(m, message=cause) if cause and m.message.startswith(_SIGNAL) else m
+        for m in messages
+    )
 
 
 def _died(

@@ -33,6 +33,8 @@ from inspector.text import at_commas
 MAIN = PROBES.parent / "ahead" / "main.py"
 NO_TRITON, DOES_NOT_FIT = 3, 2
 _CAUSE = re.compile(r"Assertion|LLVM ERROR|UNREACHABLE|Segmentation")
+_ASSERTION = re.compile(r"\A.*?(?P<place>[^/\s:]+:\d+): .*?: (?P<what>Assertion `)")
+"""glibc's line of a failed assertion, whose program, folder and signature say nothing to a user."""
 MOST_DEATHS = 20
 """Times that a child is started again because a compilation has ended it."""
 
@@ -243,7 +245,9 @@ def _died(
 def cause_of(printed: str) -> str | None:
     """The line in which LLVM says why it ends its process; None where it says nothing."""
     row = next((r for r in printed.splitlines() if _CAUSE.search(r)), None)
-    return None if row is None else row.strip()[:300]
+    if row is None:
+        return None
+    return _ASSERTION.sub(r"\g<place>: \g<what>", row.strip())[:300]
 
 
 def bad_ir(printed: str, name: str, rows: Sequence[str]) -> CompilerMessage | None:
