@@ -123,7 +123,7 @@ NAMES: dict[str, Row] = {
     "torch._inductor.runtime.benchmarking:benchmarker": (
         "a tuning does not say what measured it", ""),
     "torch._inductor.select_algorithm:AlgorithmSelectorCache.do_autotuning": (
-        _TEMPLATES, "", "2.9", ""),
+        _TEMPLATES, "", "2.10", ""),
     "torch._inductor.select_algorithm:AlgorithmSelectorCache.__call__": (_TEMPLATES, ""),
     "torch._inductor.select_algorithm:AlgorithmSelectorCache.lookup": (_TEMPLATES, ""),
     "torch._inductor.select_algorithm:AlgorithmSelectorCache.benchmark_choice": (

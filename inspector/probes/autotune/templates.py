@@ -1,7 +1,7 @@
 """What max-autotune looks at for one operation: templates of Triton and CUTLASS, and ATen's own.
 
 ``AlgorithmSelectorCache`` is given the choices and gets a time for each, by measuring them or from
-its table on disk; from torch 2.9 on all of it is in ``do_autotuning``, before in ``lookup``. Which
+its table on disk; from torch 2.10 on all of it is in ``do_autotuning``, before in ``lookup``. Which
 choice a kernel was generated from, with what was fused into it, is known when its code is written:
 the graph's buffer has the function of the choice that writes it.
 """
