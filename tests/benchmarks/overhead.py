@@ -3,14 +3,16 @@
 The same programs run bare and recorded, in turn, so that what else the machine does falls on both:
 
 - ``starts``: Python that imports neither torch nor triton.
-- ``trains``: a compiled model's training loop, on the GPU where there is one, else on the CPU; with
-  cold caches (each run compiles) and with warm ones. Beside it the same with ``TORCH_TRACE`` alone,
-  and with tritonparse's own logging, where it is installed.
+- ``cold`` and ``warm``: a compiled model's training loop, on the GPU where there is one, else on
+  the CPU; with caches that are empty (each run compiles) and with full ones. Beside it the same
+  with ``TORCH_TRACE`` alone, and on a GPU, where there are Triton kernels, with tritonparse's own
+  logging.
 
 Of each it prints wall and CPU seconds as median and quartiles, and what is added to the bare run of
-the same turn: that is the cost, since turns differ by more than recording does. The probes are
-given what ``ptxview run`` gives them; what ptxview does before and after the program is not in it,
-but for ``run``, which is the whole command around the first program. Asserts nothing.
+the same turn, also as a ratio: that is the cost, since turns differ by more than recording does.
+CPU seconds are those of the process and its children; other work on the machine touches them less
+than the wall's. ``recorded`` is the program with what ``ptxview run`` gives it; ``run`` is the
+whole command around it, with what it does before and after. Asserts nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ if os.environ.get("OVERHEAD_TRITONPARSE"):
     import tritonparse.structured_logging
     tritonparse.structured_logging.init(os.environ["OVERHEAD_TRITONPARSE"])
 import torch
-device = "cuda" if torch.cuda.is_available() else "cpu"
+device = os.environ["OVERHEAD_DEVICE"]
 torch.manual_seed(0)
 torch.set_num_threads(1)
 layer = torch.nn.TransformerEncoderLayer(64, 4, 256, batch_first=True, dropout=0.0)
@@ -52,6 +54,7 @@ for _ in range(int(sys.argv[1])):
 if device == "cuda":
     torch.cuda.synchronize()
 """
+WAYS = ("bare", "recorded", "run", "TORCH_TRACE", "tritonparse")
 Seconds = tuple[float, float]
 """Wall and CPU of a process and its children."""
 
@@ -96,19 +99,28 @@ def starts(turns: int, place: Path) -> None:
     tell("starts", rows, 1000, "ms")
 
 
-def trains(turns: int, steps: int, place: Path, cold: bool) -> None:
+def trains(turns: int, steps: int, place: Path, cold: bool, ways: Sequence[str]) -> None:
     """Of a training loop, with cold caches or warm ones."""
-    program = [sys.executable, "-c", TRAINS, str(steps)]
-    rows: dict[str, list[Seconds]] = {"bare": [], "recorded": [], "TORCH_TRACE": []}
-    if find_spec("tritonparse") is not None:
-        rows["tritonparse"] = []
-    if not cold:
-        for way in rows:
-            taken(program, of_way(way, place, fresh=True))
+    rows: dict[str, list[Seconds]] = {way: [] for way in ways if way != "tritonparse" or parses()}
+    for way in rows if not cold else ():
+        taken(training(way, 1, place), of_way(way, place, fresh=True))
     for turn in range(turns):
         for way in rows if turn % 2 else reversed(rows):
-            rows[way].append(taken(program, of_way(way, place, fresh=cold)))
+            rows[way].append(taken(training(way, steps, place), of_way(way, place, fresh=cold)))
+            print(f"turn {turn + 1}: {way} {rows[way][-1]}", file=sys.stderr, flush=True)
     tell(f"trains, {'cold' if cold else 'warm'}, {steps} steps", rows, 1, "s")
+
+
+def training(way: str, steps: int, place: Path) -> list[str]:
+    """The command of a training loop."""
+    program = [sys.executable, "-c", TRAINS, str(steps)]
+    around = [sys.executable, "-m", "inspector", "run", "--no-tui", "-o", str(place / "o.ptxview")]
+    return [*around, "--", *program] if way == "run" else program
+
+
+def parses() -> bool:
+    """Whether tritonparse has something to log here."""
+    return machine.gpu_present() and find_spec("tritonparse") is not None
 
 
 def of_way(way: str, place: Path, fresh: bool) -> dict[str, str]:
@@ -117,7 +129,9 @@ def of_way(way: str, place: Path, fresh: bool) -> dict[str, str]:
     if fresh:
         shutil.rmtree(caches, ignore_errors=True)
     env = recording(place / "r") if way == "recorded" else bare()
-    env |= {"TRITON_CACHE_DIR": str(caches / "triton"), "PYTHONWARNINGS": "ignore",
+    env |= {"OVERHEAD_DEVICE": "cuda" if machine.gpu_present() else "cpu",
+            "XDG_STATE_HOME": str(place / "state"), "TRITON_CACHE_DIR": str(caches / "triton"),
+            "PYTHONWARNINGS": "ignore",
             "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor")}  # fmt: skip
     if way == "TORCH_TRACE":
         env["TORCH_TRACE"] = str(place / "trace")
@@ -143,8 +157,9 @@ def tell(what: str, rows: Mapping[str, Sequence[Seconds]], factor: float, unit: 
         if way != "bare" and len(several) == len(rows["bare"]):
             pairs = list(zip(several, rows["bare"], strict=True))
             added = [quartiles([factor * (a[n] - b[n]) for a, b in pairs]) for n in (0, 1)]
-            ratio = quartiles([a[0] / b[0] for a, b in pairs])
-            line += f" added: wall {added[0]}, CPU {added[1]}; ratio of walls {ratio}"
+            ratios = [quartiles([a[n] / b[n] for a, b in pairs]) for n in (0, 1)]
+            line += f" added: wall {added[0]}, CPU {added[1]}"
+            line += f"; ratio: wall {ratios[0]}, CPU {ratios[1]}"
         print(line, flush=True)
 
 
@@ -154,11 +169,15 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=7, help="runs of each training loop (7)")
     parser.add_argument("--starts", type=int, default=40, help="runs of what has no torch (40)")
     parser.add_argument("--steps", type=int, default=2000, help="steps of a training loop (2000)")
+    parser.add_argument("--only", action="append", choices=("starts", "warm", "cold"))
+    parser.add_argument("--way", action="append", choices=WAYS, help="to train (all)")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        starts(asked.starts, Path(folder))
-        for cold in (False, True):
-            trains(asked.turns, asked.steps, Path(folder), cold)
+        for part in asked.only or ("starts", "warm", "cold"):
+            if part == "starts":
+                starts(asked.starts, Path(folder))
+            else:
+                trains(asked.turns, asked.steps, Path(folder), part == "cold", asked.way or WAYS)
 
 
 if __name__ == "__main__":
