@@ -171,9 +171,13 @@ class Remaining:
         self.metadata.update(vars(parsed), target=vars(target) if hasattr(target, "__dict__")
                              else target, triton_version=self.version)  # fmt: skip
         if self.stage in ("llir", "ptx"):
-            from triton._C.libtriton import llvm
+            from triton._C.libtriton import llvm, nvidia
 
             llvm.init_targets()
+            # Up to Triton 3.7 the stage before sets LLVM's width of shared pointers, for the
+            # process; a text that starts behind it says by its data layout that it was set.
+            if "-p3:32:32" in self.text[: 1 << 16]:
+                getattr(nvidia, "set_short_ptr", bool)()
 
     def _options(self, target: Any) -> tuple[dict[str, Any], list[str]]:
         """The options that this Triton knows, and the names of those that it does not."""
