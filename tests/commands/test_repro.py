@@ -16,7 +16,7 @@ import pytest
 
 from inspector.files import archive
 from inspector.recording.layout import read_events
-from tests.helpers.ptxview import SQUARE, call
+from tests.helpers.ptxview import SQUARE, call, environment
 from tests.probes.conftest import Outcome, Run, caches, forked, ok, parents, warm_python
 
 __all__ = ["caches", "forked", "parents", "warm_python"]  # fixtures
@@ -126,6 +126,19 @@ def interpreting(warm_python: Callable[..., Path]) -> dict[str, str]:
     return {"FORKS_EXECUTABLE": str(warm_python(TRITON_INTERPRET="1"))}
 
 
+FLAG = """
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def flagged(out, flag):
+    if flag:
+        tl.store(out, 1.0)
+
+flagged[(1,)](torch.zeros(1), True)
+"""
+
+
 @pytest.fixture
 def recording(folder: Path, forked: Run, tmp_path: Path) -> Path:
     """A recording of KERNELS, made once."""
@@ -189,15 +202,24 @@ def test_functions_types_and_texts_are_passed_as_they_were(
 
 
 def test_a_tuple_none_and_numbers_are_passed_as_they_were(
-    recording: Path, forked: Run, interpreting: dict[str, str]
+    recording: Path, forked: Run, interpreting: dict[str, str], tmp_path: Path
 ) -> None:
-    done = ok(forked(script_of(recording, "pair"), env=interpreting))
+    done = forked(script_of(recording, "pair"), env=interpreting)
     events: Any = read_events(recording).events
     (before,) = [e for e in events if e["event"] == "triton" and e["name"] == "pair"]
     (compiled,) = done.of("triton")
     for fact in ("signature", "constexprs", "specialization"):
         assert compiled[fact] == before[fact]
-    assert "out: agrees" in done.out
+    alone = tmp_path / "flag.py"
+    alone.write_text(FLAG)
+    argv = [interpreting["FORKS_EXECUTABLE"], str(alone)]
+    env = environment(TRITON_INTERPRET="1")
+    said = subprocess.run(argv, text=True, capture_output=True, check=False, env=env)
+    if said.returncode == 0:
+        assert done.status == 0 and "out: agrees" in done.out
+    else:  # Triton 3.7's own interpreter takes no bool
+        why = said.stderr.strip().splitlines()[-1]
+        assert done.status == 2 and f"interpreter cannot run it: {why}" in done.out
 
 
 def test_a_tuned_kernel_has_the_configuration_that_ran(
