@@ -33,8 +33,6 @@ from inspector.text import at_commas
 MAIN = PROBES.parent / "ahead" / "main.py"
 NO_TRITON, DOES_NOT_FIT = 3, 2
 _CAUSE = re.compile(r"Assertion|LLVM ERROR|UNREACHABLE|Segmentation")
-_ASSERTION = re.compile(r"\A.*?(?P<place>[^/\s:]+:\d+): .*?: (?P<what>Assertion `)")
-"""glibc's line of a failed assertion, whose program, folder and signature say nothing to a user."""
 MOST_DEATHS = 20
 """Times that a child is started again because a compilation has ended it."""
 
@@ -247,7 +245,12 @@ def cause_of(printed: str) -> str | None:
     row = next((r for r in printed.splitlines() if _CAUSE.search(r)), None)
     if row is None:
         return None
-    return _ASSERTION.sub(r"\g<place>: \g<what>", row.strip())[:300]
+    # glibc's line of an assertion: the program, the folder and the signature say nothing to a user.
+    before, mark, condition = row.strip().partition(": Assertion `")
+    words = before.split(": ", 2)
+    if mark and len(words) == 3:
+        return f"{words[1].rpartition('/')[2]}{mark}{condition}"[:300]
+    return row.strip()[:300]
 
 
 def bad_ir(printed: str, name: str, rows: Sequence[str]) -> CompilerMessage | None:
