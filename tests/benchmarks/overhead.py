@@ -101,7 +101,8 @@ def starts(turns: int, place: Path) -> None:
 
 def trains(turns: int, steps: int, place: Path, cold: bool, ways: Sequence[str]) -> None:
     """Of a training loop, with cold caches or warm ones."""
-    rows: dict[str, list[Seconds]] = {way: [] for way in ways if way != "tritonparse" or parses()}
+    wanted = [way for way in WAYS if way == "bare" or way in ways]
+    rows: dict[str, list[Seconds]] = {w: [] for w in wanted if w != "tritonparse" or parses()}
     for way in rows if not cold else ():
         taken(training(way, 1, place), of_way(way, place, fresh=True))
     for turn in range(turns):
@@ -170,7 +171,7 @@ def main() -> None:
     parser.add_argument("--starts", type=int, default=40, help="runs of what has no torch (40)")
     parser.add_argument("--steps", type=int, default=2000, help="steps of a training loop (2000)")
     parser.add_argument("--only", action="append", choices=("starts", "warm", "cold"))
-    parser.add_argument("--way", action="append", choices=WAYS, help="to train (all)")
+    parser.add_argument("--way", action="append", choices=WAYS, help="to train, beside bare (all)")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         for part in asked.only or ("starts", "warm", "cold"):
