@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from functools import partial
 from threading import Lock, RLock
 from typing import TypeVar, cast
 
@@ -314,15 +315,18 @@ class VariantFacts:
         return None if full is None else full.percent
 
     def lacking(self, variant: Variant) -> tuple[str, ...]:
-        """Why figures of the machine code are not known, where it was recorded: a missing tool,
-        a damaged cubin."""
-        if not _at_hand(variant, Stage.SASS):
-            return ()
+        """Why figures and hints are not known, where what they are read from was recorded: a
+        missing tool, a damaged cubin, a blob that is gone."""
+        reads: list[Callable[[], object]] = [
+            partial(self._listings.listing, variant, stage)
+            for stage in (Stage.SASS, Stage.PTX, Stage.TTGIR)  # what hints look at
+            if _at_hand(variant, stage)
+        ]
+        if _at_hand(variant, Stage.SASS):
+            content = variant.stages[Stage.SASS].content
+            reads.insert(1, partial(self._figures.in_cubin, variant, content))
         out: list[str] = []
-        for read in (
-            lambda: self._listings.listing(variant, Stage.SASS),
-            lambda: self._figures.in_cubin(variant, variant.stages[Stage.SASS].content),
-        ):
+        for read in reads:
             try:
                 read()
             except PtxviewError as error:
@@ -414,7 +418,7 @@ class HintCounts:
                 whole = not self._facts.lacking(variant)
             except PtxviewError:
                 return False
-            if whole:  # without the machine code some hints cannot be seen
+            if whole:  # without one of its stages some hints cannot be seen
                 self._counts[variant.hash, variant.symbol] = many
                 self._cache.put(keys[variant.hash, variant.symbol], str(many).encode())
             return whole

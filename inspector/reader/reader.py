@@ -212,8 +212,8 @@ class Reader:
         self.summaries.forget(variant)
 
     def lacking(self, variant: Variant) -> tuple[str, ...]:
-        """Why figures of the machine code are not known, where it was recorded: a missing tool,
-        a damaged cubin."""
+        """Why figures and hints are not known, where what they are read from was recorded: a
+        missing tool, a damaged cubin, a blob that is gone."""
         return self._facts.lacking(variant)
 
     def pass_over(self, variant: Variant) -> None:

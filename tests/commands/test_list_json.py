@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.helpers.ptxview import (
     EXTENSION,
     LECTURE,
     MATMUL,
+    REPOSITORY,
     SQUARE,
     Done,
     call,
@@ -22,6 +24,7 @@ from tests.helpers.ptxview import (
     variants_of,
 )
 
+RECORDING = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
 STAGES = ["source", "output_code", "ttir", "ttgir", "llir", "ptx", "sass"]
 FIGURES = {
     "registers", "stack_bytes", "spill_store_bytes", "spill_load_bytes", "static_shared_bytes",
@@ -262,3 +265,31 @@ def test_doctor_says_what_it_found_and_what_each_lack_costs() -> None:
     assert plain.status == 0
     for name in tools:
         assert name in plain.text
+
+
+@pytest.mark.parametrize("stage", ["ptx", "ttgir", "sass"])
+def test_hints_of_a_stage_that_is_gone_are_not_known(
+    stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not 0: the hints that are there in the whole recording cannot be seen."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / "recording"
+    with zipfile.ZipFile(RECORDING) as archive:
+        archive.extractall(folder)
+    events = (json.loads(row) for f in folder.glob("*.jsonl") for row in f.open())
+    (files,) = (e["files"] for e in events
+                if e["event"] == "triton" and e["name"] == "softmax_kernel")  # fmt: skip
+    for name, digest in files.items():
+        if name == stage or (name, stage) == ("cubin", "sass"):
+            (folder / "blobs" / digest).unlink()
+
+    def hints(path: Path) -> Any:
+        kernels = call("list", path, "--json").json["kernels"]
+        (kernel,) = (k for k in kernels if k["name"] == "softmax_kernel")
+        (variant,) = kernel["variants"]
+        return variant["hints"]
+
+    assert hints(folder) is None
+    assert hints(RECORDING) > 0
+    shown = call("show", folder, "softmax_kernel", "--stage", "source", "-a").text
+    assert re.search(r"(?m)^  not known +\S.*/blobs/[0-9a-f]{64} does not exist$", shown)
