@@ -29,7 +29,7 @@ AROUND = 2000
 """Lines of a file that are shown before and after the one that is meant."""
 
 
-LINES = {"bold cyan": "bold $accent", "yellow": "$warning"}
+LINES = {"bold cyan": "bold $accent", "bold red": "bold $error", "yellow": "$warning"}
 """What the colours of a line are in a theme, whose grounds each can be read on."""
 GROUNDS = {"blue": "cursor-line", "cyan": "lit-7", "green": "lit-2", "magenta": "lit-5",
            "red": "lit-1", "yellow": "lit-8"}  # fmt: skip

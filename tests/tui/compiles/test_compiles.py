@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from textual.pilot import Pilot
+from textual.widgets import OptionList
 
 from inspector.commands.common import open_profiled, open_reader
 from inspector.model import Stage
@@ -88,6 +90,20 @@ def recorded(folder: Path, source: str) -> Path:
     return folder
 
 
+async def can_be_read(pilot: Pilot[None]) -> CompilesScreen:
+    """Every row, with and without the cursor on it, in either theme."""
+    screen = pilot.app.screen
+    assert isinstance(screen, CompilesScreen)
+    for theme in (DARK, LIGHT):
+        pilot.app.theme = theme.name
+        await settle(pilot)
+        for n in (row for row, r in enumerate(screen.rows) if r.text.plain):
+            screen.options.highlighted = n
+            await settle(pilot)
+            assert not hard_to_read(pilot), f"row {n} of {theme.name}"
+    return screen
+
+
 @pytest.mark.parametrize("size", [(80, 24), (200, 60)], ids=["small", "wide"])
 async def test_everything_is_there_and_harmless(tmp_path: Path, size: tuple[int, int]) -> None:
     reader = open_reader(str(recorded(tmp_path / "rec", "/home/me/model.py")))
@@ -155,6 +171,8 @@ async def test_what_did_not_compile_leads_to_its_line(tmp_path: Path) -> None:
         text = text_of(pilot)
         assert "1 compile failed in 250 ms" in text and "✗ triton refused" in text
         assert "refused failed after 250 ms: model.py:4:8: absent is not defined" in text
+        first = pilot.app.screen.query_one(OptionList).highlighted
+        (await can_be_read(pilot)).options.highlighted = first
         await pilot.press("enter")
         await settle(pilot)
         assert pilot.app.screen is screen
@@ -227,15 +245,7 @@ async def test_what_ranks_compiled_differently_is_pointed_at(
         assert "4 ranks: 2 differences" in text
         assert "≠ square_kernel: rank 0 of node0 and rank 2 of node1 compiled w4 abab" in text
         assert "compiled it twice" in text
-        screen = pilot.app.screen
-        assert isinstance(screen, CompilesScreen)
-        for theme in (DARK, LIGHT):
-            pilot.app.theme = theme.name
-            await settle(pilot)
-            for n in (row for row, r in enumerate(screen.rows) if r.text.plain):
-                screen.options.highlighted = n
-                await settle(pilot)
-                assert not hard_to_read(pilot), f"row {n} of {theme.name}"
+        screen = await can_be_read(pilot)
         # A difference between kernels leads to the kernel, one between functions to its line.
         screen.options.highlighted = next(n for n, row in enumerate(screen.rows) if row.kernel)
         await settle(pilot)
