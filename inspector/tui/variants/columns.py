@@ -232,13 +232,14 @@ def columns(
             if (found := _fitted(wide, rows, width)) is not None:
                 return found
     whole = _whole(tuple(one.name for one in each))
+    first = [IDENT, WINNER, whole] if each else [IDENT, WINNER]
     for many in range(len(GIVEN_UP)):
         kept = [_short(c) for c in (*figures, *reasons) if c.name not in GIVEN_UP[:many]]
-        found = _fitted([IDENT, WINNER, whole, *kept], rows, width, whole)
+        found = _fitted([*first, *kept], rows, width, whole if each else None)
         if found is not None:
             return found
     kept = [_short(c) for c in figures if c.name not in GIVEN_UP]
-    return [(one, _size(one, rows)) for one in (IDENT, WINNER, whole, *kept)]
+    return [(one, _size(one, rows)) for one in (*first, *kept)]
 
 
 def _of_many(
@@ -299,7 +300,8 @@ def _size(column: VariantColumn, rows: Iterable[VariantRow]) -> int:
     """The widest cell; the head has room for the sign of the order."""
     head = cell_len(column.head) + 1
     found = max([head, *(cell_len(column.text(row)) for row in rows)])
-    return found if column.name in ("configuration", "kernel") else min(found, max(head, MOST))
+    whole = column.name in ("configuration", "kernel", REASON.name)
+    return found if whole else min(found, max(head, MOST))
 
 
 def ordered(

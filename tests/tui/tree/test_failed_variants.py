@@ -136,3 +136,25 @@ def test_short_answers_say_it_too(tmp_path: Path) -> None:
     for stage in ("ptx", "sass"):
         table = call("diff", str(path), "square_kernel", "--variants", "--stage", stage).text
         assert f" {stage} instr." in table
+
+
+async def test_the_table_tells_a_reason_whole_and_has_no_column_of_nothing(tmp_path: Path) -> None:
+    """Two variants with the same settings, one of which did not compile."""
+    writer = Writer(tmp_path / "rec")
+    writer.event(event="recording", schema=1, mode="gpu", time=1.0)
+    ptx = writer.blob((SQUARE / "square_kernel.ptx").read_bytes())
+    why = "no such file or directory: /a/folder/that/has/a/long/name/libdevice.10.bc"
+    writer.event(event="triton", name="square_kernel", hash="1a" * 32, files={"ptx": ptx})
+    writer.event(event="triton_failed", name="square_kernel", hash="2b" * 32, stage="llir",
+                 message=why)  # fmt: skip
+    writer.close()
+    reader = open_reader(str(tmp_path / "rec"))
+    for size in ((200, 60), (80, 24)):
+        async with PtxviewApp(reader).run_test(size=size) as pilot:
+            await settle(pilot)
+            await pilot.press("V")
+            await settle(pilot)
+            text = text_of(pilot)
+            assert "why not" not in text or why in text
+            assert ("why not" in text) is (size[0] == 200)
+            assert "regs" in text and "spills" in text and "config" not in text
