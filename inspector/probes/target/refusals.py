@@ -244,11 +244,10 @@ def note(ptx: Path, machine: Path) -> None:
 
 
 def _kernel(text: str, entry: str) -> cubin.Binary | None:
-    key = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest(), entry
-    if key not in _kernels:
+    if (text, entry) not in _kernels:
         found = _binary(text)
-        _kernels[key] = None if found is None else cubin.read(found[1], entry)
-    return _kernels[key]
+        _kernels[text, entry] = None if found is None else cubin.read(found[1], entry)
+    return _kernels[text, entry]
 
 
 def _binary(text: str) -> tuple[str, bytes] | None:
