@@ -13,7 +13,7 @@ import struct
 import subprocess
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Container, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -126,7 +126,9 @@ def side_by_side(run: Callable[[Item], Made], items: Sequence[Item]) -> Generato
 
     pool = ThreadPoolExecutor(max_workers=min(cores(), len(items)))
     try:
-        for future in [pool.submit(one, item) for item in items]:
+        waiting = deque([pool.submit(one, item) for item in items])
+        while waiting:
+            future = waiting.popleft()  # what was made of it is not kept for those that follow
             # Some times a second: a signal that came just before Python began to wait for a lock,
             # or that another thread was given, is seen when the wait ends, and not before.
             while wait([future], GLANCE).not_done:
