@@ -30,7 +30,7 @@ _state: dict[str, Any] = {"pid": None, "path": None, "begun": False, "lost": 0, 
 _lasting: str | None = None  # where this process records, whatever becomes of its environment
 _now = local()  # unkept: why content of the next event could not be kept
 _loading = RLock()
-_waited: list[bool] = []  # of forks under way: whether no thread imports anything for us
+_waited: dict[int, bool] = {}  # of threads that fork: whether none imports anything for us
 
 
 def _load(name: str) -> Any:
@@ -45,11 +45,11 @@ def _load(name: str) -> Any:
 
 def _before() -> None:
     # Not for ever, whatever an import does: the program's fork is worth more than the recording.
-    _waited.append(_loading.acquire(timeout=5))
+    _waited[get_ident()] = _loading.acquire(timeout=5)
 
 
 def _in_parent() -> None:
-    if _waited.pop():
+    if _waited.pop(get_ident(), False):
         _loading.release()
 
 

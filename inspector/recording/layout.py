@@ -564,7 +564,7 @@ def pack(folder: Path, target: Path, quickly: bool = False, *, over: Stamp | str
             Path(part).unlink()
             return
         if over != "any" and file_stamp(target) != over:
-            raise FileExistsError(17, "it was written meanwhile", str(target))
+            raise FileExistsError(errno.EEXIST, "it was written meanwhile", str(target))
         Path(part).replace(target)
     except BaseException:
         Path(part).unlink(missing_ok=True)
