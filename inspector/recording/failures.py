@@ -18,11 +18,12 @@ from inspector.model import (
     Stage,
     Variant,
 )
+from inspector.names import base_name
 from inspector.recording.compilations import messages_from
 from inspector.recording.compiler_messages import messages_of
-from inspector.recording.facts import as_int, as_map, as_text, text_of
+from inspector.recording.facts import as_int, as_map, as_text, as_three, text_of
 from inspector.recording.layout import BytesContent
-from inspector.text import first_error
+from inspector.text import counted, first_error
 
 Event = Mapping[str, object]
 Blob = Callable[[object], Content | None]
@@ -71,6 +72,12 @@ def of_launch(event: Event) -> Failure | None:
     kind, error = as_text(event.get("kind")), as_text(event.get("error"))
     if kind is None or error is None:
         return None
+    if (asked := as_int(event.get("shared_bytes"))) is not None:  # the driver's words alone
+        sizes = [as_three(event.get(key)) for key in ("grid", "block")]
+        grid, block = ("×".join(map(str, size or "?")) for size in sizes)
+        error += (
+            f" (grid {grid}, blocks of {block}, {counted(asked, 'byte')} of dynamic shared memory)"
+        )
     return Failure(
         f"{kind}: {error}",
         stage=LAUNCH,
@@ -225,7 +232,7 @@ class Failures:
         failure, symbol = of_launch(event), as_text(event.get("symbol"))
         if failure is not None and symbol is not None:
             self._launches.setdefault((as_text(event.get("hash")), symbol), {})[failure] = None
-            self._names[symbol] = as_text(event.get("name")) or symbol
+            self._names[symbol] = as_text(event.get("name")) or base_name(symbol)
             if event.get("ran") is True:
                 self.launched(event)
 

@@ -4,11 +4,11 @@ What is asked for is held against the device (``reference/devices.toml``) and ag
 says of the kernel: the machine code of the same PTX, which nvcc made with it, has its registers,
 its static shared memory and its launch bounds. What is not known refuses nothing.
 
-Which error it is: driver_types.h says that cudaErrorInvalidConfiguration is for more threads or
-blocks than the device can ever have, and cudaErrorLaunchOutOfResources for too many threads for
-the kernel's registers. CUDA's documents name no error for launch bounds ("the kernel will fail to
-launch", CUDA C++ Programming Guide, Launch Bounds) nor for dynamic shared memory above what was
-asked for by cudaFuncSetAttribute: the driver's is cudaErrorInvalidValue.
+Which error it is: an H100 with CUDA 13.0 gives cudaErrorLaunchOutOfResources for too many threads
+for the kernel's registers, and cudaErrorInvalidValue for all else (``python -m tests.gpu.failures``
+holds this module against a GPU): more threads or blocks than the device can ever have, launch
+bounds, and dynamic shared memory above what was asked for by cudaFuncSetAttribute. driver_types.h
+has cudaErrorInvalidConfiguration for the first, and names none for the others.
 """
 
 from __future__ import annotations
@@ -27,15 +27,14 @@ from . import build, cubin, current, devices, say
 MOST_GRID, MOST_BLOCK, MOST_THREADS = (2**31 - 1, 65535, 65535), (1024, 1024, 64), 1024
 
 # Numbers and words of driver_types.h, and of cudaGetErrorString.
-INVALID_VALUE, INVALID_CONFIGURATION, OUT_OF_RESOURCES = 1, 9, 701
+INVALID_VALUE, OUT_OF_RESOURCES = 1, 701
 NAMES = {
     INVALID_VALUE: ("cudaErrorInvalidValue", "invalid argument"),
-    INVALID_CONFIGURATION: ("cudaErrorInvalidConfiguration", "invalid configuration argument"),
     OUT_OF_RESOURCES: ("cudaErrorLaunchOutOfResources", "too many resources requested for launch"),
 }
 
 Size = tuple[int, int, int]
-_binaries: dict[str, tuple[str, bytes] | None] = {}
+_binaries: dict[str, list[tuple[str, bytes]]] = {}
 _kernels: dict[tuple[str, str], cubin.Binary | None] = {}
 _allowed: dict[tuple[str, str], int] = {}
 _reported: set[tuple[str, str]] = set()
@@ -150,7 +149,7 @@ def unasked() -> None:
 
 def _of_any(grid: Size, block: Size) -> Refusal | None:
     if min(grid) < 1 or any(n > most for n, most in zip(grid, MOST_GRID, strict=True)):
-        return Refusal(INVALID_CONFIGURATION, f"a grid of {grid} cannot be launched", "blocks")
+        return Refusal(INVALID_VALUE, f"a grid of {grid} cannot be launched", "blocks")
     threads = prod(block)
     if (
         min(block) < 1
@@ -158,7 +157,7 @@ def _of_any(grid: Size, block: Size) -> Refusal | None:
         or any(n > most for n, most in zip(block, MOST_BLOCK, strict=True))
     ):
         return Refusal(
-            INVALID_CONFIGURATION, f"a block of {block}, {threads} threads cannot be launched",
+            INVALID_VALUE, f"a block of {block}, {threads} threads cannot be launched",
             "threads", threads, MOST_THREADS,
         )  # fmt: skip
     return None
@@ -244,21 +243,31 @@ def note(ptx: Path, machine: Path) -> None:
 
 
 def _kernel(text: str, entry: str) -> cubin.Binary | None:
+    """A kernel's figures; None where they are not known, or not the same in all that was made."""
     if (text, entry) not in _kernels:
-        found = _binary(text)
-        _kernels[text, entry] = None if found is None else cubin.read(found[1], entry)
+        every = {cubin.read(data, entry) for _, data in _binaries_of(text)}
+        _kernels[text, entry] = every.pop() if len(every) == 1 else None
     return _kernels[text, entry]
 
 
 def _binary(text: str) -> tuple[str, bytes] | None:
     """The machine code of this PTX with its digest; None where it is not known, or which."""
+    every = _binaries_of(text)
+    return every[0] if len(every) == 1 else None
+
+
+def _binaries_of(text: str) -> list[tuple[str, bytes]]:
+    """All machine code that is known to be made of this PTX, each with its digest."""
     if text not in _binaries:
         every: dict[str, bytes] = {}
         try:
             for file in sorted(_place(text.encode("utf-8", "replace")).iterdir()):
-                data = Path(file.read_text(encoding="utf-8")).read_bytes()
+                try:
+                    data = Path(file.read_text(encoding="utf-8")).read_bytes()
+                except OSError:
+                    continue  # of a build that was removed
                 every[hashlib.sha256(data).hexdigest()] = data
         except OSError:
             every = {}
-        _binaries[text] = next(iter(every.items())) if len(every) == 1 else None
+        _binaries[text] = list(every.items())
     return _binaries[text]

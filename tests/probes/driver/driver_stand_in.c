@@ -51,6 +51,23 @@ CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status) {
   return 0;
 }
 
+/* Of cuda.h's errors, in the driver's own words. */
+static const struct { CUresult error; const char *name, *words; } ERRORS[] = {
+  {CUDA_ERROR_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
+  {CUDA_ERROR_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
+  {CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch"},
+};
+static CUresult of_error(CUresult error, const char **name, const char **words) {
+  for (size_t i = 0; i < sizeof ERRORS / sizeof *ERRORS; i++)
+    if (ERRORS[i].error == error) {
+      *(name ? name : words) = name ? ERRORS[i].name : ERRORS[i].words;
+      return CUDA_SUCCESS;
+    }
+  return CUDA_ERROR_INVALID_VALUE;
+}
+CUresult cuGetErrorName(CUresult error, const char **name) { return of_error(error, name, 0); }
+CUresult cuGetErrorString(CUresult error, const char **words) { return of_error(error, 0, words); }
+
 /* Graphs: an array of nodes. */
 typedef struct { CUgraphNodeType type; CUDA_KERNEL_NODE_PARAMS params; void *child; } Node;
 typedef struct { size_t count; Node *nodes[8]; } Graph;

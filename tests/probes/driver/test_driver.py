@@ -16,6 +16,7 @@ from inspector.capture import machine
 from inspector.capture.running import Run, RunRequest
 from inspector.listing.cubin import read_cubin
 from inspector.probes.calls import launch_native
+from inspector.recording.failures import of_launch
 from tests.helpers.samples import DATA
 from tests.probes.driver.conftest import Drive
 
@@ -108,6 +109,53 @@ def test_a_launch_is_told_by_its_kernel_and_its_geometry(drive: Drive, gelu: str
     digest = hashlib.sha256(content).hexdigest()
     assert {e["module"] for e in done.of("driver_launch")} == {digest}
     assert (done.folder / "blobs" / digest).read_bytes() == content
+
+
+def test_a_launch_that_the_driver_refuses_is_told_once_with_its_words(
+    drive: Drive, gelu: str
+) -> None:
+    done = drive(f"""
+        {BEGIN}
+        load(0x10, cubin({GELU!r}))
+        one = kernel({gelu!r}, 0x10)
+        driver.stand_get_function(one, ctypes.c_void_p(0x10))
+        for _ in range(3): launch(one, (1, 1), (96, 1), result=1)
+        launch(one, (2, 1), (1024, 1), 512, result=701)
+        launch(one, (3, 1), result=700)  # what an earlier kernel's fault has every call answer
+    """)
+    assert done.status == 0, done.err
+    digest = hashlib.sha256((DATA / GELU).read_bytes()).hexdigest()
+    told = [(e["symbol"], e["hash"], e["kind"], e["error"], e["grid"], e["block"],
+             e["shared_bytes"]) for e in done.of("not_launched")]  # fmt: skip
+    assert told == [
+        (gelu, digest, "CUDA_ERROR_INVALID_VALUE", "invalid argument", [1, 1, 1], [96, 1, 1], 0),
+        (gelu, digest, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES",
+         "too many resources requested for launch", [2, 1, 1], [1024, 1, 1], 512),
+    ]  # fmt: skip
+    assert (done.folder / "blobs" / digest).exists() and not done.of("driver_launch")
+    failure = of_launch(done.of("not_launched")[0])
+    assert failure is not None and failure.message == (
+        "CUDA_ERROR_INVALID_VALUE: invalid argument (grid 1×1×1, blocks of 96×1×1, "
+        "0 bytes of dynamic shared memory)"
+    )
+
+
+def test_a_module_is_named_by_its_sha_256_where_no_openssl_is_loaded(tmp_path: Path) -> None:
+    source, program = tmp_path / "digest.c", tmp_path / "digest"
+    source.write_text(f"""
+        #include "{launch_native.DRIVER_SOURCE}"
+        int main(int n, char **words) {{
+          static char data[1 << 16];
+          char hex[65];
+          for (int i = 0; i < (int)sizeof data; i++) data[i] = (char)(i * 7 + (i >> 8));
+          for (int i = 1; i < n; i++) sha256(data, (size_t)atoi(words[i]), hex), puts(hex);
+          return dlopen("libcrypto.so.3", RTLD_NOW | RTLD_NOLOAD) != 0;
+        }}""")
+    subprocess.run(["cc", "-O2", "-w", source, "-o", program, "-ldl", "-lpthread"], check=True)
+    data = bytes((i * 7 + (i >> 8)) & 255 for i in range(1 << 16))
+    sizes = (0, 1, 55, 56, 63, 64, 65, 119, 120, 128, 1 << 16)
+    done = subprocess.run([program, *map(str, sizes)], check=True, capture_output=True, text=True)
+    assert done.stdout.split() == [hashlib.sha256(data[:size]).hexdigest() for size in sizes]
 
 
 def test_a_module_is_kept_once_and_only_if_it_is_launched(drive: Drive, gelu: str) -> None:

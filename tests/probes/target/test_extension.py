@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from inspector.probes.target import nvcc
+from inspector.listing.cubin import read_cubin
+from inspector.probes.target import build, nvcc, refusals
 from inspector.system.toolchain import find
+from tests.helpers.samples import DATA
 from tests.probes.compiles.test_user_kernels import read
 from tests.probes.conftest import PROGRAMS, Run, ok
 
@@ -47,11 +49,11 @@ def test_sources_of_every_form_launch_their_ptx(run: Run, tmp_path: Path) -> Non
     named = {call["name"] for call in done.of("call") if call["kind"] == "cuda"}
     assert {"hidden", "of_file", "plain_c", "by_value", "packed", "adds_int", "apply"} <= named
     asked = {(one["name"], one["kind"]): one for one in done.of("not_launched")}
-    assert [name for name, _ in asked] == ["heavy", "by_value", "shares", "shares", "of_file"]
+    assert [name for name, _ in asked] == ["heavy", "by_value", "shares", "adds_int", "of_file"]
     for name, kind in asked:
         assert f"the launch of {name} was refused: {kind}" in done.err
     bounds = asked["by_value", "cudaErrorInvalidValue"]
-    over = asked["of_file", "cudaErrorInvalidConfiguration"]
+    over = asked["of_file", "cudaErrorInvalidValue"]
     assert (bounds["required"], bounds["limit"], over["resource"]) == (65, 64, "threads")
     codes = {Path(code["source"]).name: code for code in done.of("device_code")}
     assert set(codes) == {"many.cu", "others.cu"}
@@ -76,6 +78,29 @@ def test_sources_of_every_form_launch_their_ptx(run: Run, tmp_path: Path) -> Non
     assert error.message.startswith("cudaErrorLaunchOutOfResources: too many resources requested")
     assert kernels["by_value"].error is None, "it was launched besides"
     assert [p for p in recording.problems if "by_value was refused: cudaErrorInvalidValue" in p]
+
+
+def test_a_build_that_was_made_again_is_held_against_the_device_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "cache_root", lambda: tmp_path / "cache")
+    ptx, one, two, other = (tmp_path / name for name in ("k.ptx", "1.cubin", "2.cubin", "3.cubin"))
+    text = f"// {tmp_path}: of this test alone"
+    ptx.write_text(text)
+    code = (DATA / "gelu_sm90.cubin").read_bytes()
+    parsed = read_cubin(code)
+    assert parsed is not None
+    for path in (one, two):  # the same figures, other bytes
+        path.write_bytes(code + path.name.encode())
+        refusals.note(ptx, path)
+    refusals.note(ptx, tmp_path / "removed.cubin")
+    figures = refusals._kernel(text, parsed.entries[0])
+    assert figures is not None and figures.registers > 0
+    other.write_bytes((DATA / "matmul_sm90.cubin").read_bytes())
+    refusals.note(ptx, other)
+    refusals._binaries.clear()
+    refusals._kernels.clear()
+    assert refusals._kernel(text, parsed.entries[0]) is None, "which it is, is not known"
 
 
 @needs_nvcc

@@ -42,6 +42,10 @@ constexpr uint64_t kVersion = 2;
 void configure(dim3 grid, dim3 block, size_t shared = 0, cudaStream_t stream = nullptr);
 // `count` < 0: as many arguments as the PTX has parameters.
 void launch(const Module& module, const char* kernel, const char* parameters, void** arguments, int64_t count);
+// Until `end_naming`, the stub that is called says which kernel it stands for, and launches nothing: by its
+// address it is known from then on. False where it is known already.
+bool begin_naming(const void* kernel);
+void end_naming();
 // A variable of the device's, known by the address that it has on the host.
 void variable(const Module& module, const void* host, const char* name, size_t size);
 

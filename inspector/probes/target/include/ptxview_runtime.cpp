@@ -72,12 +72,6 @@ static cudaError_t launch_configured(const Module& module, const char* kernel, c
   if (status) why.raise();
   return cudaSuccess;
 }
-void launch(const Module& module, const char* kernel, const char* parameters, void** arguments, int64_t count) {
-  if (!next.waits) throw std::runtime_error("ptxview: a kernel was called and not launched");
-  next.waits = false;
-  launch_configured(module, kernel, parameters, arguments, count, next);
-}
-
 // -- what the library declares as it is loaded ------------------------------------------------------
 
 struct Symbol {
@@ -116,6 +110,27 @@ static const Symbol* known(const std::map<const void*, Symbol>& among, const voi
   std::lock_guard<std::mutex> held(tables().lock);
   auto one = among.find(host);
   return one == among.end() ? nullptr : &one->second;
+}
+
+// -- kernels that are named by their address -------------------------------------------------------
+
+static thread_local const void* naming = nullptr;
+bool begin_naming(const void* kernel) {
+  if (known(tables().kernels, kernel)) return false;
+  naming = kernel;
+  return true;
+}
+void end_naming() { naming = nullptr; }
+
+void launch(const Module& module, const char* kernel, const char* parameters, void** arguments, int64_t count) {
+  if (naming) {
+    std::lock_guard<std::mutex> held(tables().lock);
+    tables().kernels[naming] = {module, kernel, 0};
+    return;
+  }
+  if (!next.waits) throw std::runtime_error("ptxview: a kernel was called and not launched");
+  next.waits = false;
+  launch_configured(module, kernel, parameters, arguments, count, next);
 }
 
 // -- memory -----------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstring>
+#include <type_traits>
 #include <typeinfo>
 
 #undef __global__
@@ -35,6 +36,18 @@ template <class... A>
 inline void stub(const Module& module, const std::type_info& local, const char* parameters, A&... arguments) {
   std::array<void*, sizeof...(A) + 1> each{const_cast<void*>(static_cast<const volatile void*>(&arguments))..., nullptr};
   launch(module, local.name(), parameters, each.data(), int64_t(sizeof...(A)));
+}
+// An argument of nothing, for a stub that is only asked for its name.
+template <class T>
+inline T nothing() {
+  alignas(std::remove_cv_t<std::remove_reference_t<T>>) static char zeros[sizeof(std::remove_reference_t<T>)] = {};
+  return static_cast<T>(reinterpret_cast<std::remove_reference_t<T>&>(zeros));
+}
+template <class... A>
+inline void name(void (*kernel)(A...)) {
+  if (!kernel || !begin_naming(reinterpret_cast<const void*>(kernel))) return;
+  kernel(nothing<A>()...);
+  end_naming();
 }
 struct Variable {
   Variable(const Module& module, const char* name, const void* host, size_t size) {
@@ -76,6 +89,11 @@ static inline cudaError_t cudaGetSymbolSize(size_t* size, const T& symbol) {
 }
 template <class T>
 static inline cudaError_t cudaFuncSetAttribute(T* kernel, cudaFuncAttribute attribute, int value) {
+  return ::cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), attribute, value);
+}
+template <class... A>
+static inline cudaError_t cudaFuncSetAttribute(void (*kernel)(A...), cudaFuncAttribute attribute, int value) {
+  ::ptxview_cuda::name(kernel);
   return ::cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), attribute, value);
 }
 template <class T>

@@ -109,6 +109,7 @@ int run_refused(int64_t x, int which, int threads, int shared) {
   if (which == 0) heavy<<<1, threads>>>(at<float>(x));
   if (which == 1) by_value<<<1, threads>>>(Affine{'x', 2.5, 0.5f, at<float>(x)}, at<float>(x), 3);
   if (which == 2) shares<<<1, threads, shared>>>(at<float>(x));
+  if (which == 4) adds_int<<<1, threads, shared>>>(at<int>(x), 2);
   cudaError_t set = cudaSuccess;
   if (which == 3) set = cudaFuncSetAttribute(shares, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
   const cudaError_t peeked = cudaPeekAtLastError(), error = cudaGetLastError();
