@@ -49,6 +49,7 @@ LOST = {
     "changed_graphs": ("change of a CUDA graph", "after it was made: its kernels are counted as "
                        "they were before"),
     "failed_writes": ("record", "could not be written"),
+    "lost_refusals": ("refused launch", "not told: the 64 before differ already"),
 }  # fmt: skip
 """What was seen and could not be recorded, and what is the matter with it, by the event's key."""
 

@@ -172,6 +172,7 @@ static Exec *execs;
 static int exec_count, exec_room;
 static int by_operator, capturing, changed, active, ready, owner, refused_error;
 static uint64_t lost_launches, lost_modules, lost_bytes, lost_graphs, changed_graphs, failed_writes;
+static uint64_t lost_refusals;
 static uint64_t told_sum;
 static struct timespec last;
 static void *subscriber;
@@ -303,26 +304,22 @@ static void sha_block(uint32_t *h, const unsigned char *p) {
 }
 
 /* OpenSSL's where the process has it loaded, as Python's hashlib does: it knows the processor's own
- * instructions, which are ten times as fast, and libraries' modules are tens of megabytes. */
-static int sha256_of_openssl(const char *data, size_t n, unsigned char *digest) {
+ * instructions, and libraries' modules are tens of megabytes. Looked up as we begin: within a launch
+ * the dynamic linker may be another thread's, which waits for us. */
+static unsigned char *(*openssl)(const unsigned char *, size_t, unsigned char *);
+static void find_openssl(void) {
   static const char *const NAMES[] = {"libcrypto.so.3", "libcrypto.so.1.1"};
-  for (unsigned i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
-    void *library = dlopen(NAMES[i], RTLD_NOW | RTLD_NOLOAD);
-    if (!library) continue;
-    unsigned char *(*of)(const unsigned char *, size_t, unsigned char *) =
-      (unsigned char *(*)(const unsigned char *, size_t, unsigned char *))dlsym(library, "SHA256");
-    int done = of && of((const unsigned char *)data, n, digest);
-    dlclose(library);
-    if (done) return 1;
+  for (unsigned i = 0; i < sizeof NAMES / sizeof *NAMES && !openssl; i++) {
+    void *library = dlopen(NAMES[i], RTLD_NOW | RTLD_NOLOAD);   /* and it stays loaded */
+    if (library) *(void **)&openssl = dlsym(library, "SHA256");
   }
-  return 0;
 }
 
 static void sha256(const char *data, size_t n, char *hex) {
   uint32_t h[8] = {0x6a09e667,0xbb67ae85,0x3c6ef372,0xa54ff53a,0x510e527f,0x9b05688c,0x1f83d9ab,0x5be0cd19};
   unsigned char tail[128] = {0};
   size_t whole = n / 64 * 64, rest = n - whole, room = rest < 56 ? 64 : 128;
-  if (sha256_of_openssl(data, n, tail)) {
+  if (openssl && openssl((const unsigned char *)data, n, tail)) {
     for (int i = 0; i < 32; i++) sprintf(hex + 2 * i, "%02x", tail[i]);
     return;
   }
@@ -833,7 +830,7 @@ static void tell(void) {
   struct { const char *name; uint64_t n; } lost[] = {
     {"lost_launches", lost_launches}, {"lost_modules", lost_modules}, {"lost_bytes", lost_bytes},
     {"lost_graphs", lost_graphs}, {"changed_graphs", changed_graphs},
-    {"failed_writes", failed_writes}};
+    {"failed_writes", failed_writes}, {"lost_refusals", lost_refusals}};
   uint64_t sum = 0;
   for (unsigned i = 0; i < sizeof lost / sizeof *lost; i++) {
     sum += lost[i].n;
@@ -925,9 +922,10 @@ static void refused(const Callback *call, uint32_t id, int error) {
   }
   }
   const char *symbol = call->symbol, *name = 0, *words = 0;
-  if (!f || many >= MOST_REFUSED) return;
+  if (!f) return;
   for (int i = 0; i < many; i++)
     if (told[i].f == f && told[i].error == error && !memcmp(told[i].dims, dims, sizeof dims)) return;
+  if (many >= MOST_REFUSED) { lost_refusals++; return; }
   told[many].f = f, told[many].error = error, memcpy(told[many++].dims, dims, sizeof dims);
   if (loaded_here >= 0) tie(f, loaded_here), loaded_here = -1;
   if (!symbol || !*symbol)
@@ -1138,6 +1136,7 @@ static int subscribe(void) {
   if (posix_memalign((void **)&entries, 64, MOST_ENTRIES * sizeof *entries)) return -3;
   modules = calloc(MOST_MODULES, sizeof *modules);
   if (!entries || !modules || (!slots && room_for_slots(FIRST_SLOTS))) return -3;
+  find_openssl();
   void *frames[4];
   backtrace(frames, 4);   /* its first call loads a library, here and not within a launch */
   int error = ask.subscribe(&subscriber, called, (void *)0);

@@ -45,9 +45,12 @@ inline T nothing() {
 }
 template <class... A>
 inline void name(void (*kernel)(A...)) {
-  if (!kernel || !begin_naming(reinterpret_cast<const void*>(kernel))) return;
-  kernel(nothing<A>()...);
-  end_naming();
+  // What has a copy constructor of its own might look into what it copies: such a kernel is not known.
+  if constexpr ((std::is_trivially_copyable_v<std::remove_reference_t<A>> && ...)) {
+    if (!kernel || !begin_naming(reinterpret_cast<const void*>(kernel))) return;
+    kernel(nothing<A>()...);
+    end_naming();
+  }
 }
 struct Variable {
   Variable(const Module& module, const char* name, const void* host, size_t size) {
