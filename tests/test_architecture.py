@@ -124,6 +124,16 @@ def test_importing_the_command_line_loads_no_torch_triton_or_textual() -> None:
     assert not later & set(loaded)
 
 
+def test_a_program_that_is_run_waits_for_no_listing_and_no_analysis() -> None:
+    """What the end of a run needs is imported while the program runs."""
+    code = "import sys, inspector.commands.run; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    rooms = ("listing", "analyse", "reader", "report", "measure", "diff", "capture.opening")
+    later = [f"inspector.{room}" for room in rooms]
+    assert "inspector.capture.running" in done.stdout.split()
+    assert not [name for name in done.stdout.split() if within(name, *later)]
+
+
 @pytest.mark.parametrize("command", ["list", "show", "trace", "step", "explain", "doctor", "open"])
 def test_commands_that_print_load_no_torch_triton_or_textual(command: str) -> None:
     data = HOUSE.parent / "tests" / "data" / "core" / "lecture"

@@ -18,13 +18,19 @@ from typing import Any
 
 import pytest
 
-from inspector.capture.opening import open_path, recordings_folder
+from inspector.capture.opening import open_path
 from inspector.errors import ToolMissing
 from inspector.measure.time.child import interpreter
 from inspector.measure.time.take import own
 from inspector.model import Stage
 from inspector.recording.kept import keep, kept
-from inspector.recording.layout import BlobContent, DerivedCache, pack, user_cache
+from inspector.recording.layout import (
+    BlobContent,
+    DerivedCache,
+    pack,
+    recordings_folder,
+    user_cache,
+)
 from inspector.recording.slim import Lying
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.app.command_table import TABLE, Where

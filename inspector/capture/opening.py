@@ -8,8 +8,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import platformdirs
-
 from inspector import files
 from inspector.capture import aot_packages, torch_logs, tritonparse
 from inspector.capture.binaries import FATBIN_MAGIC, arch_of, carries_device_code, images
@@ -29,10 +27,11 @@ from inspector.recording.layout import (
     DerivedCache,
     FileContent,
     is_recording,
+    kept_cache,
     overtaken_by,
     read_events,
+    recordings_folder,
     unfinished,
-    user_cache,
 )
 from inspector.recording.merging import merged
 from inspector.recording.slim import slim
@@ -57,19 +56,6 @@ _DEFINE = re.compile(
 )
 _SASS_TEXT = re.compile(r"^[ \t]*+\.text\.([^\s:,]++):|^[ \t]*+Function : (\S++)", re.MULTILINE)
 LOG_HEAD = 1 << 22
-
-
-def recordings_folder() -> Path:
-    """The folder of recordings that were made without ``-o``."""
-    return Path(platformdirs.user_state_dir("ptxview", appauthor=False)) / "recordings"
-
-
-def kept_cache() -> DerivedCache:
-    """The user's own cache of the output of tools.
-
-    Output stored in an opened recording or folder is never used, since anybody may have written it.
-    """
-    return DerivedCache(user_cache())
 
 
 def newest() -> Path:

@@ -12,38 +12,26 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from inspector import __version__, files
-from inspector.capture import failed_builds, machine, spills
-from inspector.capture.binaries import carries_device_code
-from inspector.capture.builds import (
-    Found,
-    ptxas_event,
-    read_folder,
-    read_object,
-    recorded_event,
-)
-from inspector.capture.failed_compiles import told_later, unfinished
+from inspector import __version__
+from inspector.capture import machine
 from inspector.capture.machine import PROBES
-from inspector.capture.opening import kept_cache, open_path, recordings_folder
 from inspector.errors import PtxviewError, RunFailed, Stopped, Unreadable
-from inspector.listing.joined_cubins import only
-from inspector.model import Origin, Recording, Variant
-from inspector.recording.driver import SMALL
 from inspector.recording.layout import (
     SCHEMA,
     SUFFIX,
-    DerivedCache,
     Writer,
     event_files,
     file_stamp,
     is_recording,
     is_watched,
+    kept_cache,
     pack,
-    read_events,
+    recordings_folder,
     remove,
     unwritten,
     work_folder,
@@ -53,174 +41,15 @@ from inspector.system.process import (
     instead_of_ending,
     run_program,
     run_tool,
-    side_by_side,
     stop_tools,
 )
 from inspector.text import without_secrets
 
-# -- when the program has ended -------------------------------------------------------------------
-# Adds the device code of the program's builds, spills, versions and the device.
+if TYPE_CHECKING:
+    from inspector.model import Recording
 
-Say = Callable[[str], None]
-Event = dict[str, object]
-
-
-def complete(
-    writer: Writer,
-    cache: DerivedCache,
-    python: str,
-    mode: str,
-    say: Say,
-    go_on: Callable[[], bool] = lambda: True,
-) -> Recording | None:
-    """Add to a recording what is derived after the run, and return its content.
-
-    Whatever fails is a ``problem`` in the recording; nothing that was captured is lost. Raises
-    ``Stopped`` once ``go_on`` says no: what was added by then is kept.
-    """
-
-    def still() -> None:
-        if not go_on():
-            raise Stopped("it was stopped before its end")
-
-    versions = machine.versions(python)
-    still()
-    writer.event(event="tools", tools={k: v for k, v in versions.items() if "folder" not in k})
-    if mode == "gpu" and (device := machine.nvidia_smi()) is not None:
-        writer.event(event="tools", tools={"driver": device["driver_version"]})
-    try:
-        events = read_events(writer.folder).events
-    except PtxviewError:
-        return None
-    for event in failed_builds.told_later(events, writer.blob, say, go_on):
-        writer.event(**event)
-    # Before the builds are kept: one of theirs may be such a module, and is named by their events.
-    _take_kernels_out(writer, events)
-    builds = list(_builds(list(events), cache))
-
-    def events_of(item: Found | str) -> list[Event]:
-        still()
-        item_events = _events_of(item, writer, cache, say)
-        still()  # the failure of a tool that was stopped is no problem of the recording
-        return item_events
-
-    with closing(side_by_side(events_of, builds)) as each:
-        for item_events in each:
-            for event in item_events:
-                writer.event(**event)
-    still()
-    if assemblers := spills.versions(versions.get("triton_folder")):
-        writer.event(event="tools", tools=assemblers)
-    for event in unfinished(writer, python, say, go_on):
-        writer.event(**event)
-    recording = open_path(writer.folder)
-    later = list(told_later(recording, writer, python, say, go_on))
-    for event in later:
-        writer.event(**event)
-    measured = _measure(recording, versions.get("triton_folder"), cache, still)
-    for event in measured:
-        writer.event(**event)
-    return open_path(writer.folder) if measured or later else recording
-
-
-def _take_kernels_out(writer: Writer, events: Sequence[Mapping[str, object]]) -> None:
-    """Keep, of modules with hundreds of kernels, those that were launched: 60 MB of torch's and
-    NVIDIA's libraries become one. What cannot be taken apart stays whole."""
-    launched: dict[str, dict[str, None]] = {}
-    others: set[object] = set()
-    for event in events:
-        module, name = event.get("module"), event.get("name")
-        if event.get("event") == "driver_launch" and isinstance(module, str):
-            launched.setdefault(module, {})[str(name)] = None
-        else:
-            files_of = event.get("files")
-            others.update(files_of.values() if isinstance(files_of, dict) else ())
-            others.update(v for v in event.values() if isinstance(v, str) and len(v) == 64)
-    for module, names in launched.items():
-        path = writer.stored(module)
-        try:
-            if path is None or path.stat().st_size <= SMALL:
-                continue
-            cubin = files.read(path)
-            codes = {name: only(cubin, name) for name in names}
-            if module in others or not all(codes.values()):
-                continue
-            for name, code in codes.items():
-                digest = writer.blob(code or b"")
-                writer.event(event="driver_kernel", module=module, name=name, blob=digest)
-            path.unlink()
-        except (PtxviewError, OSError) as error:
-            writer.event(event="problem", where="driver", text=str(error))
-
-
-def _events_of(item: Found | str, writer: Writer, cache: DerivedCache, say: Say) -> list[Event]:
-    if isinstance(item, str):
-        return [{"event": "problem", "where": "extension", "text": item}]
-    try:
-        return recorded_event(item, writer.blob, cache, say)
-    except (PtxviewError, OSError) as error:
-        return [{"event": "problem", "where": str(item.object), "text": str(error)}]
-
-
-def _builds(events: list[Event], cache: DerivedCache) -> Iterator[Found | str]:
-    """Every cubin of the builds and libraries that the program made or loaded, once each."""
-    seen: set[bytes] = set()
-    for item in _held(events, cache):
-        if isinstance(item, Found):
-            if item.cubin in seen:
-                continue
-            seen.add(item.cubin)
-        yield item
-
-
-def _held(events: list[Event], cache: DerivedCache) -> Iterator[Found | str]:
-    """Cubins of build folders before those of libraries: only folders have the commands."""
-    for folder in map(Path, _named(events, "extension", "directory")):
-        if folder.is_dir():
-            yield from read_folder(folder, cache)
-    for library in map(Path, _named(events, "library", "path")):
-        for ninja in sorted((library.parent / "build").glob("temp*/**/build.ninja")):
-            yield from read_folder(ninja.parent, cache)
-        # A library for the emulated device has no code: its kernels were recorded when compiled.
-        if _carries_code(library):
-            yield from read_object(library, None, library.parent, cache)
-
-
-def _carries_code(library: Path) -> bool:
-    try:
-        with files.opened(library) as file:
-            return carries_device_code(file)
-    except PtxviewError:
-        return False
-
-
-def _named(events: list[Event], kind: str, field: str) -> list[str]:
-    values = [str(e.get(field)) for e in events if e.get("event") == kind and e.get(field)]
-    return list(dict.fromkeys(values))
-
-
-def _measure(
-    recording: Recording,
-    triton_folder: str | None,
-    cache: DerivedCache,
-    still: Callable[[], None],
-) -> list[dict[str, object]]:
-    """``ptxas`` events for Triton's variants whose spills are not recorded."""
-    tools = spills.assemblers([triton_folder])
-    todo = [
-        v
-        for k, v in recording.variants()
-        if k.origin in (Origin.TRITON, Origin.INDUCTOR) and v.known.barriers is None
-    ]
-
-    def one(variant: Variant) -> list[dict[str, object]]:
-        still()
-        figures = spills.of_variant(variant, tools, cache)
-        still()
-        return [ptxas_event(variant.hash, symbol, res) for symbol, res in figures.items()]
-
-    return [event for events in side_by_side(one, todo) for event in events]
-
+# What the end of a run needs is imported when it comes, or while the program runs (``run``): a
+# program waits for all that is imported before it begins.
 
 # -- following a recording that grows -------------------------------------------------------------
 # Follows a growing recording: reads it again as soon as there is something new.
@@ -244,6 +73,8 @@ class Follower:
         """
         if time.monotonic() < self._not_before:
             return None
+        from inspector.capture.opening import open_path
+
         try:
             sizes = {file.name: file.stat().st_size for file in event_files(self.path)}
         except (PtxviewError, OSError):
@@ -531,6 +362,9 @@ class Run:
 
     def _close(self, status: int, say: Callable[[str], None]) -> RunOutcome:
         ended = time.monotonic()
+        from inspector.capture.completing import complete
+        from inspector.capture.opening import open_path
+
         writer, pack_to = self._writer, self._pack_to
         recording: Recording | None = None
         try:
@@ -578,14 +412,26 @@ class Run:
             return other
 
 
-def run(request: RunRequest, say: Callable[[str], None]) -> RunOutcome:
-    """Run the program, then complete the recording and pack it if that was asked for."""
+def load_the_rest() -> None:
+    """Import what completes a recording."""
+    import inspector.capture.completing  # noqa: F401
+
+
+def run(
+    request: RunRequest,
+    say: Callable[[str], None],
+    meanwhile: Callable[[], None] = load_the_rest,
+) -> RunOutcome:
+    """Run the program, then complete the recording and pack it if that was asked for.
+
+    ``meanwhile`` is called in a thread of its own when the program has run for a second.
+    """
     started = Run(request)
     if (elsewhere := started.elsewhere()) is not None:
         say(elsewhere)
     with started.lasting():
         try:
-            status = run_program(started.argv, started.env)
+            status = run_program(started.argv, started.env, meanwhile=meanwhile)
         except PtxviewError:
             started.abandon()
             raise

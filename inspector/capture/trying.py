@@ -27,7 +27,7 @@ from inspector.capture.compilers import (
 )
 from inspector.capture.compiling import targets_of
 from inspector.capture.nvcc import same_code
-from inspector.capture.opening import kept_cache, raw_events
+from inspector.capture.opening import raw_events
 from inspector.capture.remaining_stages import compile_on, job_of
 from inspector.errors import PtxviewError, Unreadable, UsageError
 from inspector.listing.cubin import read_cubin
@@ -44,7 +44,7 @@ from inspector.model import (
     Variant,
 )
 from inspector.recording.facts import CONFIG, as_map
-from inspector.recording.layout import BytesContent
+from inspector.recording.layout import BytesContent, kept_cache
 from inspector.recording.resources import from_ptxas, merge
 from inspector.system.process import side_by_side
 from inspector.system.toolchain import Tool, version_of

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inspector import printing
-from inspector.capture.opening import is_there, kept_cache, newest, open_path, open_paths
 
 if TYPE_CHECKING:
     from inspector.measure.ncu.model import Report
@@ -34,7 +33,8 @@ def open_profiled(
     ``reports`` are ncu's; without any, those that lie beside the recording or are kept with it. A
     path may be a report itself.
     """
-    # Imported here: who runs a program has no report, and the program would wait for the import.
+    # Imported here, as all below: who runs a program opens nothing, and it would wait for that.
+    from inspector.capture.opening import newest, open_path, open_paths
     from inspector.measure.ncu import files
 
     where = Path(path) if path is not None else newest()
@@ -62,6 +62,7 @@ def profiled(
     """Where readers are made: one of a recording, with a report of ncu tied to it, if any."""
     # Imported here: the analysis is large, and explain and doctor read nothing.
     from inspector.measure.ncu.samples import NOTHING, Profiled
+    from inspector.recording.layout import kept_cache
 
     return Profiled(recording, kept_cache(), device, NOTHING if report is None else report)
 
@@ -82,6 +83,8 @@ def split_path(words: list[str]) -> tuple[str | None, str | None]:
     """``[PATH] KERNEL``: of one word, an existing path wins over a kernel of that name."""
     if len(words) == 2:
         return words[0], words[1]
+    from inspector.capture.opening import is_there
+
     if len(words) == 1:
         return (words[0], None) if is_there(Path(words[0])) else (None, words[0])
     return None, None

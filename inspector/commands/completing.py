@@ -19,9 +19,10 @@ from typing import Any, Protocol
 
 from inspector import files
 from inspector.capture.glance import Glimpse, glance, narrow
-from inspector.capture.opening import newest, recordings_folder
+from inspector.capture.opening import newest
 from inspector.commands.common import split_program
 from inspector.errors import PtxviewError
+from inspector.recording.layout import recordings_folder
 
 SECONDS = 3
 """After which it is given up, as where a network's disk does not answer."""

@@ -13,9 +13,8 @@ from rich.text import Text
 
 from inspector import printing
 from inspector.capture import machine
-from inspector.capture.opening import recordings_folder
 from inspector.errors import Exit, UsageError
-from inspector.recording.layout import user_cache
+from inspector.recording.layout import recordings_folder, user_cache
 from inspector.report.jsons import SCHEMA, dumps
 from inspector.system.toolchain import PURPOSE, Tool, every
 

@@ -27,6 +27,7 @@ from inspector.measure.ncu.samples import Profiled
 from inspector.measure.time.stored import times
 from inspector.model import FrameCompile, Kernel, Recording, Variant
 from inspector.printing import narrate
+from inspector.reader import facts
 from inspector.reader.figures import GLANCE
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
@@ -183,11 +184,17 @@ def _fields(reader: Reader, names: tuple[str, ...], as_json: bool) -> int:
     return Exit.OK
 
 
-def print_kernels(reader: Reader, out: Console, clock: tables.Clock | None = None) -> None:
+def print_kernels(
+    reader: Reader,
+    out: Console,
+    clock: tables.Clock | None = None,
+    seconds: float = facts.COUNTING,
+) -> None:
     """The table of kernels. On a terminal its first rows stand at once, a dash where a tool has
-    not said yet, and give way to the whole when every figure is known."""
+    not said yet, and give way to the whole when every figure is known, and hints have been counted
+    for so many seconds."""
     rec = reader.recording
-    left = _read(reader, out if out.is_terminal else None)
+    left = _read(reader, out if out.is_terminal else None, seconds)
     table = tables.kernels(
         rec,
         reader.resources,
@@ -200,9 +207,10 @@ def print_kernels(reader: Reader, out: Console, clock: tables.Clock | None = Non
     narrate_uncounted(left)
 
 
-def _read(reader: Reader, out: Console | None) -> int:
-    """Read the figures of all variants, the tools side by side, and count hints; how many variants
-    are left without a count. ``out`` is a terminal that is told how far it is."""
+def _read(reader: Reader, out: Console | None, seconds: float = facts.COUNTING) -> int:
+    """Read the figures of all variants, the tools side by side, and count hints for so many
+    seconds; how many variants are left without a count. ``out`` is a terminal that is told how far
+    it is."""
     variants = [v for _, v in reader.recording.variants()]
     began, told = time.monotonic(), 0.0
     with contextlib.ExitStack() as stack:
@@ -220,7 +228,7 @@ def _read(reader: Reader, out: Console | None) -> int:
 
         for done, of in reader.figures(variants):
             tell(f"reading figures: {done} of {of} cubins", first=False)
-        return reader.count_hints(variants, before=lambda: tell("counting hints", first=True))
+        return reader.count_hints(variants, seconds, lambda: tell("counting hints", first=True))
 
 
 def _standing(reader: Reader, out: Console, said: str) -> Group:

@@ -12,9 +12,9 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from inspector.capture.opening import recordings_folder
 from inspector.errors import Exit, ToolMissing, UsageError
 from inspector.printing import narrate
+from inspector.recording.layout import recordings_folder
 from inspector.serve.tools import Server
 
 

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from inspector import printing
 from inspector.analyse.passes import PassFilter, PassRun
-from inspector.capture.opening import is_there, kept_cache
+from inspector.capture.opening import is_there
 from inspector.commands.common import open_reader, print_json, seconds
 from inspector.diff import beside
 from inspector.diff.passes import change_of, lines_changed
@@ -23,6 +23,7 @@ from inspector.errors import Exit, UsageError
 from inspector.printing import narrate
 from inspector.reader.passes import STAGES, PassList, graph_passes, variant_passes
 from inspector.reader.selecting import select_graph, select_one
+from inspector.recording.layout import kept_cache
 from inspector.report import diff_text, tables
 from inspector.report import passes as report
 from inspector.text import counted, shown

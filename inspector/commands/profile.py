@@ -21,7 +21,7 @@ from pathlib import Path
 from rich.text import Text
 
 from inspector import files, printing
-from inspector.capture.opening import kept_cache, newest, open_path
+from inspector.capture.opening import newest, open_path
 from inspector.capture.running import RunOutcome
 from inspector.capture.running import run as record
 from inspector.commands.common import split_program
@@ -32,7 +32,7 @@ from inspector.measure.profile.read import profiles, trace_of, why_none
 from inspector.measure.profile.stacks import stacks
 from inspector.model import Recording
 from inspector.printing import narrate
-from inspector.recording.layout import is_recording
+from inspector.recording.layout import is_recording, kept_cache
 from inspector.report import jsons, timings
 from inspector.report import profile as profile_report
 from inspector.text import shown

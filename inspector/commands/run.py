@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inspector import printing
-from inspector.capture.running import RunOutcome, RunRequest
+from inspector.capture.running import RunOutcome, RunRequest, load_the_rest
 from inspector.capture.running import run as record
 from inspector.commands.common import reader_of, split_program
 from inspector.commands.open import browse, on_terminal
 from inspector.errors import Exit, PtxviewError, RunFailed
 from inspector.printing import narrate
-from inspector.reader.tables import devices
 from inspector.text import plural
 
 if TYPE_CHECKING:
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
 
 # Seconds for all times of a run, for one time, and after which a launch is given up.
 TIME_BUDGET, TIME_SECONDS, TIME_LIMIT = 120, 1.0, 30.0
+# Seconds for counting hints: who runs a program has not asked for them, and the prompt waits.
+COUNTING = 0.25
 # Options of ours that take a value: the program's own begin at the first word that is no option.
 VALUED = (
     "-o",
@@ -145,8 +146,13 @@ def request_of(
     target = getattr(args, "target", None)
     if target is not None and not re.fullmatch(r"sm_\d{2,3}[af]?", target):
         raise RunFailed(f"{target} is not a target", "A target is written like sm_90.")
-    if target is not None and target.rstrip("af") not in devices():
-        raise RunFailed(f"no device is known of {target}", f"Known are: {', '.join(devices())}.")
+    if target is not None:
+        # Imported here: most programs have no --target, and would wait for the tables.
+        from inspector.reader.tables import devices
+
+        if target.rstrip("af") not in devices():
+            known = ", ".join(devices())
+            raise RunFailed(f"no device is known of {target}", f"Known are: {known}.")
     out = Path(args.out) if args.out else None
     return RunRequest(
         kind=kind, words=tuple(words), out=out, target=target, python=args.python,
@@ -164,7 +170,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     request = request_of("run", kind, words, args, emulation(args))
     if on_terminal() and not args.no_tui and not args.time:
         return _watched(request)
-    outcome = record(request, lambda text: narrate(f"ptxview: {text}"))
+    outcome = record(request, lambda text: narrate(f"ptxview: {text}"), _load_the_rest)
     if outcome.recording is None and not outcome.path.exists():
         return outcome.status  # which has been said
     narrate(summary(outcome))
@@ -179,6 +185,14 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     return verified(outcome)
 
 
+def _load_the_rest() -> None:
+    """Import what the end of a run needs, while the program runs."""
+    load_the_rest()
+    import inspector.commands.list
+    import inspector.measure.ncu.samples
+    import inspector.tui.tree.kernel_tree  # noqa: F401
+
+
 def _print(reader: Reader) -> None:
     """What was recorded, on standard error."""
     # Imported here: until then the program would wait for it, and many make no kernels.
@@ -187,7 +201,7 @@ def _print(reader: Reader) -> None:
 
     rec, err = reader.recording, printing.err()
     if rec.kernels:
-        print_kernels(reader, err)
+        print_kernels(reader, err, seconds=COUNTING)
     tables.graphs(rec, err)
     tables.problems(rec, err)
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from inspector import printing
-from inspector.capture.opening import kept_cache, open_path, open_text
+from inspector.capture.opening import open_path, open_text
 from inspector.commands import common, small
 from inspector.commands.common import open_profiled, print_json, split_path, takes_reports
 from inspector.errors import Exit, PtxviewError, Unreadable, UsageError
@@ -28,6 +28,7 @@ from inspector.printing import narrate
 from inspector.reader.listings import decode
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import select_graph, select_one
+from inspector.recording.layout import kept_cache
 from inspector.report import (
     annotated,
     brief,

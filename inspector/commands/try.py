@@ -24,7 +24,7 @@ from rich.text import Text
 from inspector import printing
 from inspector.capture import machine
 from inspector.capture.compilers import check_options
-from inspector.capture.opening import kept_cache, newest, open_path
+from inspector.capture.opening import newest, open_path
 from inspector.capture.trying import (
     MOST_COLUMNS,
     TryRequest,
@@ -47,6 +47,7 @@ from inspector.measure.trial import Trial
 from inspector.model import Stage, Variant
 from inspector.printing import narrate
 from inspector.reader.selecting import select_one
+from inspector.recording.layout import kept_cache
 from inspector.report import diff_text
 from inspector.report import trying as report
 from inspector.report.trying import Difference

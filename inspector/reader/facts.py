@@ -50,6 +50,8 @@ MOST_COUNTED = 1000
 """Variants from which on hints are not counted: even asking what is kept reads every stage."""
 COUNTING = 2.0
 """Seconds that a list gives to counting hints that nobody has asked for yet."""
+COUNTING_AT_ONCE = 4
+"""Most of a count is Python's own, and those that begin in time are waited for."""
 FUNCTIONS = 64
 """Functions of files whose analysis is kept: a file may have thousands."""
 
@@ -433,7 +435,7 @@ class HintCounts:
             self._facts.forget(variants)
             return missing
 
-        return sum(side_by_side(of_file, list(files.values())))
+        return sum(side_by_side(of_file, list(files.values()), COUNTING_AT_ONCE))
 
     def key(self, what: str, variant: Variant) -> str:
         """What a variant's hints depend on, and ``what`` is kept by it: its stages, its launches,

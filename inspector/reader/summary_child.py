@@ -7,8 +7,9 @@ import json
 from pathlib import Path
 
 from inspector import files
-from inspector.capture.opening import kept_cache, open_path
+from inspector.capture.opening import open_path
 from inspector.reader.reader import Reader
+from inspector.recording.layout import kept_cache
 from inspector.system.process import die_with_parent
 
 

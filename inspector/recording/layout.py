@@ -578,6 +578,11 @@ def remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+def recordings_folder() -> Path:
+    """The folder of recordings that were made without ``-o``."""
+    return Path(platformdirs.user_state_dir("ptxview", appauthor=False)) / "recordings"
+
+
 def user_cache() -> Path:
     """The folder of this user's cache of derived content."""
     return Path(platformdirs.user_cache_dir("ptxview", appauthor=False)) / "derived"
@@ -656,3 +661,11 @@ class DerivedCache:
                 return
             Path(path).unlink(missing_ok=True)
             total -= size
+
+
+def kept_cache() -> DerivedCache:
+    """The user's own cache of the output of tools.
+
+    Output stored in an opened recording or folder is never used, since anybody may have written it.
+    """
+    return DerivedCache(user_cache())

@@ -107,8 +107,11 @@ def stop_tools(threads: Container[int | None] | None = None) -> None:
             _running.pop(child, None)
 
 
-def side_by_side(run: Callable[[Item], Made], items: Sequence[Item]) -> Generator[Made, None, None]:
-    """What ``run`` makes of each item, in their order, as many at once as there are cores.
+def side_by_side(
+    run: Callable[[Item], Made], items: Sequence[Item], at_once: int | None = None
+) -> Generator[Made, None, None]:
+    """What ``run`` makes of each item, in their order, as many at once as there are cores, or
+    ``at_once`` if that is less.
 
     Raises what ``run`` raises. Where an error, a signal or who no longer asks ends it early, the
     tools that it runs are stopped, nothing further is begun, and it ends when all are at rest.
@@ -124,7 +127,7 @@ def side_by_side(run: Callable[[Item], Made], items: Sequence[Item]) -> Generato
             raise Stopped("it was stopped before its beginning")
         return run(item)
 
-    pool = ThreadPoolExecutor(max_workers=min(cores(), len(items)))
+    pool = ThreadPoolExecutor(max_workers=min(cores(), len(items), at_once or len(items)))
     try:
         waiting = deque([pool.submit(one, item) for item in items])
         while waiting:
@@ -179,6 +182,8 @@ MOST_AT_ONCE = 1000
 _libc = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
 _SI_QUEUE = -1  # sent with a value, by sigqueue()
+MEANWHILE = 1.0
+"""Seconds of a program after which there is time for something else."""
 LOOK = 0.25
 """Seconds between two checks whether a process was stopped, which only its parent is told."""
 
@@ -419,14 +424,21 @@ def _let_go(descriptors: Sequence[int]) -> None:
                     os.close(nowhere)
 
 
-def run_program(argv: Sequence[str], env: Mapping[str, str], *, is_job: bool = True) -> int:
+def run_program(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    *,
+    is_job: bool = True,
+    meanwhile: Callable[[], None] | None = None,
+) -> int:
     """Run the user's program to its end on this terminal; its exit status, 128+n for a signal.
 
     It is in our own process group and has the descriptors, the signal mask and the dispositions
     that we inherited. A signal that reaches this process alone is handed on; one sent to the group
     reaches the program by itself. When either is stopped, so is the other; when we are killed, so
     is it. Unless it ``is_job``, it outlives us, and our own input and output are left open.
-    Raises ``RunFailed`` if the program cannot be started.
+    ``meanwhile`` is called once the program has run for ``MEANWHILE``, in a thread that no signal
+    reaches. Raises ``RunFailed`` if the program cannot be started.
     """
     ours, first = os.getpid(), dispositions()
     # If SIGCHLD is ignored, the exit status of a child is lost.
@@ -463,7 +475,7 @@ def run_program(argv: Sequence[str], env: Mapping[str, str], *, is_job: bool = T
                 sent.pass_on(child.pid)
             if is_job:
                 _let_go(inherited)
-            _follow(child.pid, beside)
+            _follow(child.pid, beside, meanwhile)
             beside.close()
             status = child.wait()
             _pending(forwarded())  # signals that were meant for the program are dropped
@@ -515,10 +527,15 @@ def instead_of_ending(do: Callable[[], None]) -> Iterator[None]:
             signal.signal(number, handlers_before[number])
 
 
-def _follow(pid: int, beside: _Beside) -> None:
+def _follow(pid: int, beside: _Beside, meanwhile: Callable[[], None] | None) -> None:
     """Hand signals on, and stop and continue together with the program, until it has ended."""
     what = os.WEXITED | os.WSTOPPED | os.WNOHANG
+    began = time.monotonic()
     while True:
+        if meanwhile is not None and time.monotonic() - began >= MEANWHILE:
+            # All signals are blocked here, and so they are in a thread that begins here.
+            threading.Thread(target=_in_silence, args=(meanwhile,), daemon=True).start()
+            meanwhile = None
         # WNOWAIT: until it is waited for, its process id is not reused.
         changed = os.waitid(os.P_PID, pid, what | os.WNOWAIT)
         if changed is not None and changed.si_code != os.CLD_STOPPED:
@@ -540,6 +557,12 @@ def _follow(pid: int, beside: _Beside) -> None:
             beside.tell("stops")
             _stop(changed.si_status)
             beside.tell("goes on")
+
+
+def _in_silence(do: Callable[[], None]) -> None:
+    """Call something whose failure will be told by whoever needs it."""
+    with contextlib.suppress(Exception):
+        do()
 
 
 def _stop(number: int) -> None:

@@ -12,9 +12,10 @@ from itertools import combinations
 from pathlib import Path
 
 from inspector.analyse.links import link
-from inspector.capture.opening import kept_cache, open_path
+from inspector.capture.opening import open_path
 from inspector.model import Stage
 from inspector.reader.reader import Reader
+from inspector.recording.layout import kept_cache
 from tests.analyse.test_links import KNOWN, at, listing
 from tests.benchmarks.ratio import Ratio, seconds
 

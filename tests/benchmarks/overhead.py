@@ -43,10 +43,11 @@ import torch
 device = os.environ["OVERHEAD_DEVICE"]
 torch.manual_seed(0)
 torch.set_num_threads(1)
-layer = torch.nn.TransformerEncoderLayer(64, 4, 256, batch_first=True, dropout=0.0)
+batch, length, width = map(int, os.environ["OVERHEAD_SHAPE"].split(","))
+layer = torch.nn.TransformerEncoderLayer(width, 4, 4 * width, batch_first=True, dropout=0.0)
 model = torch.compile(torch.nn.TransformerEncoder(layer, 2).to(device))
 optimizer = torch.optim.AdamW(model.parameters(), 1e-4)
-x = torch.randn(8, 64, 64, device=device)
+x = torch.randn(batch, length, width, device=device)
 for _ in range(int(sys.argv[1])):
     optimizer.zero_grad()
     model(x).square().mean().backward()
@@ -54,6 +55,9 @@ for _ in range(int(sys.argv[1])):
 if device == "cuda":
     torch.cuda.synchronize()
 """
+SHAPES = {"small": "8,64,64", "wide": "16,512,1024"}
+"""Batch, length and width of what is trained: on a GPU a small step is bound by its launches, on
+which recording weighs most, and a wide one by the GPU."""
 WAYS = ("bare", "recorded", "run", "TORCH_TRACE", "tritonparse")
 Seconds = tuple[float, float]
 """Wall and CPU of a process and its children."""
@@ -99,8 +103,11 @@ def starts(turns: int, place: Path) -> None:
     tell("starts", rows, 1000, "ms")
 
 
-def trains(turns: int, steps: int, place: Path, cold: bool, ways: Sequence[str]) -> None:
+def trains(
+    turns: int, steps: int, place: Path, cold: bool, ways: Sequence[str], model: str
+) -> None:
     """Of a training loop, with cold caches or warm ones."""
+    os.environ["OVERHEAD_SHAPE"] = SHAPES[model]
     wanted = [way for way in WAYS if way == "bare" or way in ways]
     rows: dict[str, list[Seconds]] = {w: [] for w in wanted if w != "tritonparse" or parses()}
     for way in rows if not cold else ():
@@ -109,7 +116,7 @@ def trains(turns: int, steps: int, place: Path, cold: bool, ways: Sequence[str])
         for way in rows if turn % 2 else reversed(rows):
             rows[way].append(taken(training(way, steps, place), of_way(way, place, fresh=cold)))
             print(f"turn {turn + 1}: {way} {rows[way][-1]}", file=sys.stderr, flush=True)
-    tell(f"trains, {'cold' if cold else 'warm'}, {steps} steps", rows, 1, "s")
+    tell(f"trains, {model}, {'cold' if cold else 'warm'}, {steps} steps", rows, 1, "s")
 
 
 def training(way: str, steps: int, place: Path) -> list[str]:
@@ -144,7 +151,9 @@ def of_way(way: str, place: Path, fresh: bool) -> dict[str, str]:
 
 
 def quartiles(values: Sequence[float]) -> str:
-    """Median and quartiles, in three significant figures."""
+    """Median and quartiles, in three significant figures; one value alone is itself."""
+    if len(values) == 1:
+        return f"{values[0]:.3g}"
     low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
     return f"{middle:.3g} ({low:.3g} … {high:.3g})"
 
@@ -172,13 +181,15 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=2000, help="steps of a training loop (2000)")
     parser.add_argument("--only", action="append", choices=("starts", "warm", "cold"))
     parser.add_argument("--way", action="append", choices=WAYS, help="to train, beside bare (all)")
+    parser.add_argument("--model", choices=SHAPES, default="small", help="what is trained (small)")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         for part in asked.only or ("starts", "warm", "cold"):
             if part == "starts":
                 starts(asked.starts, Path(folder))
             else:
-                trains(asked.turns, asked.steps, Path(folder), part == "cold", asked.way or WAYS)
+                ways = asked.way or WAYS
+                trains(asked.turns, asked.steps, Path(folder), part == "cold", ways, asked.model)
 
 
 if __name__ == "__main__":

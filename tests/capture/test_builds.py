@@ -15,8 +15,8 @@ import pytest
 
 from inspector.capture import nvcc
 from inspector.capture.builds import Found, harmless, parse_ninja, read_folder
-from inspector.capture.opening import kept_cache
 from inspector.listing.cubin import read_cubin
+from inspector.recording.layout import kept_cache
 from inspector.system.toolchain import find
 from tests.helpers.ptxview import EXTENSION, call, printed, tool, variants_of
 

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from inspector.capture import running
+from inspector.capture import completing
 from inspector.capture.builds import Found, read_folder
-from inspector.capture.opening import kept_cache
 from inspector.listing.cubin import read_cubin
 from inspector.model import Stage
-from inspector.recording.layout import Writer
+from inspector.recording.layout import Writer, kept_cache
 from tests.helpers.ptxview import EXTENSION
 
 
@@ -21,7 +20,7 @@ def test_a_module_of_a_build_is_whole_where_the_build_names_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of what the driver loads, one kernel is kept; but the build's own code is that module."""
-    monkeypatch.setattr(running, "SMALL", 0)
+    monkeypatch.setattr(completing, "SMALL", 0)
     cache = kept_cache()
     (build,) = [b for b in read_folder(EXTENSION, cache) if isinstance(b, Found)]
     cubin = read_cubin(build.cubin)
@@ -35,7 +34,7 @@ def test_a_module_of_a_build_is_whole_where_the_build_names_it(
     writer.event(event="driver_launch", id=0, name=cubin.entries[0], module=module, grid=[1, 1, 1],
                  block=[1, 1, 1], libraries=[], **driver)  # fmt: skip
     writer.event(event="driver_counts", counts={"0": [3, 0, 0, 0]}, **driver)
-    recording = running.complete(writer, cache, sys.executable, "gpu", lambda _: None)
+    recording = completing.complete(writer, cache, sys.executable, "gpu", lambda _: None)
     assert recording is not None and not any("blob" in p for p in recording.problems)
     kernels = {kernel.name: kernel.variants for kernel in recording.kernels}
     assert len(kernels) == len(cubin.entries)

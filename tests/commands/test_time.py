@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from inspector.capture import machine
-from inspector.capture.opening import open_path, recordings_folder
+from inspector.capture.opening import open_path
 from inspector.capture.running import RunOutcome
 from inspector.cli import main
 from inspector.commands import run
@@ -24,6 +24,7 @@ from inspector.measure.time.calls import Library
 from inspector.measure.time.planning import job_of, plan
 from inspector.model import Stage
 from inspector.recording.kept import keep, kept, place
+from inspector.recording.layout import recordings_folder
 from inspector.system.process import Finished
 
 LECTURE = Path(__file__).parents[2] / "examples" / "recordings" / "lecture-h200.ptxview"
@@ -206,7 +207,7 @@ def test_without_words_all_calls_are_timed(
 def ran(recording: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run that has just ended with status 7 and left the lecture's recording behind."""
     outcome = RunOutcome(7, recording, open_path(recording), 1.0, 0.1)
-    monkeypatch.setattr(run, "record", lambda request, say: outcome)
+    monkeypatch.setattr(run, "record", lambda request, say, meanwhile: outcome)
     monkeypatch.setattr(run, "on_terminal", lambda: True)
     return recording
 

@@ -8,6 +8,8 @@ import sys
 import threading
 import time
 
+import pytest
+
 from inspector.errors import Stopped
 from inspector.system.process import cores, run_tool, side_by_side
 
@@ -78,3 +80,41 @@ def test_who_waits_for_tools_sees_a_signal_that_nothing_wakes_him_for() -> None:
         [sys.executable, "-c", UNNOTICED], capture_output=True, text=True, check=False, timeout=60
     )
     assert done.stdout == "interrupted\n", done.stderr
+
+
+MEANWHILE = """
+import os, signal, sys, threading
+from inspector.system import process
+process.MEANWHILE = float(sys.argv[1])
+def meanwhile():
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    alone = threading.current_thread() is not threading.main_thread()
+    print("meanwhile", alone and process.forwarded() <= blocked, file=sys.stderr)
+    raise OSError("nobody is told of this")
+program = [sys.executable, "-c", "import time; time.sleep(1.5); raise SystemExit(7)"]
+print("status", process.run_program(program, os.environ, meanwhile=meanwhile), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(("seconds", "said"), [("0", "meanwhile True\n"), ("60", "")])
+def test_what_is_done_while_a_program_runs_sees_no_signal_and_says_nothing(
+    seconds: str, said: str
+) -> None:
+    """A signal that came to such a thread would not be handed on to the program."""
+    words = [sys.executable, "-c", MEANWHILE, seconds]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stderr == f"{said}status 7\n"
+
+
+def test_no_more_run_side_by_side_than_are_asked_for() -> None:
+    running, most = [], []
+
+    def run(item: int) -> int:
+        running.append(item)
+        most.append(len(running))
+        time.sleep(0.01)
+        running.remove(item)
+        return item
+
+    assert list(side_by_side(run, range(6), 1)) == [*range(6)]
+    assert most == [1] * 6

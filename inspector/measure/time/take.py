@@ -17,7 +17,6 @@ from pathlib import Path
 from inspector.analyse.estimates import operations, tensor_bytes
 from inspector.analyse.occupancy import arch_of
 from inspector.capture import machine
-from inspector.capture.opening import recordings_folder
 from inspector.errors import PtxviewError, ToolMissing, UsageError
 from inspector.measure.time import calls as again_calls
 from inspector.measure.time import child
@@ -38,7 +37,7 @@ from inspector.reader import tables
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import Found
 from inspector.recording.kept import keep
-from inspector.recording.layout import is_recording, read_events
+from inspector.recording.layout import is_recording, read_events, recordings_folder
 from inspector.text import plural
 
 # Alignment in bytes of torch's allocator if the device is emulated.

@@ -19,11 +19,10 @@ from textual.widgets.option_list import Option
 
 from inspector.analyse.hints.subject import Finding
 from inspector.analyse.telling import Explained
-from inspector.capture.opening import kept_cache
 from inspector.measure.profile.read import profiles, why_none
 from inspector.model import Kernel, Recording, Stage, Variant
 from inspector.printing import page
-from inspector.recording.layout import is_recording
+from inspector.recording.layout import is_recording, kept_cache
 from inspector.report import card as card_report
 from inspector.report import profile as profile_report
 from inspector.text import shown

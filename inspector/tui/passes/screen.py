@@ -16,9 +16,9 @@ from textual.message import Message
 from textual.worker import get_current_worker
 
 from inspector.analyse.passes import PassRun
-from inspector.capture.opening import kept_cache
 from inspector.diff.passes import change_of, lines_changed
 from inspector.reader.passes import PassList, graph_passes, variant_passes
+from inspector.recording.layout import kept_cache
 from inspector.report.passes import note, operations
 from inspector.tui.app.command_table import BARE, Where, bindings_of, command
 from inspector.tui.code.highlight import highlighter_for, width_of

@@ -16,7 +16,6 @@ from textual.content import Content
 from textual.message import Message
 
 from inspector.capture import machine
-from inspector.capture.opening import kept_cache
 from inspector.capture.trying import TryRequest, try_stage
 from inspector.errors import Stopped
 from inspector.measure import trial as trials
@@ -25,6 +24,7 @@ from inspector.measure.time.child import TimeWish
 from inspector.measure.trial import Trial
 from inspector.model import Stage
 from inspector.reader.reader import Reader
+from inspector.recording.layout import kept_cache
 from inspector.report import trying as report
 from inspector.tui.app.command_table import Where, bindings
 from inspector.tui.app.work_screen import WorkScreen

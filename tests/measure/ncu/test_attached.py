@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from inspector.analyse.telling import total
-from inspector.capture.opening import kept_cache, open_path
+from inspector.capture.opening import open_path
 from inspector.errors import Unreadable
 from inspector.listing import parse
 from inspector.listing.line import Function
@@ -22,6 +22,7 @@ from inspector.measure.ncu.samples import Profiled
 from inspector.model import Stage, Variant
 from inspector.reader.reader import Reader
 from inspector.recording.kept import REPORTS, place
+from inspector.recording.layout import kept_cache
 from inspector.tui.code.gutter import SAMPLES, Gutter
 from tests.helpers.ncu_data import LECTURE, PAGES, blocks, text, write
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from inspector.capture.opening import kept_cache, open_path
+from inspector.capture.opening import open_path
 from inspector.diff.compare import compare, stage_of, variant_rows
 from inspector.diff.summary import FigureChange
 from inspector.measure.time.results import KernelTime, Session, Timing, stored_session
@@ -19,6 +19,7 @@ from inspector.measure.time.stored import StoredTimes, sessions, timed_alike, ti
 from inspector.model import Kernel, Origin, Stage, Variant
 from inspector.reader.reader import Reader
 from inspector.recording.kept import keep
+from inspector.recording.layout import kept_cache
 from inspector.report.diff_text import deltas, taken
 from inspector.report.timings import cell, timing
 from inspector.system.process import run_tool

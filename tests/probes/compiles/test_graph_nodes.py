@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from inspector.analyse.graph_view import GraphView
-from inspector.capture.opening import kept_cache
 from inspector.model import Graph, Recording, Stage
 from inspector.probes.compiles.graph_nodes import MOST_REASONS, Refused
 from inspector.reader.reader import Reader
 from inspector.recording.assemble import Assembly
-from inspector.recording.layout import BytesContent
+from inspector.recording.layout import BytesContent, kept_cache
 from tests.probes.conftest import Outcome, Run, ok
 
 PROGRAM = """

@@ -6,11 +6,10 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from inspector.capture.opening import kept_cache
 from inspector.model import Origin, Recording, Stage
 from inspector.reader.reader import Reader
 from inspector.recording.assemble import Assembly
-from inspector.recording.layout import BytesContent
+from inspector.recording.layout import BytesContent, kept_cache
 from tests.probes.conftest import Outcome, Run, ok
 
 PROGRAM = """

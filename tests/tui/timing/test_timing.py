@@ -19,7 +19,7 @@ import pytest
 from textual.pilot import Pilot
 
 from inspector.capture import machine
-from inspector.capture.opening import kept_cache, open_path, recordings_folder
+from inspector.capture.opening import open_path
 from inspector.commands.common import open_reader
 from inspector.errors import Stopped
 from inspector.measure.time import child as running
@@ -27,6 +27,7 @@ from inspector.measure.time import take as time_take
 from inspector.measure.time.results import KernelTime, Session, Timing
 from inspector.reader.reader import Reader
 from inspector.recording.kept import keep, kept, place
+from inspector.recording.layout import kept_cache, recordings_folder
 from inspector.system.process import Finished
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.app.command_table import TABLE, Where

@@ -14,11 +14,11 @@ import pytest
 from textual.pilot import Pilot
 
 from inspector.capture import machine
-from inspector.capture.opening import recordings_folder
 from inspector.commands.common import open_reader
 from inspector.measure import trial as trials
 from inspector.measure.agreement import GPU, Agreement, TensorAgreement
 from inspector.measure.trial import Trial
+from inspector.recording.layout import recordings_folder
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.app.command_table import TABLE, Where
 from inspector.tui.diff.screen import DiffScreen
