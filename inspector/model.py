@@ -799,11 +799,11 @@ class FrameCompile:
 class KernelCompile:
     """One time that a compiler was asked for a kernel, and how long each step took.
 
-    ``by`` is ``triton`` or ``nvcc``, or ``inductor`` for a graph that was no part of a
-    ``FrameCompile`` and did not compile. ``steps`` are Triton's stages (``cubin`` is ptxas), or the
-    files that a build made. ``hit`` is whether it was in the compiler's cache, None where it did
-    not compile. ``failed`` says why not, with its place; ``place`` is the line of the program that
-    is to blame, or at which the kernel begins.
+    ``by`` is ``triton``, ``nvcc`` or ``numba.cuda``, or ``inductor`` for a graph that was no part
+    of a ``FrameCompile`` and did not compile. ``steps`` are Triton's stages (``cubin`` is ptxas),
+    or the files that a build made. ``hit`` is whether it was in the compiler's cache, None where it
+    did not compile. ``failed`` says why not, with its place; ``place`` is the line of the program
+    that is to blame, or at which the kernel begins.
     """
 
     name: str

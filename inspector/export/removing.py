@@ -32,7 +32,8 @@ _OF_SOURCE = words("graph graph_text graph_nodes dynamo_nodes user_file")
 _KINDS = _OF_SOURCE | words(
     "process torch device recording end finished tools device_code ptxas triton loaded call "
     "extension library calls autotune configured file problem triton_failed triton_said "
-    "graph_failed autotune_failed not_loaded uncaptured unwatched unmade verified differs removed"
+    "graph_failed autotune_failed not_loaded uncaptured made_failed unwatched unmade verified "
+    "differs removed"
 )
 """Events that are understood here. Of others, such as a profile, which has stacks, paths and the
 machine in it, nothing is handed on."""
@@ -50,7 +51,7 @@ _QUOTING = {
 }  # fmt: skip
 """What of an event quotes or holds the source."""
 _TRITONS = ("triton", "triton_failed")
-_SAID_OF_IT = ("triton_failed", "triton_said", "graph_failed")
+_SAID_OF_IT = ("triton_failed", "triton_said", "graph_failed", "made_failed")
 """Events with what a compiler said of the source: it quotes lines, names and texts of them."""
 _PLACE = ("file", "first", "last")
 """What of a kernel's source says where it stands, and not what it says."""
@@ -132,7 +133,7 @@ class Remover:
                 values.append(event.get("blob"))
             elif kind == "device_code":
                 values.append(event.get("source_blob"))
-            elif kind == "uncaptured":
+            elif kind in ("uncaptured", "made_failed"):
                 values.append(event.get("source"))
             elif kind in ("triton", "triton_failed") and isinstance(
                 source := event.get("source"), Mapping
@@ -173,7 +174,7 @@ class Remover:
             for name in _QUOTING.get(kind, ()):
                 if out.get(name) is not None:
                     out[name] = None if name == "source_blob" else "removed"
-            if kind == "uncaptured" and "source" in out:
+            if kind in ("uncaptured", "made_failed") and "source" in out:
                 out["source"] = None
             if kind == "extension":
                 out |= {"files": {}, "sources": {}}

@@ -1,8 +1,9 @@
 """Kernels of numba.cuda, by its own dispatcher's and compiler's words: one for each signature.
 
 Its Python with lines and types of arguments, LLVM IR and PTX are told when a kernel is compiled, by
-a launch or by ``cuda.compile``, which needs no GPU; its machine code when numba links it. On a GPU
-the driver tells of launches, and its modules are theirs by the kernel's symbol.
+a launch or by ``cuda.compile``, which needs no GPU; its machine code when numba links it. What
+numba, NVVM or the linker would not compile is told with their words. On a GPU the driver tells of
+launches, and its modules are theirs by the kernel's symbol.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import inspect
 import os
 import re
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +28,14 @@ _ENTRY = re.compile(r"\.entry\s+([\w$.]{1,4000})")
 _now = threading.local()  # library: the last one of this thread that gave its PTX
 _kernels: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
 """What was told of a library's kernel."""
-_told: set[tuple[str, str, bool]] = set()
+_told: set[tuple[str, ...]] = set()
+LONGEST_LOG = 20_000
+_STEP = re.compile(r"Failed in [^\n]{1,200} \(step: [^\n]{1,200}\)\s*")
+_DURING = re.compile(r"^During: [^\n]{1,2000} at (/[^\n]{1,1000}) \((\d{1,7})\)$", re.MULTILINE)
+_SHOWN = re.compile(r'^File "([^"\n]{1,1000})", line (\d{1,7}):$', re.MULTILINE)
+"""Where numba says that it was: by a path, or by one from the current folder."""
+_LINKER = re.compile(r"(?:^|: )error\s{0,9}:\s{0,9}(\S[^\n]{0,4000})$", re.MULTILINE)
+_SHARED = re.compile(r"too much shared data \((0x[0-9a-f]{1,16}) bytes, (0x[0-9a-f]{1,16}) max\)")
 
 
 def attach_dispatcher(module: Any) -> None:
@@ -57,38 +66,48 @@ def _quietly(step: Callable[..., Any], *args: Any) -> None:
 def _made(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def init(self: Any, py_func: Any, *args: Any, **kwargs: Any) -> None:
+        began = time.time()
         try:
             original(self, py_func, *args, **kwargs)
-        finally:
-            _quietly(_of_kernel, self, py_func, args)
+        except Exception as error:
+            types = args[0] if args else kwargs.get("argtypes")
+            _quietly(_refused, {**_of_function(py_func, types), **_since(began)}, error, "ptx")
+            raise
+        _quietly(_of_kernel, self, py_func, args, began)
 
     return init
 
 
-def _of_kernel(kernel: Any, function: Any, args: tuple[Any, ...]) -> None:
+def _of_kernel(kernel: Any, function: Any, args: tuple[Any, ...], began: float) -> None:
+    took = _since(began)
     library = getattr(kernel, "_codelibrary", None)
     types = getattr(kernel, "argtypes", None) or (args[0] if args else ())
     symbol = getattr(kernel, "entry_name", None)
-    _tell(function, types, _text(library, "get_asm_str"), library, symbol)
+    _tell(function, types, _text(library, "get_asm_str"), library, symbol, took)
 
 
 def _compiled(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def compile(pyfunc: Any, sig: Any, *args: Any, **kwargs: Any) -> Any:
-        _now.library = None
-        result = original(pyfunc, sig, *args, **kwargs)
-        _quietly(_of_compiled, pyfunc, sig, result)
+        _now.library, began = None, time.time()
+        try:
+            result = original(pyfunc, sig, *args, **kwargs)
+        except Exception as error:
+            types = getattr(sig, "args", sig)
+            _quietly(_refused, {**_of_function(pyfunc, types), **_since(began)}, error, "ptx")
+            raise
+        _quietly(_of_compiled, pyfunc, sig, result, _since(began))
         return result
 
     return compile
 
 
-def _of_compiled(function: Any, signature: Any, result: Any) -> None:
+def _of_compiled(function: Any, signature: Any, result: Any, took: dict[str, float]) -> None:
     code = result[0] if isinstance(result, tuple) and result else None
     entry = _ENTRY.search(code) if isinstance(code, str) else None
     if entry is not None:  # else a device function, or LTO's intermediate code
         types = getattr(signature, "args", signature)
-        _tell(function, types, code, getattr(_now, "library", None), entry[1])
+        _tell(function, types, code, getattr(_now, "library", None), entry[1], took)
 
 
 def _asked(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -104,7 +123,13 @@ def _asked(original: Callable[..., Any]) -> Callable[..., Any]:
 def _linked(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def get_cubin(self: Any, *args: Any, **kwargs: Any) -> Any:
-        result = original(self, *args, **kwargs)
+        began = time.time()
+        try:
+            result = original(self, *args, **kwargs)
+        except Exception as error:
+            if (known := _kernels.get(self)) is not None:
+                _quietly(_refused, {**known, **_since(began)}, error, "sass")
+            raise
         _quietly(_of_cubin, self, result)
         return result
 
@@ -119,32 +144,86 @@ def _of_cubin(library: Any, cubin: Any) -> None:
         _emit({**known, "cubin": blob(bytes(code))})
 
 
-def _tell(function: Any, types: Any, ptx: str | None, library: Any, symbol: Any) -> None:
-    event: dict[str, Any] = {
-        "event": "uncaptured", "by": BY, "name": str(getattr(function, "__qualname__", "a kernel")),
-    }  # fmt: skip
+def _since(began: float) -> dict[str, float]:
+    return {"began": began, "seconds": time.time() - began}
+
+
+def _of_function(function: Any, types: Any) -> dict[str, Any]:
+    """What a kernel is made of: its name, its source with the lines, the types of its arguments."""
+    out: dict[str, Any] = {"by": BY, "name": str(getattr(function, "__qualname__", "a kernel"))}
+    code = getattr(function, "__code__", None)
+    if code is not None:
+        names = code.co_varnames[: code.co_argcount]
+        out["signature"] = {n: str(kind) for n, kind in zip(names, types or (), strict=False)}
+    if code is not None and os.path.isfile(code.co_filename):
+        lines, first = inspect.getsourcelines(function)
+        out.update(path=os.path.abspath(code.co_filename), source=file_blob(code.co_filename),
+                   lines=[first, first + len(lines) - 1])  # fmt: skip
+    return out
+
+
+def _tell(
+    function: Any, types: Any, ptx: str | None, library: Any, symbol: Any, took: dict[str, float]
+) -> None:
+    event: dict[str, Any] = {"event": "uncaptured", **_of_function(function, types)}
     if symbol is None and ptx and (entry := _ENTRY.search(ptx)) is not None:
         symbol = entry[1]
     if symbol:
         event["symbol"] = str(symbol)
-    code = getattr(function, "__code__", None)
-    if code is not None:
-        names = code.co_varnames[: code.co_argcount]
-        event["signature"] = {n: str(kind) for n, kind in zip(names, types or (), strict=False)}
-    if code is not None and os.path.isfile(code.co_filename):
-        lines, first = inspect.getsourcelines(function)
-        event.update(path=os.path.abspath(code.co_filename), source=file_blob(code.co_filename),
-                     lines=[first, first + len(lines) - 1])  # fmt: skip
     for key, text in (("ptx", ptx), ("llir", _text(library, "get_llvm_str"))):
         if text:
             event[key] = blob(text)
     if library is not None:
         _kernels[library] = event
+    _emit({**event, **took})
+
+
+# -- what is refused ------------------------------------------------------------------------------
+
+
+def _refused(made: dict[str, Any], error: BaseException, stage: str) -> None:
+    """A kernel that numba, NVVM or the linker would not compile."""
+    log = str(error).strip()
+    tool, message = BY, _first(log) or type(error).__name__
+    if stage == "sass" and (said := _LINKER.search(log)) is not None:
+        tool, message = "nvJitLink", said[1].strip()
+    event = {
+        **made,
+        "event": "made_failed",
+        "stage": stage,
+        "tool": tool,
+        "kind": type(error).__name__,
+        "message": message,
+        "log": blob(log[:LONGEST_LOG]),
+        "messages": [{"severity": "error", "message": message, "tool": tool, **_place(made, log)}],
+    }
+    if (shared := _SHARED.search(log)) is not None:
+        event.update(required=int(shared[1], 16), limit=int(shared[2], 16),
+                     resource="shared memory")  # fmt: skip
     _emit(event)
 
 
+def _first(log: str) -> str:
+    """What numba says first, but for the step that it was at: one line, with what it announces."""
+    lines = [line.strip() for line in _STEP.sub("", log).splitlines() if line.strip()]
+    if len(lines) > 1 and lines[0].endswith(":"):
+        return f"{lines[0]} {lines[1].removeprefix('>>> ')}"
+    return lines[0] if lines else ""
+
+
+def _place(made: dict[str, Any], log: str) -> dict[str, Any]:
+    """The line that numba names, else the kernel's first; {} where neither is known."""
+    at = _DURING.search(log) or _SHOWN.search(log)
+    if at is not None and "source" in made:
+        path = os.path.abspath(at[1])
+        if os.path.isfile(path):
+            return {"file": path, "line": int(at[2])}
+    return {"file": made["path"], "line": made["lines"][0]} if "lines" in made else {}
+
+
 def _emit(event: dict[str, Any]) -> None:
-    key = (event["name"], event.get("symbol", ""), "cubin" in event)
+    of = str(event.get("symbol") or event.get("signature"))
+    key = (event["event"], event["name"], of, str("cubin" in event))
     if key not in _told and len(_told) < MOST:
         _told.add(key)
         emit(event)

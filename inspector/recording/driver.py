@@ -24,6 +24,7 @@ from inspector.listing.cuda_signatures import Signatures, Type, signatures
 from inspector.listing.joined_cubins import only
 from inspector.model import Argument, Call, Content, Origin, Stage, StageFile, Variant
 from inspector.names import argument_types, base_name
+from inspector.recording import failures
 from inspector.recording.facts import (
     as_int,
     as_map,
@@ -124,6 +125,7 @@ class DriverLaunches:
         self._captured: dict[tuple[_PROCESS, int], int] = {}
         self._lost: dict[tuple[_PROCESS, str], int] = {}
         self._made: list[_Made] = []
+        self._refused: list[_Made] = []
         # Kernels that were taken out of their modules: the blob of each, and the way back.
         self._alone: dict[tuple[str, str], str] = {}
         self._whole: dict[tuple[str, str], str] = {}
@@ -138,6 +140,8 @@ class DriverLaunches:
         kind, pid = event.get("event"), as_int(event.get("pid"))
         if kind == "uncaptured":
             self._compiled_by(_Made(str(event.get("by")), str(event.get("name")), event))
+        elif kind == "made_failed":
+            self._refused.append(_Made(str(event.get("by")), str(event.get("name")), event))
         elif kind == "driver_kernel":
             module, name = as_text(event.get("module")), as_text(event.get("name"))
             blob = as_text(event.get("blob"))
@@ -300,8 +304,17 @@ class DriverLaunches:
                 yield self._stranger(launches)
         if not self.began:
             for made in self._made:
-                if self.has_ptx(made.by, made.name):
+                if self.has_ptx(made.by, made.name) and not self._was_refused(made):
                     yield self._unlaunched(made)
+        for made in self._refused:
+            yield self._uncompiled(made)
+
+    def _was_refused(self, made: _Made) -> bool:
+        """Whether a kernel that has PTX was refused by the linker."""
+        symbol = made.event.get("symbol")
+        return symbol is not None and any(
+            r.by == made.by and r.event.get("symbol") == symbol for r in self._refused
+        )
 
     def has_ptx(self, by: str, name: str) -> bool:
         """Whether a compiler's PTX is there of a kernel that no driver was asked to launch."""
@@ -334,6 +347,39 @@ class DriverLaunches:
                 signature=_signature(made),
                 missing={s: why for s, why in missing.items() if s not in stages},
                 maker=made.by,
+            ),
+        )
+
+    def _uncompiled(self, made: _Made) -> VariantOfKernel:
+        """A kernel that its compiler refused, as far as it came."""
+        symbol = as_text(made.event.get("symbol")) or made.name
+        stages: dict[Stage, StageFile] = {}
+        span, config = self._compiled(made, symbol, stages)
+        ptx = stages.get(Stage.PTX)
+        signature = _signature(made)
+        asked = repr((made.by, made.name, sorted(signature.items()), made.event.get("source")))
+        error = failures.of_compile(made.event, self._blob)
+        missing = dict.fromkeys((Stage.TTIR, Stage.TTGIR), f"{made.by} makes none")
+        said = "nothing is known of it" if error is None else error.said
+        why = f"{(error and error.tool) or made.by} could not compile it: {said}"
+        missing |= dict.fromkeys((Stage.LLIR, Stage.PTX, Stage.SASS), why)
+        missing[Stage.SOURCE] = "what it was compiled from was not seen"
+        return VariantOfKernel(
+            ("extern", symbol, made.by),
+            Origin.EXTERN,
+            symbol,
+            Variant(
+                id="",
+                hash=hashlib.sha256(asked.encode()).hexdigest(),
+                symbol=symbol,
+                target=None if ptx is None else target_of(ptx.content, {}),
+                config=config,
+                stages=stages,
+                span=span,
+                signature=signature,
+                missing={s: why for s, why in missing.items() if s not in stages},
+                maker=made.by,
+                error=error,
             ),
         )
 
@@ -427,6 +473,9 @@ class DriverLaunches:
         launched, since all launches were seen."""
         if self.began and not self._blind:
             return True
+        of_it = [m for m in self._made if m.by == by and m.name == name]
+        if of_it and all(map(self._was_refused, of_it)):
+            return True  # as one that failed
         made = _Made(by, name, {})
         return any(_names(made, symbol) for _, symbol in self._kernels)
 

@@ -98,6 +98,8 @@ class TorchCompiles:
             "triton_said": self._triton_said,
             "graph_failed": self._graph_failed,
             "extension": self._extension,
+            "uncaptured": self._made,
+            "made_failed": self._made,
         }
 
     def take(self, event: Event) -> None:
@@ -272,6 +274,26 @@ class TorchCompiles:
                 hash=digest,
                 failed=(said if failure is None else failure.said)[:SENTENCE],
                 place=_blamed(failure) or (UserFrame(file, line) if file and line else None),
+            )
+        )
+
+    def _made(self, event: Event) -> None:
+        """A kernel of another compiler's, where it is known how long it took."""
+        began, took = as_moment(event.get("began")), as_seconds(event.get("seconds"))
+        if began is None or took is None:
+            return
+        failure = failures.of_compile(event, self._blob)
+        path, lines = as_text(event.get("path")), event.get("lines")
+        first = as_int(lines[0]) if isinstance(lines, list) and lines else None
+        self._kernels.append(
+            KernelCompile(
+                name=as_text(event.get("name")) or "",
+                by=as_text(event.get("by")) or "",
+                process=as_int(event.get("pid")),
+                began=began,
+                seconds=took,
+                failed=None if failure is None else failure.said[:SENTENCE],
+                place=_blamed(failure) or (UserFrame(path, first) if path and first else None),
             )
         )
 

@@ -13,14 +13,17 @@ from inspector.model import FrameCompile, KernelCompile, Recording
 Table = Mapping[str, Sequence[str]]
 """The names of phases of each part of the compiler; a name may have ``*`` in it."""
 
-DYNAMO, AOT, INDUCTOR, TRITON, PTXAS, TUNING, NVCC = (
-    "Dynamo", "AOTAutograd", "Inductor", "Triton", "ptxas", "autotuning", "nvcc",
+DYNAMO, AOT, INDUCTOR, TRITON, PTXAS, TUNING, NVCC, NUMBA = (
+    "Dynamo", "AOTAutograd", "Inductor", "Triton", "ptxas", "autotuning", "nvcc", "numba",
 )  # fmt: skip
-PARTS = {DYNAMO: "D", AOT: "A", INDUCTOR: "I", TRITON: "T", PTXAS: "p", TUNING: "b", NVCC: "n"}
+PARTS = {
+    DYNAMO: "D", AOT: "A", INDUCTOR: "I", TRITON: "T", PTXAS: "p", TUNING: "b", NVCC: "n",
+    NUMBA: "u",
+}  # fmt: skip
 """The parts of the compiler in the order of lowering, and the letter of each in a bar."""
 CLOSE = 0.002
 """Seconds by which clocks of one process may disagree."""
-_BY = {"nvcc": NVCC, "inductor": INDUCTOR}
+_BY = {"nvcc": NVCC, "inductor": INDUCTOR, "numba.cuda": NUMBA}
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ from inspector.text import first_error, plural, seconds, shown
 
 COLOURS = {
     "D": "blue", "A": "cyan", "I": "green", "T": "magenta", "p": "red", "b": "yellow", "n": "red",
+    "u": "green",
 }  # fmt: skip
 CACHES = {"fx_graph": "FX graph", "fx_graph_bundled": "FX graph (bundled)",
           "aotautograd": "AOTAutograd", "triton": "Triton"}  # fmt: skip
@@ -214,6 +215,10 @@ def summary(rec: Recording, rows: Sequence[TimelineRow]) -> Iterator[Text]:
         of_it = f", ptxas {seconds(sum(ptxas))} of them" if ptxas else ""
         took = seconds(sum(k.seconds or 0 for k in triton))
         parts.append(f"{plural(len(triton), 'kernel')} compiled by Triton in {took}{of_it}")
+    numba = [k for k in rec.kernel_compiles if k.by == "numba.cuda" and k.failed is None]
+    if numba:
+        took = seconds(sum(k.seconds or 0 for k in numba))
+        parts.append(f"{plural(len(numba), 'kernel')} compiled by numba in {took}")
     nvcc = [k for k in rec.kernel_compiles
             if k.by == "nvcc" and k.seconds is not None and k.failed is None]  # fmt: skip
     if nvcc:
