@@ -338,6 +338,18 @@ class Shell:
                     raise AssertionError((wanted, self.said)) from None
         return self.said.decode("utf-8", "replace")
 
+    def sees_in_time(self, text: str, wanted: str) -> None:
+        """Type it until this has come: a shell is told of a stop when all threads stand still."""
+        for _ in range(100):
+            self.type(text)
+            end = time.monotonic() + 1
+            while time.monotonic() < end and not re.search(wanted.encode(), self.said):
+                if select.select([self.fd], [], [], 0.1)[0]:
+                    self.said += os.read(self.fd, 4096)
+            if re.search(wanted.encode(), self.said):
+                return
+        raise AssertionError((wanted, self.said))
+
     def close(self) -> None:
         """End it and all that it started."""
         for entry in Path("/proc").glob("[0-9]*"):
@@ -394,8 +406,7 @@ def test_a_job_is_stopped_and_goes_on(tmp_path: Path, shell: str, wrapped: bool)
         alive(4)
         (tmp_path / "read").touch()
         until(lambda: state(program) == "T", "it read the terminal in the background")
-        at.type("jobs\n")
-        at.sees("Stopped")
+        at.sees_in_time("jobs\n", "Stopped")
         at.type("fg\n")
         at.sees("program.py")
         at.type("typed\n")

@@ -126,10 +126,11 @@ def _launched(
 
 
 def _allow(text: int, size: int, kernel: bytes, dynamic: int) -> int:
-    """``cudaFuncSetAttribute`` of dynamic shared memory; no text where the kernel is not known."""
+    """``cudaFuncSetAttribute`` of dynamic shared memory; no text where the kernel is known by its
+    name alone, and no name where it is not known."""
     try:
         if not text:
-            return refusals.allow("", "", dynamic)
+            return refusals.allow("", kernel.decode("utf-8", "replace"), dynamic)
         module = _module(text, size)
         entry = module.entry(kernel.decode("utf-8", "replace"))
         return refusals.allow(module.text, entry, dynamic)

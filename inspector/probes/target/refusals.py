@@ -86,10 +86,11 @@ def _named(text: str, entry: str) -> dict[str, str | None]:
 def allow(text: str, entry: str, dynamic: int) -> int:
     """``cudaFuncSetAttribute`` for dynamic shared memory: 0, or CUDA's error.
 
-    Where it is not known of which kernel the host's pointer is, ``text`` and ``entry`` are empty,
-    and what it asks for is given to every kernel.
+    Where it is not known in which module the kernel is, ``text`` is empty, and what it asks for is
+    given to all of that name; where it is not known of which kernel the host's pointer is, so is
+    ``entry``, and it is given to every kernel.
     """
-    kernel = _kernel(text, entry) if entry else None
+    kernel = _kernel(text, entry) if text else None
     most = devices.find(current().target).shared_per_block_optin
     if dynamic < 0 or (most and dynamic + _static(kernel) > most):
         return INVALID_VALUE
@@ -183,7 +184,8 @@ def _of_shared(text: str, entry: str, kernel: cubin.Binary | None, shared: int) 
             f"device has {most}", "shared memory", shared + static, most,
         )  # fmt: skip
     usual = device.shared_per_block
-    asked_for = max(_allowed.get((text, entry), 0), _allowed.get(("", ""), 0), usual - static)
+    given = [_allowed.get(key, 0) for key in ((text, entry), ("", entry), ("", ""))]
+    asked_for = max(*given, usual - static)
     if usual and shared > asked_for:
         return Refusal(
             INVALID_VALUE, f"{shared} bytes of dynamic shared memory{own}: more than {usual} of "

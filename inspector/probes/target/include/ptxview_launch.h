@@ -29,7 +29,8 @@ struct Services {
   void (*mark_absent)(uint64_t address, const char* why);
   int (*reads_zeros)(const char* name);
   void (*interrupt)();
-  // cudaFuncSetAttribute's dynamic shared memory: 0 or CUDA's error. No PTX: the kernel is not known.
+  // cudaFuncSetAttribute's dynamic shared memory: 0 or CUDA's error. No PTX: the kernel is known by its name
+  // alone; no name either: it is not known.
   int (*allow)(const char* ptx, uint64_t bytes, const char* kernel, int64_t dynamic);
   // The program asks for the last error: of a launch that was refused it need not be told otherwise.
   void (*asked)();

@@ -5,6 +5,7 @@
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime.h>
 
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -419,9 +420,12 @@ cudaError_t cudaMemcpyFromSymbolAsync(void* to, const void* host, size_t bytes, 
 }
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
   if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || !found()) return cudaSuccess;
-  const Symbol* symbol = known(tables().kernels, kernel);
-  return noted(cudaError_t(symbol ? found()->allow(symbol->module.ptx, symbol->module.bytes, symbol->name.c_str(), value)
-                                  : found()->allow(nullptr, 0, "", value)));
+  if (const Symbol* symbol = known(tables().kernels, kernel))
+    return noted(cudaError_t(found()->allow(symbol->module.ptx, symbol->module.bytes, symbol->name.c_str(), value)));
+  // Cast by hand, it has no type by which it could be called: its name is what the library calls the stub.
+  Dl_info at;
+  const bool named = dladdr(kernel, &at) && at.dli_sname && at.dli_saddr == kernel;
+  return noted(cudaError_t(found()->allow(nullptr, 0, named ? at.dli_sname : "", value)));
 }
 cudaError_t cudaFuncSetCacheConfig(const void*, cudaFuncCache) { return cudaSuccess; }
 }

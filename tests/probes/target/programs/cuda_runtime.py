@@ -78,13 +78,19 @@ if __name__ == "__main__":
     # 4096 of the 48 KiB that no attribute is needed for are its own; 227 KiB there are at most.
     assert module.refused(x.data_ptr(), 2, 32, 45056) == 0
     assert module.refused(x.data_ptr(), 2, 32, 45060) == 1
+    # The pointer cast by hand, which has lost its type: it is that kernel's all the same.
+    assert module.refused(x.data_ptr(), 5, 32, 227 * 1024 + 1) == 1
+    assert module.refused(x.data_ptr(), 5, 32, 100 * 1024) == 0
+    assert module.refused(x.data_ptr(), 2, 32, 100 * 1024) == 0
+    assert module.refused(x.data_ptr(), 2, 32, 100 * 1024 + 4) == 1
+    assert module.refused(x.data_ptr(), 4, 32, 49153) == 1, "another's pointer was given it"
     assert module.refused(x.data_ptr(), 3, 32, 227 * 1024 + 1) == 1
     assert module.refused(x.data_ptr(), 3, 32, 223 * 1024) == 0
     assert module.refused(x.data_ptr(), 2, 32, 223 * 1024) == 0
     assert module.refused(x.data_ptr(), 2, 32, 223 * 1024 + 4) == 1
     assert module.refused(x.data_ptr(), 2, 0, 0) == 1
     assert module.refused(x.data_ptr(), 4, 32, 49153) == 1, "it is another that asked for more"
-    assert x.tolist() == [8.0] * 32, "two launches of those were made"
+    assert x.tolist() == [16.0] * 32, "three launches of those were made"
 
     short = zeros(30)
     print(raised(module.past, short.data_ptr(), 32))

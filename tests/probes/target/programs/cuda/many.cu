@@ -112,8 +112,9 @@ int run_refused(int64_t x, int which, int threads, int shared) {
   if (which == 4) adds_int<<<1, threads, shared>>>(at<int>(x), 2);
   cudaError_t set = cudaSuccess;
   if (which == 3) set = cudaFuncSetAttribute(shares, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+  if (which == 5) set = cudaFuncSetAttribute((const void*)shares, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
   const cudaError_t peeked = cudaPeekAtLastError(), error = cudaGetLastError();
-  if (peeked != error || (which == 3 && set != error) || cudaGetLastError() != cudaSuccess) return -1;
+  if (peeked != error || (which % 2 && which > 1 && set != error) || cudaGetLastError() != cudaSuccess) return -1;
   return int(error);
 }
 void run_past(int64_t out, int n) { of_file<<<1, n>>>(at<float>(out), n); }
