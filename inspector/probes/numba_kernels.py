@@ -34,7 +34,7 @@ _STEP = re.compile(r"Failed in [^\n]{1,200} \(step: [^\n]{1,200}\)\s*")
 _DURING = re.compile(r"^During: [^\n]{1,2000} at (/[^\n]{1,1000}) \((\d{1,7})\)$", re.MULTILINE)
 _SHOWN = re.compile(r'^File "([^"\n]{1,1000})", line (\d{1,7}):$', re.MULTILINE)
 """Where numba says that it was: by a path, or by one from the current folder."""
-_LINKER = re.compile(r"(?:^|: )error\s{0,9}:\s{0,9}(\S[^\n]{0,4000})$", re.MULTILINE)
+_LINKER = re.compile(r"error\s{0,9}:")
 _SHARED = re.compile(r"too much shared data \((0x[0-9a-f]{1,16}) bytes, (0x[0-9a-f]{1,16}) max\)")
 
 
@@ -186,7 +186,7 @@ def _refused(made: dict[str, Any], error: BaseException, stage: str) -> None:
     log = str(error).strip()
     tool, message = BY, _first(log) or type(error).__name__
     if stage == "sass" and (said := _LINKER.search(log)) is not None:
-        tool, message = "nvJitLink", said[1].strip()
+        tool, message = "nvJitLink", log[said.end() :].partition("\n")[0].strip()
     event = {
         **made,
         "event": "made_failed",
