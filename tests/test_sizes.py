@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import json
 import os
 import subprocess
@@ -16,10 +17,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from rich.console import Console
 
 from inspector.analyse.function_facts import FunctionFacts
 from inspector.capture import torch_logs
 from inspector.cli import main
+from inspector.commands.common import open_reader
+from inspector.commands.list import print_kernels
 from inspector.listing import parse
 from inspector.listing.line import PagedTexts
 from inspector.listing.ptx_operands import operand
@@ -343,6 +347,19 @@ def test_what_was_not_counted_is_a_dash_and_said(
     done = call("list", SQUARE, "--json")
     assert done.json["kernels"][0]["variants"][0]["hints"] is None
     assert "hints of 1 variant are not counted yet" in done.said
+
+
+def test_a_run_has_no_time_for_hints_that_the_next_list_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    reader = open_reader(str(SQUARE))
+    (variant,) = (v for _, v in reader.recording.variants())
+    said = Console(file=io.StringIO(), width=120)
+    print_kernels(reader, said, seconds=-1.0)
+    assert reader.hint_count(variant) is None
+    print_kernels(reader, said)
+    assert reader.hint_count(variant) is not None
 
 
 class Calls:

@@ -15,7 +15,7 @@ import re
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import private_names
@@ -31,9 +31,6 @@ _kernels: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictio
 _told: set[tuple[str, ...]] = set()
 LONGEST_LOG = 20_000
 _STEP = re.compile(r"Failed in [^\n]{1,200} \(step: [^\n]{1,200}\)\s*")
-_DURING = re.compile(r"^During: [^\n]{1,2000} at (/[^\n]{1,1000}) \((\d{1,7})\)$", re.MULTILINE)
-_SHOWN = re.compile(r'^File "([^"\n]{1,1000})", line (\d{1,7}):$', re.MULTILINE)
-"""Where numba says that it was: by a path, or by one from the current folder."""
 _LINKER = re.compile(r"error\s{0,9}:")
 _SHARED = re.compile(r"too much shared data \((0x[0-9a-f]{1,16}) bytes, (0x[0-9a-f]{1,16}) max\)")
 
@@ -213,12 +210,28 @@ def _first(log: str) -> str:
 
 def _place(made: dict[str, Any], log: str) -> dict[str, Any]:
     """The line that numba names, else the kernel's first; {} where neither is known."""
-    at = _DURING.search(log) or _SHOWN.search(log)
-    if at is not None and "source" in made:
-        path = os.path.abspath(at[1])
+    for path, line in _lines_named(log) if "source" in made else ():
+        path = os.path.abspath(path)
         if os.path.isfile(path):
-            return {"file": path, "line": int(at[2])}
+            return {"file": path, "line": line}
     return {"file": made["path"], "line": made["lines"][0]} if "lines" in made else {}
+
+
+def _lines_named(log: str) -> Iterator[tuple[str, int]]:
+    """Where numba says that it was: by a path, and else by one from the current folder."""
+    shown: list[tuple[str, int]] = []
+    for text in log.splitlines():
+        path, number = "", ""
+        if text.startswith("During: ") and text.endswith(")"):
+            before, _, number = text[:-1].rpartition(" (")
+            path = before.rpartition(" at ")[2]
+            if path.startswith("/") and number.isdecimal():
+                yield path, int(number[:9])
+        elif text.startswith('File "') and text.endswith(":"):
+            path, _, number = text[6:-1].rpartition('", line ')
+            if path and number.isdecimal():
+                shown.append((path, int(number[:9])))
+    yield from shown
 
 
 def _emit(event: dict[str, Any]) -> None:
