@@ -29,8 +29,8 @@ for name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"):
 # Where no bytecode is written, each of hundreds of programs that are started compiles ptxview anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# What stands behind `&` in a script ignores SIGINT, behind `nohup` SIGHUP, and under `perf` SIGUSR2,
-# and so would all that tests start: programs that are asked to end by them would go on.
+# What stands behind `&` in a script ignores SIGINT, behind `nohup` SIGHUP, under `perf` SIGUSR2; so
+# would all that tests start: programs that are asked to end by them would go on.
 for number, how in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL),
                     (signal.SIGHUP, signal.SIG_DFL), (signal.SIGUSR1, signal.SIG_DFL),
                     (signal.SIGUSR2, signal.SIG_DFL)):  # fmt: skip
