@@ -68,7 +68,7 @@ def _made(original: Callable[..., Any]) -> Callable[..., Any]:
             original(self, py_func, *args, **kwargs)
         except Exception as error:
             types = args[0] if args else kwargs.get("argtypes")
-            _quietly(_refused, {**_of_function(py_func, types), **_since(began)}, error, "ptx")
+            _quietly(_not_made, py_func, types, error, _since(began))
             raise
         _quietly(_of_kernel, self, py_func, args, began)
 
@@ -90,8 +90,7 @@ def _compiled(original: Callable[..., Any]) -> Callable[..., Any]:
         try:
             result = original(pyfunc, sig, *args, **kwargs)
         except Exception as error:
-            types = getattr(sig, "args", sig)
-            _quietly(_refused, {**_of_function(pyfunc, types), **_since(began)}, error, "ptx")
+            _quietly(_not_made, pyfunc, getattr(sig, "args", sig), error, _since(began))
             raise
         _quietly(_of_compiled, pyfunc, sig, result, _since(began))
         return result
@@ -176,6 +175,10 @@ def _tell(
 
 
 # -- what is refused ------------------------------------------------------------------------------
+
+
+def _not_made(function: Any, types: Any, error: BaseException, took: dict[str, float]) -> None:
+    _refused({**_of_function(function, types), **took}, error, "ptx")
 
 
 def _refused(made: dict[str, Any], error: BaseException, stage: str) -> None:

@@ -14,12 +14,15 @@ the class before it makes.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 from collections.abc import Callable
 from importlib.machinery import PathFinder
+from types import FunctionType
 from typing import Any
 
+from .hooks import unseen
 from .writer import problem
 
 Row = tuple[str, str] | tuple[str, str, str, str]
@@ -280,12 +283,35 @@ def wrap(name: str, wrapper: Callable[[Any], Any], inherited: bool = False) -> b
         missing(name)
         return False
     if isinstance(value, staticmethod):
-        setattr(owner, last, staticmethod(wrapper(value.__func__)))
+        setattr(owner, last, staticmethod(_passing(wrapper(value.__func__))))
     elif isinstance(value, classmethod):
-        setattr(owner, last, classmethod(wrapper(value.__func__)))
+        setattr(owner, last, classmethod(_passing(wrapper(value.__func__))))
     else:
-        setattr(owner, last, wrapper(value))
+        setattr(owner, last, _passing(wrapper(value)))
     return True
+
+
+def _passing(made: Any) -> Any:
+    """A wrapper from which an exception comes as if it were not there: no frame of ours stands in
+    its traceback. What is called for each launch sees to that by itself."""
+    if type(made) is not FunctionType or unseen.__name__ in made.__code__.co_names:
+        return made
+
+    hide = unseen
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return made(*args, **kwargs)
+        except BaseException as error:
+            hide(error)
+            raise
+
+    # Of the wrapper's own module: it stays, or is taken away, with what it calls.
+    code = call.__code__.replace(co_filename=made.__code__.co_filename)
+    its = FunctionType(code, made.__globals__, made.__name__, None, call.__closure__)
+    functools.update_wrapper(its, made)
+    its.__wrapped__ = getattr(made, "__wrapped__", made)  # type: ignore[attr-defined]
+    return its
 
 
 def missing(name: str) -> None:

@@ -137,8 +137,8 @@ class _Kernel:
 """
 """What numba 0.68 with numba-cuda 0.30 says, word for word."""
 REFUSED_PROGRAM = """
-from numba.cuda.compiler import compile
-from numba.cuda.dispatcher import _Kernel
+import traceback
+from numba.cuda.compiler import compile; from numba.cuda.dispatcher import _Kernel
 
 def scale(x, n):
     return n.nothing
@@ -146,12 +146,12 @@ def scale(x, n):
 for kind in ("typed", "unmatched", "big", "typed"):
     try:
         _Kernel(scale, (kind, "int32"))._codelibrary.get_cubin()
-    except Exception as error:
-        print(type(error).__name__)
+    except Exception:
+        assert "probes" not in traceback.format_exc()
 try:
     compile(scale, ("bare", "int32"))
-except ValueError as error:
-    print(error)
+except ValueError:
+    assert "probes" not in traceback.format_exc()
 """
 
 

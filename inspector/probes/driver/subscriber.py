@@ -167,8 +167,12 @@ def _hidden(original: Any) -> Any:
     def start(*args: Any, **kwargs: Any) -> Any:
         from . import native
 
-        with _Environment({native.INJECTION: None}):
-            return original(*args, **kwargs)
+        try:
+            with _Environment({native.INJECTION: None}):
+                return original(*args, **kwargs)
+        except BaseException as error:
+            hooks.unseen(error)
+            raise
 
     return start
 
@@ -189,8 +193,12 @@ def _starting(original: Any) -> Any:
                     args = (*args[:5], theirs, *args[6:])
         except Exception as error:
             problem("a program's launches", error)
-        with _Environment({native.INJECTION: None, **extra}):
-            return original(*args, **kwargs)
+        try:
+            with _Environment({native.INJECTION: None, **extra}):
+                return original(*args, **kwargs)
+        except BaseException as error:
+            hooks.unseen(error)
+            raise
 
     return start
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any
 
+from ..hooks import unseen
 from . import say, work
 
 
@@ -63,8 +64,12 @@ def do_bench(
     **ignored: Any,
 ) -> Any:
     """``triton.testing.do_bench``: calls ``fn`` once, so that it compiles and writes, no more."""
-    with work.BENCHMARKS.running():
-        fn()
+    try:
+        with work.BENCHMARKS.running():
+            fn()
+    except BaseException as error:
+        unseen(error)
+        raise
     return no_times(quantiles, return_mode)
 
 

@@ -401,3 +401,22 @@ assert cache.read_best(meta, configs).num_warps == best.num_warps
     assert won["hash"] in {e["hash"] for e in done.of("triton")}
     others = [c for n, c in enumerate(event["configurations"]) if n != 1]
     assert others and all(c["reason"].startswith("not measured") for c in others)
+
+
+def test_no_frame_of_ours_stands_where_a_tuned_kernel_does_not_compile(run: Run) -> None:
+    """Between the program and its kernel stand several wrappers of ours."""
+    source = (
+        KERNEL.replace("tl.load(x", "tl.nothing(x")
+        + """
+import traceback
+try:
+    launch(tuned(1, 2))
+except Exception:
+    traceback.print_exc(file=sys.stdout)
+print("done")
+"""
+    )
+    out = ok(run(source.replace("import torch", "import sys, torch"))).out
+    assert out.startswith("Traceback") and out.endswith("done\n")
+    assert "autotuner.py" in out and "in run" in out and "program.py" in out
+    assert "probes" not in out
