@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
 # Seconds for all times of a run, for one time, and after which a launch is given up.
 TIME_BUDGET, TIME_SECONDS, TIME_LIMIT = 120, 1.0, 30.0
-# Seconds for counting hints: who runs a program has not asked for them, and the prompt waits.
-COUNTING = 0.25
+# Seconds for counting hints of more variants than a few: who runs a program has not asked for them,
+# and the prompt waits.
+COUNTING, FEW = 0.25, 8
 # Options of ours that take a value: the program's own begin at the first word that is no option.
 VALUED = (
     "-o",
@@ -197,11 +198,13 @@ def _print(reader: Reader) -> None:
     """What was recorded, on standard error."""
     # Imported here: until then the program would wait for it, and many make no kernels.
     from inspector.commands.list import print_kernels
+    from inspector.reader import facts
     from inspector.report import tables
 
     rec, err = reader.recording, printing.err()
     if rec.kernels:
-        print_kernels(reader, err, seconds=COUNTING)
+        seconds = COUNTING if len(rec.variants()) > FEW else facts.COUNTING
+        print_kernels(reader, err, seconds=seconds)
     tables.graphs(rec, err)
     tables.problems(rec, err)
 
