@@ -224,7 +224,6 @@ def _lines_named(log: str) -> Iterator[tuple[str, int]]:
     """Where numba says that it was: by a path, and else by one from the current folder."""
     shown: list[tuple[str, int]] = []
     for text in log.splitlines():
-        path, number = "", ""
         if text.startswith("During: ") and text.endswith(")"):
             before, _, number = text[:-1].rpartition(" (")
             path = before.rpartition(" at ")[2]

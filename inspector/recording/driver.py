@@ -22,7 +22,7 @@ from inspector.errors import PtxviewError, Unreadable
 from inspector.listing.cubin import architecture
 from inspector.listing.cuda_signatures import Signatures, Type, signatures
 from inspector.listing.joined_cubins import only
-from inspector.model import Argument, Call, Content, Origin, Stage, StageFile, Variant
+from inspector.model import Argument, Call, Content, Failure, Origin, Stage, StageFile, Variant
 from inspector.names import argument_types, base_name
 from inspector.recording import failures
 from inspector.recording.facts import (
@@ -325,59 +325,48 @@ class DriverLaunches:
 
     def _unlaunched(self, made: _Made) -> VariantOfKernel:
         """A kernel of which its compiler's text is all there is."""
-        symbol = as_text(made.event.get("symbol")) or made.name
-        stages: dict[Stage, StageFile] = {}
-        span, config = self._compiled(made, symbol, stages)
-        ptx = stages[Stage.PTX].content
         missing = dict.fromkeys((Stage.TTIR, Stage.TTGIR, Stage.LLIR), "no Triton compiled it")
         missing[Stage.SASS] = f"{made.by} is not emulated, and there was no GPU to load it"
-        missing[Stage.SOURCE] = "what it was compiled from was not seen"
-        return VariantOfKernel(
-            ("extern", symbol, made.by),
-            Origin.EXTERN,
-            symbol,
-            Variant(
-                id="",
-                hash=digest_of(ptx),
-                symbol=symbol,
-                target=target_of(ptx, {}),
-                config=config,
-                stages=stages,
-                span=span,
-                signature=_signature(made),
-                missing={s: why for s, why in missing.items() if s not in stages},
-                maker=made.by,
-            ),
-        )
+        return self._of_compiler(made, missing)
 
     def _uncompiled(self, made: _Made) -> VariantOfKernel:
         """A kernel that its compiler refused, as far as it came."""
+        error = failures.of_compile(made.event, self._blob)
+        tool, said = (made.by, "it did not say why") if error is None else (error.tool, error.said)
+        missing = dict.fromkeys((Stage.TTIR, Stage.TTGIR), f"{made.by} makes none")
+        why = f"{tool or made.by} could not compile it: {said}"
+        missing |= dict.fromkeys((Stage.LLIR, Stage.PTX, Stage.SASS), why)
+        return self._of_compiler(made, missing, error)
+
+    def _of_compiler(
+        self, made: _Made, missing: Mapping[Stage, str], error: Failure | None = None
+    ) -> VariantOfKernel:
+        """A kernel of which its compiler alone has told, known by its PTX if that was compiled,
+        and else by what was asked for."""
         symbol = as_text(made.event.get("symbol")) or made.name
         stages: dict[Stage, StageFile] = {}
         span, config = self._compiled(made, symbol, stages)
-        ptx = stages.get(Stage.PTX)
         signature = _signature(made)
+        held = stages.get(Stage.PTX)
+        ptx = None if held is None else held.content
         asked = repr((made.by, made.name, sorted(signature.items()), made.event.get("source")))
-        error = failures.of_compile(made.event, self._blob)
-        missing = dict.fromkeys((Stage.TTIR, Stage.TTGIR), f"{made.by} makes none")
-        said = "nothing is known of it" if error is None else error.said
-        why = f"{(error and error.tool) or made.by} could not compile it: {said}"
-        missing |= dict.fromkeys((Stage.LLIR, Stage.PTX, Stage.SASS), why)
-        missing[Stage.SOURCE] = "what it was compiled from was not seen"
+        unasked = {Stage.SOURCE: "what it was compiled from was not seen"}
         return VariantOfKernel(
             ("extern", symbol, made.by),
             Origin.EXTERN,
             symbol,
             Variant(
                 id="",
-                hash=hashlib.sha256(asked.encode()).hexdigest(),
+                hash=digest_of(ptx)
+                if ptx is not None and error is None
+                else hashlib.sha256(asked.encode()).hexdigest(),
                 symbol=symbol,
-                target=None if ptx is None else target_of(ptx.content, {}),
+                target=None if ptx is None else target_of(ptx, {}),
                 config=config,
                 stages=stages,
                 span=span,
                 signature=signature,
-                missing={s: why for s, why in missing.items() if s not in stages},
+                missing={s: why for s, why in {**missing, **unasked}.items() if s not in stages},
                 maker=made.by,
                 error=error,
             ),

@@ -16,6 +16,7 @@ from typing import Any
 
 from .. import private_names
 from ..calls import subjects
+from ..hooks import unseen
 from ..writer import emit, plain
 from .trials import (
     Trial,
@@ -113,6 +114,9 @@ def _running(original: Callable[..., Any]) -> Callable[..., Any]:
         try:
             kernel = original(self, *args, **kwargs)
             return kernel
+        except BaseException as error:
+            unseen(error)  # itself, since this is called for each launch
+            raise
         finally:
             if _begun:
                 try:
