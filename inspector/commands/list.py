@@ -249,8 +249,8 @@ def narrate_uncounted(left: int) -> None:
     """Why there are dashes among the counts of hints."""
     if left:
         narrate(
-            f"hints of {plural(left, 'variant')} are not counted yet: a list counts for some "
-            "seconds, and the next one goes on; ptxview show KERNEL -a tells those of one"
+            f"hints of {plural(left, 'variant')} are not counted yet: ptxview list counts for "
+            "some seconds, and the next one goes on; ptxview show KERNEL -a tells those of one"
         )
 
 

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 # Seconds for all times of a run, for one time, and after which a launch is given up.
 TIME_BUDGET, TIME_SECONDS, TIME_LIMIT = 120, 1.0, 30.0
-# Seconds for counting hints of more variants than a few: who runs a program has not asked for them,
-# and the prompt waits.
-COUNTING, FEW = 0.25, 8
+# Of so many variants at most hints are counted after a run. To begin with more takes the better
+# part of a second, for which nobody who runs a program has asked, and the prompt waits.
+FEW = 8
 # Options of ours that take a value: the program's own begin at the first word that is no option.
 VALUED = (
     "-o",
@@ -203,7 +203,7 @@ def _print(reader: Reader) -> None:
 
     rec, err = reader.recording, printing.err()
     if rec.kernels:
-        seconds = COUNTING if len(rec.variants()) > FEW else facts.COUNTING
+        seconds = 0.0 if len(rec.variants()) > FEW else facts.COUNTING
         print_kernels(reader, err, seconds=seconds)
     tables.graphs(rec, err)
     tables.problems(rec, err)

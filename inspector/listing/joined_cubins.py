@@ -87,7 +87,7 @@ def joined(cubins: Sequence[bytes]) -> JoinedCubins | None:
         return None
     marks = tuple(b"%s%06d_" % (tag, number) for number in range(len(cubins)))
     try:
-        data = _joined(cubins, marks)
+        data = _joined(cubins[0], [_sections(cubin) for cubin in cubins], marks)
     except (ValueError, IndexError, struct.error, KeyError, StopIteration):
         return None
     return JoinedCubins(data, tuple(mark.decode() for mark in marks))
@@ -106,7 +106,7 @@ def only(cubin: bytes, kernel: str) -> bytes | None:
         wanted = _called(sections, kernel.encode("utf-8", "surrogateescape"))
         if not wanted:
             return None
-        return _joined([cubin], [b""], wanted)
+        return _joined(cubin, [sections], [b""], wanted)
     except (ValueError, IndexError, struct.error, KeyError, StopIteration):
         return None
 
@@ -214,11 +214,15 @@ class _Joiner:
 
 
 def _joined(
-    cubins: Sequence[bytes], marks: Sequence[bytes], wanted: frozenset[bytes] | None = None
+    first: bytes,
+    sections: Sequence[Sequence[_Section]],
+    marks: Sequence[bytes],
+    wanted: frozenset[bytes] | None = None,
 ) -> bytes:
+    """One file of the sections of several, with the header of the first."""
     joiner = _Joiner()
-    for number, (cubin, mark) in enumerate(zip(cubins, marks, strict=True)):
-        joiner.take(number, _sections(cubin), mark, wanted)
+    for number, (own, mark) in enumerate(zip(sections, marks, strict=True)):
+        joiner.take(number, own, mark, wanted)
     symbols, strings, local, numbers = joiner.tables()
     out = joiner.sections
     symtab = len(out)
@@ -230,7 +234,7 @@ def _joined(
     out.append(_Section(b".strtab", (0, STRTAB, 0, 0, 0, 0, 0, 0, 1, 0), strings))
     names = b"\0" + b"".join(s.name + b"\0" for s in out[1:]) + b".shstrtab\0"
     out.append(_Section(b".shstrtab", (0, STRTAB, 0, 0, 0, 0, 0, 0, 1, 0), names))
-    return _file(cubins[0], out)
+    return _file(first, out)
 
 
 def _moved(

@@ -394,7 +394,7 @@ class HintCounts:
 
         A count costs a disassembly and an analysis where nobody has asked before, and is kept by
         content. How many variants are left without one. ``before`` is called where there are some
-        to count.
+        to count and time to do so.
         """
         variants = [v for v in variants if not v.uncompiled]  # there is no code to count them in
         if len(variants) > MOST_COUNTED:
@@ -408,8 +408,9 @@ class HintCounts:
                 self._counts[name] = int(kept)
             else:
                 left.append(variant)
-        if left:
-            before()
+        if not left or seconds <= 0:
+            return len(left)
+        before()
         until = time.monotonic() + seconds
 
         def counted(variant: Variant) -> bool:

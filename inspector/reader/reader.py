@@ -243,7 +243,8 @@ class Reader:
         before: Callable[[], None] = lambda: None,
     ) -> int:
         """Count hints: those that were counted before, then others until ``seconds`` are over; how
-        many variants are left without a count. ``before`` is called where there are some to count.
+        many variants are left without a count. ``before`` is called where there are some to count,
+        and time to do so.
         """
         return self._hint_counts.count(variants, seconds, before)
 

@@ -111,18 +111,18 @@ def trains(
     wanted = [way for way in WAYS if way == "bare" or way in ways]
     rows: dict[str, list[Seconds]] = {w: [] for w in wanted if w != "tritonparse" or parses()}
     for way in rows if not cold else ():
-        taken(training(way, 1, place), of_way(way, place, fresh=True))
+        taken(training(way, 1), of_way(way, place, fresh=True))
     for turn in range(turns):
         for way in rows if turn % 2 else reversed(rows):
-            rows[way].append(taken(training(way, steps, place), of_way(way, place, fresh=cold)))
+            rows[way].append(taken(training(way, steps), of_way(way, place, fresh=cold)))
             print(f"turn {turn + 1}: {way} {rows[way][-1]}", file=sys.stderr, flush=True)
     tell(f"trains, {model}, {'cold' if cold else 'warm'}, {steps} steps", rows, 1, "s")
 
 
-def training(way: str, steps: int, place: Path) -> list[str]:
+def training(way: str, steps: int) -> list[str]:
     """The command of a training loop."""
     program = [sys.executable, "-c", TRAINS, str(steps)]
-    around = [sys.executable, "-m", "inspector", "run", "--no-tui", "-o", str(place / "o.ptxview")]
+    around = [sys.executable, "-m", "inspector", "run", "--no-tui"]
     return [*around, "--", *program] if way == "run" else program
 
 
