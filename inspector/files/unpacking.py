@@ -18,6 +18,7 @@ import io
 import lzma
 import os
 import re
+import secrets
 import shutil
 import signal
 import stat
@@ -250,7 +251,7 @@ class Unpacked:
 
 
 _unpacked: dict[tuple[int, int, int, int], Unpacked] = {}
-_folders: dict[Path, int] = {}
+_folders: dict[Path, int | None] = {}
 _lock = threading.Lock()
 
 
@@ -297,11 +298,28 @@ def _folder() -> Path:
     if not _folders:
         atexit.register(_remove_all, os.getpid())
         _remove_at_signals()
-    made = Path(tempfile.mkdtemp(prefix=PREFIX))
-    handle = os.open(made, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    _folders[made] = handle
-    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    return made
+    while True:
+        made = root / f"{PREFIX}{secrets.token_hex(8)}"
+        _folders[made] = None  # before it is there: a signal may come as soon as it is
+        try:
+            made.mkdir(0o700)
+            if _locked(made):
+                return made
+        except BaseException:
+            _remove(made)
+            raise
+        _remove(made)
+
+
+def _locked(folder: Path) -> bool:
+    """Whether a new folder is ours: who begins just now may have held it for one that was left."""
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        _folders[folder] = handle
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(handle), folder.stat())
+    except (BlockingIOError, FileNotFoundError):
+        return False
 
 
 def _remove_if_left(folder: Path) -> None:

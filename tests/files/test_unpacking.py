@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import bz2
+import errno
+import fcntl
 import gzip
 import io
 import lzma
@@ -11,6 +13,7 @@ import re
 import signal
 import struct
 import subprocess
+import sys
 import tarfile
 import time
 import zipfile
@@ -392,6 +395,56 @@ def test_the_folder_is_gone_however_the_command_ends(
     expected = {None: 0, signal.SIGINT: 130}.get(number, -(number or 0))
     assert child.returncode == expected and b"Traceback" not in said
     assert not list(temporary.iterdir())
+
+
+ENDED_AT_ONCE = """
+import os, signal, sys
+from pathlib import Path
+from inspector.files import unpacking
+make = os.mkdir
+def mkdir(path, *more, **named):
+    make(path, *more, **named)
+    os.kill(os.getpid(), int(sys.argv[2]))
+os.mkdir = mkdir
+unpacking.unpacked(Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_as_soon_as_the_folder_is_there_leaves_none(
+    tmp_path: Path, temporary: Path, number: signal.Signals
+) -> None:
+    archive = packed(tmp_path / "x.tgz", LECTURE / "triton", "w:gz")
+    child = subprocess.run(
+        [sys.executable, "-c", ENDED_AT_ONCE, archive, str(int(number))],
+        env=environment(TMPDIR=str(temporary)), stderr=subprocess.DEVNULL, check=False,
+    )  # fmt: skip
+    assert child.returncode == -number
+    assert not list(temporary.iterdir())
+
+
+def test_a_folder_that_another_begins_to_remove_is_left_to_it(
+    tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who begins at the same moment takes a folder without a lock for one that was left."""
+    own, asked = fcntl.flock, []
+
+    def flock(handle: int, how: int) -> None:
+        asked.append(handle)
+        if len(asked) == 1:
+            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+        if len(asked) == 2:
+            (there,) = temporary.glob(f"{unpacking.PREFIX}*")
+            there.rmdir()
+        own(handle, how)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    archive = packed(tmp_path / "x.tgz", LECTURE / "triton", "w:gz")
+    made = unpacking.unpacked(archive)
+    assert len(asked) == 3 and list(temporary.iterdir()) == [made.folder] == list(
+        unpacking._folders
+    )
+    assert any(made.folder.rglob("*.ptx"))
 
 
 def test_a_full_disk_is_a_sentence(
