@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -155,6 +156,9 @@ def _nothing(recording: Recording, selector: str | None) -> tuple[str, str]:
         hint = f"Its graph's text can be shown: --stage output_code with one of {of}" if of else ""
         return f"no compilation of {selector or 'any kernel'} was recorded", hint
     known = [n for k in recording.kernels for n in names(k)]
+    path, _, kernel = selector.rpartition(":")
+    if kernel and os.path.exists(path):  # noqa: PTH110 - Path's raises where a name is too long
+        return f"no kernel or variant is called {selector}", f"Did you mean {path}::{kernel}?"
     near = difflib.get_close_matches(selector, dict.fromkeys(known), n=3, cutoff=0.4)
     return (
         f"no kernel or variant is called {selector}",

@@ -488,6 +488,7 @@ def test_other_machine_code_of_one_ptx_is_a_change(caches: tuple[Path, Path]) ->
     [
         ((f"{RECORDING}::square_kernel", f"{RECORDING}::{WIDE}"), "fits 6 variants"),
         ((RECORDING, WIDE, "nobody"), "no kernel or variant is called nobody"),
+        ((RECORDING, f"{RECORDING}:{WIDE}", EIGHT), f"Did you mean {RECORDING}::{WIDE}?"),
         ((RECORDING, WIDE), "fits one variant"),
         ((RECORDING, "square_kernel", "--sort", "beauty"), "nothing is called beauty"),
         (("nowhere", WIDE, EIGHT), "nowhere does not exist"),
