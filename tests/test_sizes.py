@@ -22,6 +22,7 @@ from rich.console import Console
 from inspector.analyse.function_facts import FunctionFacts
 from inspector.capture import torch_logs
 from inspector.cli import main
+from inspector.commands import run
 from inspector.commands.common import open_reader
 from inspector.commands.list import print_kernels
 from inspector.listing import parse
@@ -347,6 +348,18 @@ def test_what_was_not_counted_is_a_dash_and_said(
     done = call("list", SQUARE, "--json")
     assert done.json["kernels"][0]["variants"][0]["hints"] is None
     assert "hints of 1 variant are not counted yet" in done.said
+
+
+@pytest.mark.parametrize("few", [0, 1])
+def test_after_a_run_hints_of_a_few_variants_alone_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(run, "FEW", few)
+    reader = open_reader(str(SQUARE))
+    (variant,) = (v for _, v in reader.recording.variants())
+    run._print(reader)
+    assert (reader.hint_count(variant) is None) == (few == 0)
 
 
 def test_a_run_has_no_time_for_hints_that_the_next_list_counts(
