@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from inspector.listing.cubin import EIFMT_SVAL, is_cubin
@@ -87,7 +87,7 @@ def joined(cubins: Sequence[bytes]) -> JoinedCubins | None:
         return None
     marks = tuple(b"%s%06d_" % (tag, number) for number in range(len(cubins)))
     try:
-        data = _joined(cubins[0], [_sections(cubin) for cubin in cubins], marks)
+        data = _joined(cubins[0], map(_sections, cubins), marks)
     except (ValueError, IndexError, struct.error, KeyError, StopIteration):
         return None
     return JoinedCubins(data, tuple(mark.decode() for mark in marks))
@@ -215,7 +215,7 @@ class _Joiner:
 
 def _joined(
     first: bytes,
-    sections: Sequence[Sequence[_Section]],
+    sections: Iterable[Sequence[_Section]],
     marks: Sequence[bytes],
     wanted: frozenset[bytes] | None = None,
 ) -> bytes:
