@@ -1,4 +1,10 @@
-"""Calls a function when a module of that name is imported, without importing it."""
+"""The boundary between the probes and the user's program.
+
+``observed`` is the only code of the probes that calls what a probe has replaced; ``guarded`` makes
+a callback that the interpreter or a library calls (an import hook, a log handler, ``atexit``, a
+timer, a thread) unable to raise. Both report a failure once to the recording's problems and switch
+the hook off after ``FAILURES_ALLOWED`` failures. Callbacks after imports go through them as well.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +20,140 @@ if TYPE_CHECKING:
     from typing import Any
 
     AfterImport = Callable[[ModuleType], object]
+    Before = Callable[[tuple[Any, ...], dict[str, Any]], Any]
+    After = Callable[[Any, Any, "BaseException | None"], object]
 
 PACKAGE = __name__.rpartition(".")[0]
+FAILURES_ALLOWED = 3
+"""Failures of one hook after which it is switched off."""
+
+_failures: dict[str, int] = {}
+_state: dict[str, Any] = {"recording": True, "cleared": []}
 _after: dict[str, list[AfterImport]] = {}
 _before: dict[str, list[Callable[[], object]]] = {}
+_SKIPPED = object()  # the token of a call whose ``before`` was not run, or failed
+
+
+class Changed:
+    """What ``before`` returns to call the original with other arguments, beside its token."""
+
+    __slots__ = ("args", "kwargs", "token")
+
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], token: Any = None) -> None:
+        self.args, self.kwargs, self.token = args, kwargs, token
+
+
+def observed(
+    original: Callable[..., Any],
+    before: Before | None = None,
+    after: After | None = None,
+    name: str | None = None,
+) -> Any:
+    """Return a function that calls ``original`` once, with our hooks around it.
+
+    Args:
+        before: Called with ``(args, kwargs)``; returns a token for ``after``, or ``Changed`` to
+            replace the arguments. Not called while nothing is recorded.
+        after: Called with ``(token, result, None)`` or ``(token, None, error)``, only if
+            ``before`` was called and did not fail.
+        name: What failures are counted and reported under; the hook's own name by default.
+
+    The result or the exception of ``original`` is passed on unchanged, without a frame of ours in
+    the traceback. A failure of a hook changes nothing: the call goes on as it would without it.
+    """
+    name = name or _name_of(before or after or original)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        token = _SKIPPED
+        if _state["recording"] and _failures.get(name, 0) < FAILURES_ALLOWED:
+            if before is None:
+                token = None
+            else:
+                try:
+                    token = before(args, kwargs)
+                    if type(token) is Changed:
+                        args, kwargs, token = token.args, token.kwargs, token.token
+                except BaseException as error:
+                    token = _SKIPPED
+                    if _failed(name, error):
+                        raise
+        try:
+            result = original(*args, **kwargs)
+        except BaseException as error:
+            if after is not None and token is not _SKIPPED:
+                try:
+                    after(token, None, error)
+                except BaseException as failure:
+                    if _failed(name, failure):
+                        raise
+            if error.__traceback__ is not None:
+                error.__traceback__ = error.__traceback__.tb_next
+            raise
+        if after is not None and token is not _SKIPPED:
+            try:
+                after(token, result, None)
+            except BaseException as failure:
+                if _failed(name, failure):
+                    raise
+        return result
+
+    return like(original)(call)
+
+
+def guarded(function: Callable[..., Any], name: str | None = None) -> Any:
+    """Return a function of ours that cannot raise; it returns None where ``function`` fails."""
+    name = name or _name_of(function)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if _failures.get(name, 0) >= FAILURES_ALLOWED:
+            return None
+        try:
+            return function(*args, **kwargs)
+        except BaseException as error:
+            if _failed(name, error):
+                raise
+        return None
+
+    return like(function)(call)
+
+
+def _failed(name: str, error: BaseException) -> bool:
+    """Count and report the failure of a hook; True if the exception is the program's own."""
+    try:
+        if isinstance(error, KeyboardInterrupt | SystemExit) or _by_signal_handler(error):
+            return True
+        count = _failures[name] = _failures.get(name, 0) + 1
+        if count == 1:
+            text = f"{type(error).__name__}: {error}"
+            problem(name, f"{text} (the hook is switched off after {FAILURES_ALLOWED} failures)")
+    except Exception:
+        pass
+    return False
+
+
+def _by_signal_handler(error: BaseException) -> bool:
+    """Whether a signal handler of the program's raised while a hook of ours was running."""
+    import signal
+
+    handlers = [signal.getsignal(number) for number in signal.valid_signals()]
+    codes = {getattr(handler, "__code__", None) for handler in handlers} - {None}
+    traceback = error.__traceback__
+    while traceback is not None:
+        if traceback.tb_frame.f_code in codes:
+            return True
+        traceback = traceback.tb_next
+    return False
+
+
+def _name_of(function: Any) -> str:
+    module = str(getattr(function, "__module__", "")).removeprefix(f"{PACKAGE}.")
+    return f"{module}.{getattr(function, '__qualname__', type(function).__name__)}"
 
 
 def unseen(error: BaseException) -> None:
-    """Take the frames of ours that stand first out of a traceback; then comes ``raise`` alone.
+    """Strip leading frames of ours from a traceback; follow it with a bare ``raise``.
 
-    Frames are added to it from within, as each is left: the calling one already stands first, and
-    is not added again by a ``raise`` that names nothing.
+    For the emulated device, whose functions raise in the place of torch's own.
     """
     traceback = error.__traceback__
     while traceback is not None and _ours(traceback.tb_frame.f_globals):
@@ -39,7 +168,7 @@ def like(original: Any) -> Callable[[Any], Any]:
         for name in ("__module__", "__name__", "__qualname__", "__doc__"):
             try:
                 setattr(wrapper, name, getattr(original, name))
-            except AttributeError:
+            except (AttributeError, TypeError):
                 pass
         wrapper.__dict__.update(getattr(original, "__dict__", {}))
         wrapper.__wrapped__ = original
@@ -52,6 +181,40 @@ def _ours(names: dict[str, Any]) -> bool:
     return str(names.get("__name__")).startswith(PACKAGE)
 
 
+# -- recordings -----------------------------------------------------------------------------------
+
+
+def per_recording(container: Any) -> Any:
+    """Return a dict, list or set that is cleared whenever another recording begins."""
+    _state["cleared"].append(container.clear)
+    return container
+
+
+def at_new_recording(function: Callable[[], object]) -> None:
+    """Call ``function()`` whenever another recording begins in this process."""
+    _state["cleared"].append(function)
+
+
+def begin_recording() -> None:
+    """Forget what the recording before has seen, and call hooks from now on."""
+    _failures.clear()
+    for clear in list(_state["cleared"]):
+        guarded(clear)()
+    _state["recording"] = True
+    for name in list(_after):  # imported while nothing was recorded
+        if name in sys.modules:
+            for callback in _after.pop(name):
+                when_imported(name, callback)
+
+
+def end_recording() -> None:
+    """Call no hook of ``observed`` until another recording begins: what is replaced passes on."""
+    _state["recording"] = False
+
+
+# -- imports --------------------------------------------------------------------------------------
+
+
 def when_imported(name: str, callback: AfterImport, first: bool = False) -> None:
     """Call ``callback(module)`` right after the module has run; at once if it already has.
 
@@ -61,7 +224,7 @@ def when_imported(name: str, callback: AfterImport, first: bool = False) -> None
     if module is not None and not getattr(
         getattr(module, "__spec__", None), "_initializing", False
     ):
-        _call(name, callback, module)
+        guarded(callback, f"probing {name}")(module)
         return
     waiting = _after.setdefault(name, [])
     waiting.insert(0 if first else len(waiting), callback)
@@ -74,60 +237,53 @@ def before_import(name: str, callback: Callable[[], object]) -> None:
 
 
 class Finder:
-    """Stands first on ``sys.meta_path`` and leaves finding modules to the finders after it."""
+    """First on ``sys.meta_path``; finds nothing itself, watches the loaders of awaited modules."""
 
-    def find_spec(
+    def __init__(self) -> None:
+        # None, which is also what a failure gives, has the finders after this one asked.
+        self.find_spec = guarded(self._find_spec, "imports")
+
+    def _find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The spec that the other finders give, with its loader made to call back once."""
         for callback in _before.pop(fullname, ()):
-            try:
-                callback()
-            except Exception as error:
-                problem(f"before importing {fullname}", error)
+            guarded(callback, f"before importing {fullname}")()
         if fullname not in _after:
             return None
         for finder in list(sys.meta_path):
-            if finder is self or not hasattr(finder, "find_spec"):
+            if isinstance(finder, Finder) or not hasattr(finder, "find_spec"):
                 continue
-            spec: ModuleSpec | None = finder.find_spec(fullname, path, target)
+            try:
+                spec: ModuleSpec | None = finder.find_spec(fullname, path, target)
+            except ImportError:
+                return None  # it raises again when the interpreter asks it
             if spec is not None:
-                _wrap(spec, fullname)
+                _watch_loader(spec, fullname)
                 return spec
         return None
 
 
-def _wrap(spec: ModuleSpec, name: str) -> None:
+def _watch_loader(spec: ModuleSpec, name: str) -> None:
     loader: Any = spec.loader
     original = getattr(loader, "exec_module", None)
     if original is None:
         return
 
-    def exec_module(module: ModuleType) -> None:
-        try:
-            del loader.exec_module
-        except AttributeError:
-            pass
-        try:
-            original(module)
-        except BaseException as error:
-            unseen(error)
-            raise
-        for callback in _after.pop(name, ()):
-            _call(name, callback, module)
+    def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> ModuleType:
+        vars(loader).pop("exec_module", None)
+        module: ModuleType = args[0]
+        return module
+
+    def after(module: ModuleType, result: Any, error: BaseException | None) -> None:
+        for callback in _after.pop(name, ()) if error is None else ():
+            guarded(callback, f"probing {name}")(module)
 
     try:
         # An attribute of this one loader: its class, and what others see of it, stay as they are.
-        loader.exec_module = exec_module
+        loader.exec_module = observed(original, before, after, f"importing {name}")
     except AttributeError as error:
         problem(f"watching {name}", error)
-
-
-def _call(name: str, callback: AfterImport, module: ModuleType) -> None:
-    try:
-        callback(module)
-    except Exception as error:
-        problem(f"probing {name}", error)
 
 
 def forget(but: str) -> None:

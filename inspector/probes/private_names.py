@@ -20,10 +20,13 @@ import sys
 from collections.abc import Callable
 from importlib.machinery import PathFinder
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .hooks import unseen
+from .hooks import observed, per_recording, unseen
 from .writer import problem
+
+if TYPE_CHECKING:
+    from .hooks import After, Before
 
 Row = tuple[str, str] | tuple[str, str, str, str]
 """What is lost, what is done instead; the first version that has the name, the first without it."""
@@ -248,7 +251,7 @@ MODULES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Modules that a package must have for probes to be called at all, looked for in its folder."""
 
-_told: set[str] = set()
+_told: set[str] = per_recording(set())
 _ABSENT = object()
 
 
@@ -265,6 +268,29 @@ def get(name: str) -> Any:
         return value
     missing(name)
     return None
+
+
+def observe(
+    name: str, before: Before | None = None, after: After | None = None, inherited: bool = False
+) -> bool:
+    """Have a module's or a class's own attribute observed by two hooks (``hooks.observed``).
+
+    False, and told, where it is missing. A static method stays one, a method of a class too.
+    ``inherited``: a class may have it from another, and has its own from now on.
+    """
+    module, _, path = name.partition(":")
+    above, _, last = path.rpartition(".")
+    value = _reach(module, path)
+    owner = _ABSENT if value is _ABSENT else _reach(module, above)
+    if owner is not _ABSENT and not inherited:
+        value = vars(owner).get(last, _ABSENT)
+    if value is _ABSENT:
+        missing(name)
+        return False
+    kind = type(value) if isinstance(value, staticmethod | classmethod) else None
+    made = observed(value if kind is None else value.__func__, before, after)
+    setattr(owner, last, made if kind is None else kind(made))
+    return True
 
 
 def wrap(name: str, wrapper: Callable[[Any], Any], inherited: bool = False) -> bool:
