@@ -396,6 +396,7 @@ class Variant:
     autotune: Mapping[str, object] | None = None
     ranks: tuple[int, ...] = ()
     launches: int | None = None
+    launches_exact: bool | None = None
     benchmarks: int | None = None
     signature: Mapping[str, str] = field(default_factory=dict)
     specialization: Mapping[str, object] = field(default_factory=dict)

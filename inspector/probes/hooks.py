@@ -190,9 +190,15 @@ def per_recording(container: Any) -> Any:
     return container
 
 
-def at_new_recording(function: Callable[[], object]) -> None:
-    """Call ``function()`` whenever another recording begins in this process."""
+def at_new_recording(function: Any) -> Any:
+    """Call ``function()`` whenever another recording begins in this process; a decorator."""
     _state["cleared"].append(function)
+    return function
+
+
+def recording() -> bool:
+    """Whether hooks are called."""
+    return bool(_state["recording"])
 
 
 def begin_recording() -> None:
@@ -284,18 +290,6 @@ def _watch_loader(spec: ModuleSpec, name: str) -> None:
         loader.exec_module = observed(original, before, after, f"importing {name}")
     except AttributeError as error:
         problem(f"watching {name}", error)
-
-
-def forget(but: str) -> None:
-    """Call back nobody but functions of the package ``but``, and look for no module without one."""
-    registries: tuple[dict[str, list[Any]], ...] = (_after, _before)
-    for waiting in registries:
-        for name, callbacks in list(waiting.items()):
-            waiting[name] = [c for c in callbacks if str(c.__module__).startswith(but)]
-            if not waiting[name]:
-                del waiting[name]
-    if not _after and not _before:
-        sys.meta_path[:] = [f for f in sys.meta_path if not isinstance(f, Finder)]
 
 
 def install() -> None:

@@ -31,14 +31,20 @@ MAKERS = (
 numba's are in ``numba_kernels``."""
 
 
+_started: list[bool] = []
+
+
 def start() -> None:
     """Watch for triton, Inductor and cpp_extension; set up the emulated device if one is asked."""
     watching()
+    if _started:  # an earlier recording of this process has installed the hooks
+        return
+    _started.append(True)
     hooks.install()
     children.install()
     hooks.when_imported("subprocess", children.attach)
     hooks.when_imported("multiprocessing.spawn", children.attach_multiprocessing)
-    atexit.register(_finish)
+    atexit.register(hooks.guarded(_finish))
     # What a program without torch and Triton would wait for in vain is loaded with these.
     for module in ("torch", "triton"):
         hooks.when_imported(module, _lazily("calls.subjects", "attach"))
@@ -108,7 +114,7 @@ def start() -> None:
 def _finish() -> None:
     """Tell the counts when the process ends: after all that the program does then."""
     subjects = sys.modules.get("ptxview_probes.calls.subjects")
-    if subjects is not None:
+    if subjects is not None and hooks.recording():
         subjects.finish()
 
 

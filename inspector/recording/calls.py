@@ -24,6 +24,8 @@ _INPUTS = re.compile(r"^[ \t]+\(?((?:\w+, ?)*\w+,?)\)? = args[ \t]*$", re.MULTIL
 # A process by its id, and how many processes of that id have been before.
 Process = tuple[int, int]
 Subject = tuple[str, str]
+COUNTING = "counting launches"
+"""Where the probes report that a launch was not counted."""
 NAMES = {"triton": "kernel", "graph": "graph", "extension": "function"}
 
 
@@ -34,11 +36,16 @@ class _Subject:
     others: dict[Process, int] = field(default_factory=dict)
     benchmarks: dict[Process, int] = field(default_factory=dict)
 
+    def processes(self) -> set[Process]:
+        """The processes that called it."""
+        return {process for process, _, _ in self.calls} | set(self.others)
+
 
 class Calls:
     """Collects the events of calls of all processes.
 
-    Counts are written as they grow, so a later one replaces an earlier one.
+    Counts are written as they grow, so a later one replaces an earlier one. Until a process has
+    written its final ones, or where counting itself failed, they are lower bounds.
     """
 
     def __init__(self) -> None:
@@ -46,16 +53,24 @@ class Calls:
         self._subjects: dict[Subject, _Subject] = {}
         self._cuda: dict[str, list[_Subject]] = {}
         self._counts: dict[tuple[Process, int], int] = {}
+        self._open: set[Process] = set()
+        self._failed = False
 
     def take(self, event: Event) -> None:
         """Take in an event of any kind; those that are not about calls are ignored."""
         kind, pid = event.get("event"), as_int(event.get("pid"))
+        if kind == "problem" and event.get("where") == COUNTING:
+            self._failed = True
         if kind not in ("process", "call", "calls") or pid is None:
             return
         if kind == "process":
             self._generation[pid] = self._generation.get(pid, 0) + 1
             return
         process = (pid, self._generation.get(pid, 0))
+        if event.get("final") is False:
+            self._open.add(process)
+        elif event.get("final") is True:
+            self._open.discard(process)
         if kind == "call":
             self._call(event, process)
         else:
@@ -105,6 +120,8 @@ class Calls:
         return replace(
             variant,
             launches=sum(c.count for c in calls) + sum(sum(s.others.values()) for s in subjects),
+            launches_exact=not self._failed
+            and not any(process in self._open for s in subjects for process in s.processes()),
             benchmarks=sum(sum(s.benchmarks.values()) for s in subjects),
             calls=tuple(calls),
         )

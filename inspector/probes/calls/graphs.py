@@ -2,59 +2,63 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from .. import private_names
-from ..hooks import unseen
+from ..hooks import guarded, observed
 from ..writer import problem
-from . import launch, subjects
-from . import settled as calls_settled
+from . import subjects
 from .arguments import Item, Traced, sign
 
+Token = tuple[subjects.Subject, subjects.Entry | None] | None
+
 # A library of more bytes is known by its size alone.
-LARGEST_HASHED = 64 << 20
+LARGEST_HASHED_BYTES = 64 << 20
+_paths: dict[str, str] = {}  # of graphs' code, by torch's key
 # What a C++ function is to Python, by the binding that made it.
 FUNCTIONS = ("builtin_function_or_method", "instancemethod", "nb_func", "pybind11_function")
 
 
-def counted(
-    subject: subjects.Subject,
-    original: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> Any:
-    """Call ``original`` and count it; what it raises passes through uncounted."""
-    try:
-        entry = _entry(subject, args, kwargs)
-    except Exception as error:
-        entry = subject.others
-        subjects.failed(f"a call of {subject.name}", error)
-    result = original(*args, **kwargs)
-    if entry is not None:
-        subjects.add(subject, entry)
-    return result
-
-
 def _entry(subject: subjects.Subject, args: Any, kwargs: dict[str, Any]) -> subjects.Entry | None:
     """The call's entry, described before its arguments change; None if a compiler is calling."""
-    if subject.quick and not kwargs:
-        entry = launch.again(subject, args)
-        if entry is not None:
-            return entry
     key = (tuple(map(sign, args)), tuple((k, sign(v)) for k, v in kwargs.items()))
     entry = subject.seen.get(key)
     if entry is not None:
-        if not kwargs:
-            launch.learn(subject, args, entry)
         return entry
-    if subjects._tuning[0]:
+    if subjects.tuning():
         return None
     try:
         return subject.entry(key, _items(args, kwargs))
     except Traced:
         return None
+
+
+def _quick(subject: subjects.Subject, inputs: Any) -> subjects.Entry | None:
+    """The entry of a graph's call: by its sizes alone once enough calls were described."""
+    key = tuple([a for a in inputs if isinstance(a, int)])
+    entry = subject.known(key)
+    if entry is None:
+        entry = _entry(subject, inputs, {})
+        if entry is not None:
+            subject.learn(key, entry)
+    return entry
+
+
+def _described(
+    subject: subjects.Subject, find: Callable[..., subjects.Entry | None], *args: Any
+) -> subjects.Entry | None:
+    try:
+        return find(subject, *args)
+    except Exception as error:
+        subjects.failed(f"a call of {subject.name or 'a graph'}", error)
+        return subject.others
+
+
+def _returned(token: Token, result: Any, error: BaseException | None) -> None:
+    """Count a call that did not raise."""
+    if error is None and token is not None and token[1] is not None:
+        subjects.add(token[0], token[1])
 
 
 def _items(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Item]:
@@ -69,75 +73,36 @@ def _items(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Item]:
 
 def attach_graphs(module: Any) -> None:
     """``torch._inductor.output_code``: a compiled graph is an object that is called."""
-    private_names.wrap("torch._inductor.output_code:CompiledFxGraph.__call__", _called)
+    private_names.observe(
+        "torch._inductor.output_code:CompiledFxGraph.__call__", _graph_called, _returned
+    )
 
 
-def _called(original: Any) -> Any:
-    @functools.wraps(original)
-    def call(self: Any, inputs: Any) -> Any:
-        subject = _graph(self)
-        try:
-            if subject is None:
-                return original(self, inputs)
-            return _with_inputs(subject, functools.partial(original, self), inputs)
-        except BaseException as error:
-            unseen(error)
-            raise
-
-    return call
+def _graph_called(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Token:
+    return _graph_begins(args[0], args[1] if len(args) > 1 else kwargs["inputs"])
 
 
-def _with_inputs(subject: subjects.Subject, original: Callable[..., Any], inputs: Any) -> Any:
-    """Count a call that is given its inputs in one list, which it may empty."""
-    settled = subject.settled
-    if settled is not None and settled.begin():
-        return settled.run(original, inputs)
-    try:
-        entry = _entry(subject, inputs, {})
-    except Exception as error:
-        entry = subject.others
-        subjects.failed("a graph's call", error)
-    if subject.fixed is None and entry is not None and entry[0] >= calls_settled.SURE:
-        subject.fixed = calls_settled.fixed(subject.facts["subject"])
-    result = calls_settled.looked_at(subject, entry, original, inputs)
-    if entry is not None:
-        subjects.add(subject, entry)
-    return result
+def _graph_begins(compiled: Any, inputs: Any) -> Token:
+    subject = _graph(compiled)
+    return None if subject is None else (subject, _described(subject, _quick, inputs))
 
 
 def _graph(compiled: Any) -> subjects.Subject | None:
     """The subject of a compiled graph, which the path of its code identifies."""
-    try:
-        return _by_key(compiled.cache_key)
-    except Exception as error:
-        subjects.failed("a graph's call", error)
+    key = getattr(compiled, "cache_key", None)
+    if not key:
         return None
+    if key not in _paths:
+        get_path = private_names.get("torch._inductor.codecache:get_path")
+        if get_path is None:
+            return None
+        _paths[key] = str(get_path(key, "py")[2])
+    return subjects.subject("graph", "", _paths[key], {})
 
 
-@functools.cache
-def _by_key(key: str) -> subjects.Subject | None:
-    get_path = private_names.get("torch._inductor.codecache:get_path")
-    if get_path is None:
-        return None
-    path = str(get_path(key, "py")[2])
-    return subjects.subject("graph", "", path, {})
-
-
-def watched_graph(run: Callable[..., Any], compiled: Any) -> Callable[..., Any]:
-    """``run`` wrapped so that its calls count as calls of ``compiled``; inputs stay one list."""
-    subject = _graph(compiled) if getattr(compiled, "cache_key", None) else None
-    if subject is None:
-        return run
-
-    @functools.wraps(run)
-    def call(inputs: Any, *rest: Any) -> Any:
-        try:
-            return _with_inputs(subject, lambda boxed: run(boxed, *rest), inputs)
-        except BaseException as error:
-            unseen(error)
-            raise
-
-    return call
+def watched_graph(run: Callable[..., Any], compiled: Any) -> Any:
+    """``run`` wrapped so that its calls count as calls of ``compiled``; inputs are one list."""
+    return observed(run, lambda args, kwargs: _graph_begins(compiled, args[0]), _returned)
 
 
 def attach_compilation(module: Any) -> None:
@@ -158,9 +123,9 @@ def attach_benchmarks(module: Any) -> None:
 # -- extensions -----------------------------------------------------------------------------
 
 
-RETURNED: list[Callable[[], None]] = []
-"""What is asked when an extension's function has returned: the emulated device raises there what
-the program did not ask CUDA for."""
+EMULATED: list[Callable[[Any], Any]] = []
+"""What an extension's functions are wrapped in first: the emulated device raises as they return
+what the program did not ask CUDA for."""
 
 
 def watch_module(module: Any) -> None:
@@ -173,7 +138,7 @@ def watch_module(module: Any) -> None:
         if attribute.startswith("__") or type(value).__name__ not in FUNCTIONS:
             continue
         try:
-            setattr(module, attribute, _watched(f"{name}.{attribute}", value, facts))
+            setattr(module, attribute, counted_function(f"{name}.{attribute}", value, facts))
         except Exception as error:
             problem(f"the extension's function {attribute}", error)
 
@@ -186,7 +151,7 @@ def library(path: str) -> dict[str, Any]:
     facts: dict[str, Any] = {"path": os.path.abspath(path), "size": None, "sha256": None}
     try:
         facts["size"] = os.path.getsize(path)
-        if facts["size"] <= LARGEST_HASHED:
+        if facts["size"] <= LARGEST_HASHED_BYTES:
             with open(path, "rb") as file:
                 facts["sha256"] = hashlib.sha256(file.read()).hexdigest()
     except OSError:
@@ -194,22 +159,16 @@ def library(path: str) -> dict[str, Any]:
     return facts
 
 
-def _watched(name: str, original: Callable[..., Any], facts: dict[str, Any]) -> Callable[..., Any]:
-    subject = subjects.subject("extension", name, name, facts)
+def counted_function(name: str, function: Callable[..., Any], facts: dict[str, Any]) -> Any:
+    def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Token:
+        subject = subjects.subject("extension", name, name, facts)
+        return subject, _described(subject, _entry, args, kwargs)
 
-    @functools.wraps(original)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        try:
-            result = counted(subject, original, args, kwargs)
-            for check in RETURNED:
-                check()
-            return result
-        except BaseException as error:
-            unseen(error)
-            raise
-
+    for emulated in EMULATED:
+        function = emulated(function)
+    call = observed(function, before, _returned, "counting calls of extensions")
     # Dynamo would look into this function, and cannot into the one that it stands for.
-    call.__dict__["_torchdynamo_disable"] = True
+    call._torchdynamo_disable = True
     return call
 
 
@@ -227,20 +186,12 @@ def listen_to_launches() -> None:
     import os
 
     def told(name: bytes, numbers: Any) -> None:
-        launched(name.decode("utf-8", "replace"), [int(numbers[n]) for n in range(7)])
+        _launched(name.decode("utf-8", "replace"), [int(numbers[n]) for n in range(7)])
 
     kind = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint))
-    _told.append(kind(told))
+    _told.append(kind(guarded(told, "launches of CUDA C++")))
     address = ctypes.cast(_told[-1], ctypes.c_void_p).value
     os.environ["PTXVIEW_LAUNCHES"] = f"{os.getpid()}:{address}"
-
-
-def launched(name: str, numbers: list[int]) -> None:
-    """A launch of CUDA C++ on the emulated device: grid, block and bytes of shared memory."""
-    try:
-        _launched(name, numbers)
-    except Exception as error:
-        subjects.failed("a launch of CUDA C++", error)
 
 
 def _launched(name: str, numbers: list[int]) -> None:
@@ -250,3 +201,7 @@ def _launched(name: str, numbers: list[int]) -> None:
     grid = tuple(numbers[:3])
     entry = subject.seen.get(grid) or subject.entry(grid, (), grid)
     subjects.add(subject, entry)
+
+
+launched = guarded(_launched, "launches of CUDA C++")
+"""Count a launch of CUDA C++ on the emulated device: grid, block and bytes of shared memory."""

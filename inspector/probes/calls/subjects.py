@@ -2,8 +2,10 @@
 
 A call is told apart by its grid and by shape, strides, dtype, alignment and value of its
 arguments. It becomes an event when it is first seen; counts follow while they grow and when the
-process ends. No tensor is kept alive, and the device is waited for only where the range of an
-integer tensor is taken, once for a distinct call and never without leave (``PTXVIEW_RANGES``).
+process ends. After ``DESCRIBED_CALLS`` calls of a kernel or graph, calls whose grid and scalars
+were seen before count as the last call that had them. No tensor is kept alive, and the device is
+waited for only where the range of an integer tensor is taken, once for a distinct call and never
+without leave (``PTXVIEW_RANGES``).
 """
 
 from __future__ import annotations
@@ -13,27 +15,27 @@ import sys
 import threading
 import time
 from collections.abc import Iterable
-from contextlib import contextmanager
 from typing import Any
 
-from ..hooks import unseen
+from .. import hooks, private_names
 from ..writer import emit, folder, problem
 from .arguments import Described, Item, describe, ranges
 
-# Distinct calls that are kept of one kernel, graph or function; the rest are counted together.
-MOST_CALLS = 256
-# Keys that lead to them: addresses differ more often than their alignment does.
-MOST_KEYS = 4096
-# A call's count; the count at which it is written again, which is when it has grown by an eighth;
-# the call's number.
+MAX_CALLS = 256
+"""Distinct calls that are kept of one kernel, graph or function; the rest are counted together."""
+MAX_KEYS = 4096
+"""Keys that lead to them: addresses differ more often than their alignment does."""
+DESCRIBED_CALLS = 100
+"""Calls of one kernel or graph whose arguments are all looked at; then only those of new keys."""
 Entry = list[int]
-FORGOTTEN = -2  # in the place of a number
+"""A call's count; the count at which it is written again, which is when it has grown by an eighth;
+the call's number."""
 _all: dict[tuple[str, str], Subject] = {}
 _next = 0
+epoch = 0
+"""Changes when a recording or a forked child begins: subjects made before are not counted."""
 _tuning = [0]
-# How launches within a graph's call are counted (settled.STATE).
-graph: list[Any] = [0, 0, None, 0]
-_said: set[str] = set()
+_said: set[str] = hooks.per_recording(set())
 # Counts written at once: BURST in a row, then A_SECOND per second; others MOMENT seconds later.
 BURST, A_SECOND, MOMENT = 64.0, 16.0, 0.25
 _spare = [BURST, 0.0]
@@ -49,39 +51,44 @@ def _in_child() -> None:
     _lock = threading.RLock()
 
 
-os.register_at_fork(after_in_child=_in_child)
+os.register_at_fork(after_in_child=hooks.guarded(_in_child))
 
 
 class Subject:
     """One thing that is called: a compiled kernel, a graph, a function of an extension."""
 
     __slots__ = (
-        "benchmarks", "calls", "facts", "fixed", "kind", "launched", "name", "others", "quick",
-        "seen", "settled", "turns", "whole",
+        "benchmarks", "calls", "described", "facts", "kind", "name", "others", "quick", "seen",
     )  # fmt: skip
 
     def __init__(self, kind: str, name: str, facts: dict[str, Any]) -> None:
         self.kind, self.name, self.facts = kind, name, facts
         self.calls: dict[Any, Entry] = {}
         self.seen: dict[Any, Entry] = {}
-        # Layouts of tensors that are looked at all at once (launch.Known), by all that is no
-        # tensor; how many there were; the last of a call of tensors alone.
-        self.quick: dict[Any, list[Any]] = {}
-        self.turns = 0
-        self.whole: Any = None
-        # Of a graph: whether its code can do but one thing, what it launched last, and its calls
-        # that are not looked at (settled).
-        self.fixed: bool | None = None
-        self.launched: list[int] | None = None
-        self.settled: Any = None
-        # Calls beyond MOST_CALLS, and launches by autotuning, counted as one call each.
+        # Calls by their grid and scalars alone, and how many were described in full so far.
+        self.quick: dict[Any, Entry] = {}
+        self.described = 0
+        # Calls beyond MAX_CALLS, and launches by autotuning, counted as one call each.
         self.others: Entry = [0, 1, -1]
         self.benchmarks: Entry = [0, 1, -1]
 
+    def known(self, key: Any) -> Entry | None:
+        """The entry of an earlier call with these scalars; None if this call is to be described."""
+        if self.described < DESCRIBED_CALLS:
+            self.described += 1
+            return None
+        return self.quick.get(key)
+
+    def learn(self, key: Any, entry: Entry) -> None:
+        """Remember the entry of a call by its scalars."""
+        if len(self.quick) >= MAX_KEYS:
+            self.quick.clear()
+        self.quick[key] = entry
+
     def entry(self, key: Any, items: Iterable[Item], grid: Any = None) -> Entry:
         """The entry of a call that ``seen`` lacks; raises Traced on a compiler's stand-ins."""
-        full = len(self.calls) >= MOST_CALLS
-        if full and len(self.seen) >= MOST_KEYS:
+        full = len(self.calls) >= MAX_CALLS
+        if full and len(self.seen) >= MAX_KEYS:
             return self.others
         described, tensors = describe(items)
         exact = (grid, repr(described))
@@ -92,10 +99,8 @@ class Subject:
             elif entry is None:
                 ranges(tensors)
                 entry = self._new(exact, described, grid)
-            if len(self.seen) >= MOST_KEYS:
+            if len(self.seen) >= MAX_KEYS:
                 self.seen.clear()
-                self.quick.clear()
-                self.whole = None
             self.seen[key] = entry
             return entry
 
@@ -113,6 +118,7 @@ class Subject:
                 "first": _made(),
                 "grid": grid,
                 "arguments": described,
+                "final": False,
                 **self.facts,
             }
         )
@@ -130,14 +136,7 @@ def subject(kind: str, name: str, identity: str, facts: dict[str, Any]) -> Subje
 
 def _made() -> int:
     """Calls that this process has made so far."""
-    finished = sum(e[0] for s in list(_all.values()) for e in (*list(s.calls.values()), s.others))
-    return finished + sum(n for _, n in _pending())
-
-
-def _pending() -> list[tuple[Entry, int]]:
-    """Counts that settled graphs have not yet added for themselves and their launches."""
-    settled = [s.settled for s in list(_all.values()) if s.settled is not None]
-    return [pair for graph_calls in settled for pair in graph_calls.pending()]
+    return sum(e[0] for s in list(_all.values()) for e in (*list(s.calls.values()), s.others))
 
 
 def add(subject: Subject, entry: Entry, times: int = 1) -> None:
@@ -164,15 +163,15 @@ def grown(subject: Subject, entry: Entry) -> None:
         return
     _spare[0] -= 1
     if entry[2] >= 0:
-        emit({"event": "calls", "counts": {entry[2]: entry[0]}})
+        emit({"event": "calls", "counts": {entry[2]: entry[0]}, "final": False})
     else:
-        emit({"event": "calls", "subjects": [_rest(subject)]})
+        emit({"event": "calls", "subjects": [_rest(subject)], "final": False})
 
 
 def _tell_later() -> None:
     """Write all counts after ``MOMENT`` seconds, whatever the program does meanwhile."""
     if not _later:
-        timer = threading.Timer(MOMENT, _told)
+        timer = threading.Timer(MOMENT, hooks.guarded(_told))
         timer.daemon = True
         _later.append(timer)
         try:
@@ -183,7 +182,7 @@ def _tell_later() -> None:
 
 def _told() -> None:
     _later.clear()
-    finish()
+    _tell(final=False)
 
 
 def _rest(subject: Subject) -> dict[str, Any]:
@@ -196,14 +195,19 @@ def _rest(subject: Subject) -> dict[str, Any]:
 
 
 def finish() -> None:
-    """Write every count as it stands; also called when the process ends."""
+    """Write every count as it is when the process or the recording ends."""
+    for timer in _later:
+        timer.cancel()
+    _later.clear()
+    _tell(final=True)
+
+
+def _tell(final: bool) -> None:
     subjects = list(_all.values())
     counts = {e[2]: e[0] for s in subjects for e in list(s.calls.values())}
-    for entry, times in _pending():
-        counts[entry[2]] = counts.get(entry[2], 0) + times
     rest = [_rest(s) for s in subjects if s.others[0] or s.benchmarks[0]]
     if counts or rest:
-        emit({"event": "calls", "counts": counts, "subjects": rest})
+        emit({"event": "calls", "counts": counts, "subjects": rest, "final": final})
 
 
 def failed(where: str, error: BaseException) -> None:
@@ -217,64 +221,59 @@ def failed(where: str, error: BaseException) -> None:
 # -- autotuning -----------------------------------------------------------------------------
 
 
-@contextmanager
-def benchmark() -> Any:
-    """Within it, launches are autotuning's and not the program's."""
+def tuning() -> bool:
+    """Whether launches are a tuner's now, and not the program's."""
+    return bool(_tuning[0])
+
+
+def benchmarked() -> dict[str, int]:
+    """Launches by tuners so far, by the hash of what was launched."""
+    return {i: s.benchmarks[0] for (kind, i), s in list(_all.items()) if kind == "triton"}
+
+
+def _begin_comparing(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
     _tuning[0] += 1
-    try:
-        yield
-    finally:
+    return epoch
+
+
+def _end_comparing(begun: int, result: Any, error: BaseException | None) -> None:
+    if begun == epoch:  # else it was set to 0 meanwhile
         _tuning[0] -= 1
 
 
 def as_benchmark(name: str) -> None:
     """Count what a method launches as autotuning's, if there is one of that private name."""
-    from .. import private_names
-
-    private_names.wrap(name, comparing)
+    private_names.observe(name, _begin_comparing, _end_comparing)
 
 
 def comparing(original: Any) -> Any:
     """A function whose launches count as autotuning's."""
-    import functools
-
-    @functools.wraps(original)
-    def measured(*args: Any, **kwargs: Any) -> Any:
-        try:
-            with benchmark():
-                return original(*args, **kwargs)
-        except BaseException as error:
-            unseen(error)
-            raise
-
-    return measured
+    return hooks.observed(original, _begin_comparing, _end_comparing)
 
 
 # -- processes ------------------------------------------------------------------------------
 
 
 def attach(module: object) -> None:
-    """``torch`` or ``triton``, whichever comes first: a forked child counts anew."""
+    """``torch`` or ``triton``, whichever comes first: a forked child counts its own."""
     if folder() is not None and not _attached:
         _attached.append(True)
-        os.register_at_fork(after_in_child=_forget)
+        os.register_at_fork(after_in_child=hooks.guarded(_child_begins))
 
 
-def _forget() -> None:
-    for subject in _all.values():
-        for entry in subject.calls.values():
-            # Whoever compares with it still learns so at the next call.
-            entry[:] = [0, 0, FORGOTTEN]
-        subject.calls.clear()
-        subject.seen.clear()
-        subject.quick.clear()
-        subject.turns, subject.whole = 0, None
-        subject.launched, subject.settled = None, None
-        subject.others[:] = [0, 1, -1]
-        subject.benchmarks[:] = [0, 1, -1]
-    _tuning[0] = 0
-    graph[:] = [0, 0, None, 0]
+def _child_begins() -> None:
+    begin()
     util = sys.modules.get("multiprocessing.util")
     if util is not None:
         # Children of multiprocessing end without atexit.
-        util.register_after_fork(util, lambda _: util.Finalize(None, finish, exitpriority=0))
+        ends = hooks.guarded(finish)
+        util.register_after_fork(util, lambda _: util.Finalize(None, ends, exitpriority=0))
+
+
+@hooks.at_new_recording
+def begin() -> None:
+    """Count from zero: another recording or a forked child begins."""
+    global epoch
+    epoch += 1
+    _all.clear()
+    _tuning[0] = 0

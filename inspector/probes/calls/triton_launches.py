@@ -1,17 +1,21 @@
 """Launches of Triton's kernels, hand-written and generated, counted where the driver is called.
 
-What a compiled kernel launches with is an object that it makes when it is loaded: ours stands
-before it and passes everything on. It sees the grid as it was evaluated and the arguments as they
-were bound, whoever launches: ``kernel[grid](…)``, an autotuner, or Inductor's generated code.
+The object that a compiled kernel launches with, made when it is loaded, is replaced by a proxy. It
+gets the grid as it was evaluated and the arguments as they were bound, from any caller:
+``kernel[grid](…)``, an autotuner, or Inductor's generated code.
 """
 
 from __future__ import annotations
 
+import time
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 from .. import private_names
+from ..hooks import guarded
 from . import subjects
-from .launch import Parameters, function, stand, standing
+from .launch import Counter, Parameters, counted, counted_function, counter_of
 
 # grid x, y, z, stream, function, metadata, launch metadata, enter hook, exit hook
 LEADING = 9
@@ -45,13 +49,13 @@ def _name(names: list[str], key: Any) -> str:
 
 
 def watch(kernel: Any) -> None:
-    """Stand before the launcher of a kernel that has just been loaded."""
+    """Count the launches of a kernel that has just been loaded."""
     space = kernel.__dict__
     slot = "_run" if space.get("_run") is not None else "run"
     inner = space.get(slot)
     if inner is None:
         private_names.missing("triton.compiler.compiler:CompiledKernel._run")
-    if inner is None or standing(inner) is not None:
+    if inner is None or counter_of(inner) is not None:
         return
     source, metadata = kernel.src, kernel.metadata
     written = getattr(source, "fn", None)
@@ -62,40 +66,63 @@ def watch(kernel: Any) -> None:
     bound = parameters(names, signature, dict(constants), getattr(written, "constexprs", ()))
     warp = getattr(metadata, "warp_size", None) or getattr(metadata.target, "warp_size", 32)
     threads = int(metadata.num_warps) * int(warp or 32)
-    space[slot] = stand(
-        inner, _subject(kernel.hash, metadata.name, threads, metadata.shared), LEADING, bound
-    )
+    digest, name, shared = kernel.hash, metadata.name, metadata.shared
+    known = weakref.ref(kernel)
+    subject = _recording(lambda: _record(known()), digest, name, threads, shared)
+    space[slot] = counted(inner, Counter(subject, LEADING, bound))
 
 
-def watch_static(launcher: Any, kernel: Any, signature: Any, constants: Any) -> None:
-    """Stand before the kernel in one of Inductor's launchers that leave Triton's aside."""
+def _record(kernel: Any) -> None:
+    """Record a kernel that was compiled before this recording began."""
+    from ..compiles import triton_compiles
+
+    if kernel is not None and triton_compiles.unknown(kernel.hash):
+        triton_compiles.record(kernel, kernel.src, time.time())
+        triton_compiles.loaded(
+            kernel.hash, getattr(kernel, "n_regs", None), getattr(kernel, "n_spills", None),
+            getattr(kernel, "n_max_threads", None),
+        )  # fmt: skip
+
+
+def watch_static(
+    launcher: Any, kernel: Any, signature: Any, constants: Any, record: Callable[[], object]
+) -> None:
+    """Count the launches of one of Inductor's launchers that leave Triton's aside."""
     space = launcher.__globals__
     inner = space["runner"]
-    if standing(inner) is not None:
+    if counter_of(inner) is not None:
         return
     names = [str(n) for n in kernel.arg_names]
     bound = parameters(names, dict(signature or {}), dict(constants or {}), kernel.full_constexprs)
     threads = int(kernel.num_warps) * 32
-    subject = _subject(kernel.hash, kernel.name, threads, kernel.shared)
-    space["runner"] = function(inner, subject, STATIC_LEADING, bound)
+    subject = _recording(record, kernel.hash, kernel.name, threads, kernel.shared)
+    space["runner"] = counted_function(inner, Counter(subject, STATIC_LEADING, bound))
 
 
 def watch_faster(slow: Any, fast: Any) -> None:
-    """Stand in the launcher that Inductor makes of another after its first launch."""
-    counter, inner = standing(slow.__globals__.get("runner")), fast.__globals__.get("runner")
-    if counter is not None and inner is not None and standing(inner) is None:
-        fast.__globals__["runner"] = function(
-            inner, counter.held, counter.leading, counter.parameters
-        )
+    """Count the launches of the launcher that Inductor makes of another after its first launch."""
+    counter, inner = counter_of(slow.__globals__.get("runner")), fast.__globals__.get("runner")
+    if counter is not None and inner is not None and counter_of(inner) is None:
+        again = Counter(counter.record, counter.leading, counter.parameters)
+        fast.__globals__["runner"] = counted_function(inner, again)
 
 
-def _subject(digest: Any, name: Any, threads: int, shared: Any) -> subjects.Subject:
+def _recording(
+    record: Callable[[], object], digest: Any, name: Any, threads: int, shared: Any
+) -> Callable[[], subjects.Subject]:
     facts = {
         "hash": str(digest),
         "block": [threads, 1, 1],
         "shared_bytes": shared if isinstance(shared, int) else None,
     }
-    return subjects.subject("triton", str(name), str(digest), facts)
+
+    recorded = guarded(record, "a kernel that was compiled before")
+
+    def subject() -> subjects.Subject:
+        recorded()
+        return subjects.subject("triton", str(name), str(digest), dict(facts))
+
+    return subject
 
 
 def attach_autotuner(module: Any) -> None:

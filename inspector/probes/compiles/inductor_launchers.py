@@ -2,56 +2,44 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from typing import Any
 
 from .. import private_names
 from ..calls import subjects, triton_launches
-from ..hooks import unseen
-from ..writer import plain, problem
+from ..writer import plain
 
 HEURISTICS = "torch._inductor.runtime.triton_heuristics"
 
 
 def attach(module: Any) -> None:
-    """Wrap the making of launchers: it happens once for each configuration that is kept."""
+    """Watch the making of launchers: it happens once for each configuration that is kept."""
     for name in ("StaticTritonCompileResult", "TritonCompileResult"):
-        private_names.wrap(f"{HEURISTICS}:{name}.make_launcher", _watched)
+        private_names.observe(f"{HEURISTICS}:{name}.make_launcher", _making, _made)
     subjects.as_benchmark(f"{HEURISTICS}:CachingAutotuner.bench")
-    private_names.wrap(f"{HEURISTICS}:CachingAutotuner._build_fast_launcher", _faster)
+    private_names.observe(
+        f"{HEURISTICS}:CachingAutotuner._build_fast_launcher", _making_faster, _made_faster
+    )
 
 
-def _faster(original: Any) -> Any:
-    @functools.wraps(original)
-    def build(self: Any, launcher: Any, *args: Any, **kwargs: Any) -> Any:
-        fast_launcher = original(self, launcher, *args, **kwargs)
-        if fast_launcher is not None:
-            try:
-                triton_launches.watch_faster(launcher, fast_launcher)
-            except Exception as error:
-                problem("inductor launcher", error)
-        return fast_launcher
-
-    return build
+def _making(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return args[0]
 
 
-def _watched(original: Any) -> Any:
-    @functools.wraps(original)
-    def make_launcher(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            launcher = original(self, *args, **kwargs)
-        except Exception as error:
-            _dropped(self, error)
-            unseen(error)
-            raise
-        try:
-            _record(self, launcher)
-        except Exception as error:
-            problem("inductor launcher", error)
-        return launcher
+def _made(compiled: Any, launcher: Any, error: BaseException | None) -> None:
+    if error is None:
+        _record(compiled, launcher)
+    elif isinstance(error, Exception):
+        _dropped(compiled, error)
 
-    return make_launcher
+
+def _making_faster(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return args[1] if len(args) > 1 else kwargs["launcher"]
+
+
+def _made_faster(slow: Any, fast: Any, error: BaseException | None) -> None:
+    if fast is not None:
+        triton_launches.watch_faster(slow, fast)
 
 
 def _dropped(result: Any, error: Exception) -> None:
@@ -59,15 +47,12 @@ def _dropped(result: Any, error: Exception) -> None:
     from ..autotune import inductor, trials
     from . import triton_compiles
 
-    try:
-        name = (getattr(result, "inductor_meta", None) or {}).get("kernel_name")
-        digest = getattr(result.kernel, "hash", None)
-        inductor.dropped(name, None, result.config, trials.first_line(error), digest)
-        # It was compiled all the same, here or by another process, whose files are in the cache.
-        _compiled(result)
-        triton_compiles.not_loaded(digest, error)
-    except Exception as failure:
-        problem("inductor launcher", failure)
+    name = (getattr(result, "inductor_meta", None) or {}).get("kernel_name")
+    digest = getattr(result.kernel, "hash", None)
+    inductor.dropped(name, None, result.config, trials.first_line(error), digest)
+    # It was compiled all the same, here or by another process, whose files are in the cache.
+    _compiled(result)
+    triton_compiles.not_loaded(digest, error)
 
 
 def _caches(kernel: Any, meta: Any) -> list[str]:
@@ -104,7 +89,9 @@ def _record(result: Any, launcher: Any) -> None:
     registers = getattr(launcher, "n_regs", None)
     if hasattr(kernel, "full_constexprs"):
         signature, constants = meta.get("signature"), meta.get("constants")
-        triton_launches.watch_static(launcher, kernel, signature, constants)
+        triton_launches.watch_static(
+            launcher, kernel, signature, constants, lambda: _compiled(result)
+        )
     if registers is not None:
         triton_compiles.loaded(digest, registers, getattr(launcher, "n_spills", None))
 

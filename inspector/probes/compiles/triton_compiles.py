@@ -42,7 +42,7 @@ def _watched(original: Any) -> Any:
             raise
         try:
             trials.compiled(getattr(kernel, "hash", None), getattr(kernel, "name", None))
-            _record(kernel, src, began)
+            record(kernel, src, began)
         except Exception as error:
             problem("triton compile", error)
         return kernel
@@ -50,7 +50,13 @@ def _watched(original: Any) -> Any:
     return compile
 
 
-def _record(kernel: Any, src: Any, began: float) -> None:
+def unknown(digest: object) -> bool:
+    """Whether this recording lacks a kernel that this process has."""
+    return str(digest) not in _seen
+
+
+def record(kernel: Any, src: Any, began: float) -> None:
+    """Record a kernel that Triton compiled or took from its cache."""
     metadata = kernel.metadata._asdict() if hasattr(kernel.metadata, "_asdict") else {}
     digest = str(metadata.get("hash") or getattr(kernel, "hash", ""))
     if digest in _seen:

@@ -77,7 +77,7 @@ def attach(torch: Any) -> None:
         address(library.ptxview_reads_zeros), address(ctypes.pythonapi.PyErr_SetInterrupt),
         _ALLOW(_allow), _ASKED(refusals.asked),
     )  # fmt: skip
-    graphs.RETURNED.append(refusals.unasked)
+    graphs.EMULATED.append(refusals.raising)
     _publish()
     os.register_at_fork(after_in_child=_publish)
 

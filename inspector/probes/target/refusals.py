@@ -13,12 +13,15 @@ has cudaErrorInvalidConfiguration for the first, and names none for the others.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import threading
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
+from typing import Any
 
+from ..hooks import unseen
 from ..writer import emit
 from . import build, cubin, current, devices, say
 
@@ -143,6 +146,22 @@ def unasked() -> None:
     if refused is not None:
         _waiting.refused = None
         raise RuntimeError(refused.message)
+
+
+def raising(function: Any) -> Any:
+    """A function of an extension that raises, as it returns, what was not asked for."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            result = function(*args, **kwargs)
+            unasked()
+            return result
+        except BaseException as error:
+            unseen(error)
+            raise
+
+    return call
 
 
 # -- the limits -----------------------------------------------------------------------------------

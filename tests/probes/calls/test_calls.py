@@ -118,9 +118,9 @@ def test_a_killed_run_has_nearly_true_counts(forked: Run) -> None:
 def test_a_forked_child_counts_its_own(forked: Run) -> None:
     text = """
 import multiprocessing
-from ptxview_probes.calls import subjects as calls, graphs as calls_torch
-held = calls.subject("extension", "m.f", "m.f", {})
-def call(): calls_torch.counted(held, abs, (-1,), {})
+from ptxview_probes.calls import graphs as calls_torch
+counted = calls_torch.counted_function("m.f", abs, {})
+def call(): assert counted(-1) == 1
 call(); call()
 child = multiprocessing.get_context("fork").Process(target=call)
 child.start(); child.join()
@@ -161,7 +161,7 @@ for _ in range(3):
 def test_no_more_than_so_many_ways_are_kept(forked: Run) -> None:
     text = """
 from ptxview_probes.calls import subjects as calls
-calls.MOST_CALLS = 5
+calls.MAX_CALLS = 5
 for n in range(33, 45): launch(n)
 """
     done = ok(forked(KERNEL + text))
@@ -184,8 +184,8 @@ kernel = next(iter(next(iter(gather.device_caches.values()))[0].values()))
 assert kernel.run._ptxview and kernel.run.metadata is kernel.metadata
 class Kept:
     def __call__(self, *args): pass
-from ptxview_probes.calls.launch import stand
-back = pickle.loads(pickle.dumps(stand(Kept(), kernel.run._ptxview.held, 9, [])))
+from ptxview_probes.calls.launch import counted
+back = pickle.loads(pickle.dumps(counted(Kept(), kernel.run._ptxview)))
 assert type(back) is Kept
 """
     ok(forked(KERNEL + text))
@@ -325,7 +325,7 @@ scope = {"runner": Kernel().run}
 exec(code, scope)
 signature = {"in_ptr0": "*i64", "out_ptr0": "*fp32", "xnumel": "i32", "XBLOCK": "constexpr"}
 kernel = scope["runner"].__self__
-calls_triton.watch_static(scope["launcher"], kernel, signature, {"XBLOCK": 64})
+calls_triton.watch_static(scope["launcher"], kernel, signature, {"XBLOCK": 64}, lambda: None)
 assert scope["runner"].__self__ is kernel  # Inductor takes the kernel from there
 a, b = torch.arange(3, 103), torch.empty(100)
 for _ in range(2): scope["launcher"](a, b, 100, 0)

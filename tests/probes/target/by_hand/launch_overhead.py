@@ -27,20 +27,19 @@ def per_second(x: torch.Tensor, out: torch.Tensor) -> float:
 
 
 def main() -> None:
-    from ptxview_probes.calls.launch import stand
+    from ptxview_probes.calls.launch import counted
 
     x = torch.randn(64, 128, device="cuda")
     out = torch.empty_like(x)
     kernel = square_kernel[(64,)](out, x, 128, 128, 100, BLOCK_SIZE=128)
     watched = kernel._run
-    held = watched._ptxview
 
     def nothing(*args: object) -> None:
         return None
 
     kernel._run = nothing
     without = per_second(x, out)
-    kernel._run = stand(nothing, held.held, held.leading, held.parameters)
+    kernel._run = counted(nothing, watched._ptxview)
     recorded = per_second(x, out)
     kernel._run = watched
     added = (1 / recorded - 1 / without) * 1e6

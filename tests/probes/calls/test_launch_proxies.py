@@ -1,0 +1,270 @@
+"""Launcher proxies: every launch is passed on and counted once, by grid, scalars and layout."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import threading
+import weakref
+from typing import Any
+
+import pytest
+import torch
+
+from inspector.probes.calls import graphs, launch, subjects
+
+names = itertools.count()
+PARAMETERS: list[tuple[str, Any, Any]] = [
+    ("out", "*fp32", None), ("x", "*fp32", None), ("n", "i32", None), ("BLOCK", "constexpr", 64)
+]  # fmt: skip
+HEAD = (1, 1, 1, 0, 0, None, None, None, None)
+
+
+def aligned(*shape: int, dtype: torch.dtype = torch.float32, by: int = 0) -> torch.Tensor:
+    """A tensor at a multiple of 512 bytes as on a device, and ``by`` elements further."""
+    size = torch.empty((), dtype=dtype).element_size()
+    count = int(torch.Size(shape).numel())
+    memory = torch.zeros(count + by + 512 // size, dtype=dtype)
+    start = -memory.data_ptr() % 512 // size + by
+    return memory[start : start + count].view(shape)
+
+
+class Kernel:
+    """A kernel that launches nothing, behind a proxy."""
+
+    def __init__(self) -> None:
+        self.name = f"test {next(names)}"
+        self.launched: list[tuple[Any, ...]] = []
+        self.launch = self.behind(self.inner)
+
+    def behind(self, launcher: Any) -> Any:
+        name = self.name
+        counter = launch.Counter(
+            lambda: subjects.subject("triton", "k", name, {}), len(HEAD), PARAMETERS
+        )
+        return launch.counted(launcher, counter)
+
+    def inner(self, *args: Any) -> str:
+        self.launched.append(args)
+        return "its result"
+
+    def __call__(self, out: Any, x: Any, n: int = 64, grid: int = 1) -> None:
+        args = (grid, *HEAD[1:], out, x, n, 64)
+        assert self.launch(*args) == "its result"
+        assert all(a is b for a, b in zip(self.launched.pop(), args, strict=True))
+
+    @property
+    def subject(self) -> subjects.Subject:
+        return subjects.subject("triton", "k", self.name, {})
+
+    @property
+    def counts(self) -> list[int]:
+        return [entry[0] for entry in self.subject.calls.values()]
+
+
+def test_repeated_launches_are_one_call() -> None:
+    kernel = Kernel()
+    for _ in range(3 * subjects.DESCRIBED_CALLS):
+        kernel(aligned(64), aligned(64))
+    assert kernel.counts == [3 * subjects.DESCRIBED_CALLS]
+
+
+OTHERS = [
+    {"x": aligned(8, 8)},
+    {"x": aligned(64, 2)[:, 0]},
+    {"x": aligned(64, by=4)},
+    {"x": aligned(64, by=1)},
+    {"n": 63},
+    {"grid": 2},
+    {"out": aligned(32)},
+]
+
+
+@pytest.mark.parametrize("other", OTHERS, ids=["shape", "strides", "16", "4", "n", "grid", "out"])
+def test_a_launch_that_differs_in_one_thing_is_another_call(other: dict[str, Any]) -> None:
+    kernel = Kernel()
+    same = {"out": aligned(64), "x": aligned(64)}
+    for _ in range(40):
+        kernel(**same)
+        kernel(**{**same, **other})
+    assert kernel.counts == [40, 40]
+
+
+def test_after_many_launches_grid_and_scalars_tell_calls_apart() -> None:
+    kernel = Kernel()
+    many = 2 * subjects.DESCRIBED_CALLS
+    for _ in range(many):
+        kernel(aligned(64), aligned(64))
+    for _ in range(5):
+        kernel(aligned(64), aligned(64, by=4))  # counts as the call with the same scalars
+        kernel(aligned(64), aligned(64), n=63)
+        kernel(aligned(64), aligned(64), grid=2)
+    assert kernel.counts == [many + 5, 5, 5]
+
+
+@pytest.mark.parametrize("odd", [None, 4096, "text"])
+def test_arguments_that_are_no_tensors_tell_calls_apart(odd: Any) -> None:
+    kernel = Kernel()
+    for _ in range(3):
+        kernel(aligned(64), aligned(64))
+        kernel(aligned(64), odd)
+    assert kernel.counts == [3, 3]
+
+
+def test_unusual_arguments_are_passed_on() -> None:
+    kernel = Kernel()
+    x = aligned(64)
+    kernel(x, x)
+    for args in ((x, x, 3), (x,), (x, x, 3, 64, 5, 6)):
+        kernel.launch(*HEAD, *args)
+        assert kernel.launched.pop() == (*HEAD, *args)
+    assert sum(kernel.counts) == 4
+
+
+def test_tensors_are_not_kept_alive() -> None:
+    kernel = Kernel()
+    out, x = aligned(64), aligned(64)
+    for _ in range(3):
+        kernel(out, x)
+    seen = [weakref.ref(out), weakref.ref(x)]
+    del out, x
+    gc.collect()
+    assert [r() for r in seen] == [None, None]
+
+
+def test_a_launch_that_raises_is_not_counted() -> None:
+    kernel = Kernel()
+    kernel(aligned(64), aligned(64))
+
+    def fails(*args: Any) -> None:
+        raise MemoryError
+
+    broken = kernel.behind(fails)
+    for _ in range(3):
+        with pytest.raises(MemoryError):
+            broken(*HEAD, aligned(64), aligned(64), 64, 64)
+    assert kernel.counts == [1]
+
+
+def test_launches_of_a_tuner_are_not_the_programs() -> None:
+    kernel = Kernel()
+    for _ in range(3):
+        kernel(aligned(64), aligned(64))
+    subjects.comparing(kernel)(aligned(64), aligned(64))
+    assert kernel.counts == [3] and kernel.subject.benchmarks[0] == 1
+
+
+def test_a_proxy_outlives_a_recording_and_counts_from_zero() -> None:
+    kernel = Kernel()
+    for _ in range(3):
+        kernel(aligned(64), aligned(64))
+    before = dict(subjects._all)
+    try:
+        subjects.begin()
+        kernel(aligned(64), aligned(64))
+        kernel(aligned(9), aligned(9), n=9)
+        assert kernel.counts == [1, 1]
+    finally:
+        subjects._all.update(before)
+
+
+def test_a_proxy_is_the_launcher_in_all_but_being_called() -> None:
+    class Inner:
+        number = 5
+
+        def __call__(self, *args: Any, **given: Any) -> Any:
+            return args, given
+
+    made = Kernel().behind(Inner())
+    assert made.number == 5 and made(1, 2, n=3) == ((1, 2), {"n": 3})
+    assert launch.counter_of(made) is not None and launch.counter_of(Inner()) is None
+    with pytest.raises(AttributeError, match="missing"):
+        _ = made.missing
+
+
+def test_a_proxy_goes_away_with_its_launcher() -> None:
+    kernel = Kernel()
+    for _ in range(70):
+        kernel(aligned(64), aligned(64))
+    gone = weakref.ref(kernel)
+    del kernel
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_launcher_may_launch_itself() -> None:
+    kernel = Kernel()
+    depth = [0]
+
+    def inner(*given: Any) -> int:
+        depth[0] += 1
+        if depth[0] % 5:
+            kernel.launch(*given[:11], depth[0] % 3, 64)
+        return depth[0]
+
+    kernel.launch = kernel.behind(inner)
+    for _ in range(200):
+        assert kernel.launch(*HEAD, aligned(64), aligned(64), 64, 64) % 5 == 0
+    assert sum(kernel.counts) == depth[0] == 1000
+
+
+def test_launches_of_several_threads_are_all_counted() -> None:
+    kernel = Kernel()
+    tensors = [(aligned(64), aligned(64), 64), (aligned(64), aligned(8, 8), 8)]
+    made = kernel.behind(lambda *args: None)
+    begin = threading.Barrier(8)
+
+    def launches(which: int) -> None:
+        begin.wait()
+        for n in range(2000):
+            made(*HEAD, *tensors[(which + n // 7) % 2], 64)
+
+    threads = [threading.Thread(target=launches, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(kernel.counts) == 2 and sum(kernel.counts) == 16000
+
+
+def graph() -> tuple[subjects.Subject, Any]:
+    """A compiled graph that does nothing, and the subject that its calls count for."""
+    name = f"test {next(names)}"
+    graphs._paths[name] = name
+
+    class Compiled:
+        cache_key = name
+
+    call = graphs.watched_graph(lambda inputs: None, Compiled())
+    return subjects.subject("graph", "", name, {}), lambda *args: call(list(args))
+
+
+def test_a_graphs_calls_are_told_apart_by_tensors_and_by_sizes() -> None:
+    held, call = graph()
+    for _ in range(5):
+        call(aligned(64), aligned(8))
+        call(aligned(8), aligned(64))
+        call(aligned(64), 7)
+        call(aligned(64), 8)
+        call(7, aligned(64))
+        call(aligned(64, dtype=torch.float64), aligned(8))
+        call(aligned(64, by=4), aligned(8))
+    assert [entry[0] for entry in held.calls.values()] == [5] * 7
+
+
+def test_a_graphs_number_is_not_taken_for_another_of_the_same_value() -> None:
+    held, call = graph()
+    for _ in range(5):
+        for value in (1, True, 1.0, None, "1"):
+            call(aligned(64), value)
+    assert [entry[0] for entry in held.calls.values()] == [5] * 5
+
+
+def test_a_graph_is_counted_by_its_sizes_after_many_calls() -> None:
+    held, call = graph()
+    many = 2 * subjects.DESCRIBED_CALLS
+    for _ in range(many):
+        call(aligned(64), 64)
+    for _ in range(5):
+        call(aligned(32), 32)
+    assert [entry[0] for entry in held.calls.values()] == [many, 5]
