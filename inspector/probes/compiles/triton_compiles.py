@@ -8,14 +8,14 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from .. import private_names
+from .. import hooks, private_names
 from ..autotune import trials
 from ..calls import triton_launches
 from ..hooks import unseen
 from ..writer import blob, emit, file_blob, plain, problem
 from . import triton_failures, triton_phases, triton_sources
 
-_seen: set[str] = set()
+_seen: set[str] = hooks.per_recording(set())
 _refused: set[object] = set()
 
 
