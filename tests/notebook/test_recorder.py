@@ -96,7 +96,8 @@ def test_blocks_record_what_is_in_them_and_nothing_else(tmp_path: Path) -> None:
         with contextlib.redirect_stdout(shown):
             one.show(one.kernels[0].variants[0].id, "ptx")
         print(json.dumps(dict(
-            live=len(live), back=back, raised=raised, again=again, path=str(two.path), name=one.kernels[0].name, shown=shown.getvalue(),
+            live=len(live), back=back, raised=raised, again=again,
+            path=str(two.path), name=one.kernels[0].name, shown=shown.getvalue(),
             html=one._repr_html_()[:100], text=repr(one),
         )))
     """))  # fmt: skip
