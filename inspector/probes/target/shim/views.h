@@ -44,6 +44,9 @@ inline Tensor tensor_over(const Storage& storage, const Tensor& like, c10::Dispa
   auto* impl = made.unsafeGetTensorImpl();
   impl->set_sizes_and_strides(like.sizes(), like.strides(), like.storage_offset());
   if (like.unsafeGetTensorImpl()->is_wrapped_number()) impl->set_wrapped_number(true);
+  // Operators that read a conjugated or negated view as it is get it as such.
+  made._set_conj(like.is_conj());
+  made._set_neg(like.is_neg());
   return made;
 }
 
