@@ -146,6 +146,7 @@ def _by_signal_handler(error: BaseException) -> bool:
 
 
 def _name_of(function: Any) -> str:
+    function = getattr(function, "func", function)  # of a partial
     module = str(getattr(function, "__module__", "")).removeprefix(f"{PACKAGE}.")
     return f"{module}.{getattr(function, '__qualname__', type(function).__name__)}"
 

@@ -11,8 +11,8 @@ import logging
 import threading
 from typing import Any
 
-from .. import private_names
-from ..writer import blob, emit, problem
+from .. import hooks, private_names
+from ..writer import blob, emit
 from .inductor_graphs import keep_file
 
 MOST_MARKS = 4000
@@ -41,12 +41,11 @@ class Listener(logging.Handler):
         super().__init__()
         self._names: dict[int, str] = {}
         self._marks: dict[Any, list[Any]] = {}
+        self.emit = hooks.guarded(self._emit, "torch.compile's trace")  # type: ignore[method-assign]
 
-    def emit(self, record: logging.LogRecord) -> None:
-        try:
+    def _emit(self, record: logging.LogRecord) -> None:
+        if hooks.recording():
             self._take(getattr(record, "metadata", None) or {}, getattr(record, "payload", None))
-        except Exception as error:
-            problem("torch.compile's trace", error)
 
     def _take(self, said: dict[str, Any], payload: Any) -> None:
         if "chromium_event" in said:

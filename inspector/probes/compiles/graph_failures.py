@@ -8,16 +8,15 @@ import time
 import weakref
 from typing import Any
 
-from .. import private_names
-from ..hooks import unseen
-from ..writer import blob, emit, folder, problem
+from .. import hooks, private_names
+from ..writer import blob, emit, folder
 from . import graph_nodes
 
 PARTS = (("run", "ir_pre_fusion"), ("codegen", "output_code"), ("compile_to_module", None))
 """What Inductor does with a graph, and what it makes by it; last come the graph's kernels."""
 LONGEST_LOG = 20_000
 _QUOTED = re.compile(r"at \d+:\d+:$")
-_told: set[tuple[Any, ...]] = set()
+_told: set[tuple[Any, ...]] = hooks.per_recording(set())
 _began: weakref.WeakKeyDictionary[Any, float] = weakref.WeakKeyDictionary()
 """When Inductor began with a graph, since 1970."""
 
@@ -25,31 +24,22 @@ _began: weakref.WeakKeyDictionary[Any, float] = weakref.WeakKeyDictionary()
 def attach(module: Any) -> None:
     """``torch._inductor.graph``: what goes wrong there is noted, and goes on as it was raised."""
     for name, stage in PARTS:
-        private_names.wrap(
-            f"torch._inductor.graph:GraphLowering.{name}", functools.partial(_watched, stage)
+        private_names.observe(
+            f"torch._inductor.graph:GraphLowering.{name}", _begins, functools.partial(_ended, stage)
         )
 
 
-def _watched(stage: str | None, original: Any) -> Any:
-    @functools.wraps(original)
-    def part(self: Any, *args: Any, **kwargs: Any) -> Any:
-        now = time.time()
-        try:
-            began = _began.setdefault(self, now)
-        except TypeError:  # nothing can be remembered of it
-            began = now
-        try:
-            return original(self, *args, **kwargs)
-        except Exception as error:
-            try:
-                if folder() is not None:
-                    _record(error, stage, began)
-            except Exception as failure:
-                problem("a graph that did not compile", failure)
-            unseen(error)
-            raise
+def _begins(args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
+    now = time.time()
+    try:
+        return _began.setdefault(args[0], now)
+    except TypeError:  # nothing can be remembered of it
+        return now
 
-    return part
+
+def _ended(stage: str | None, began: float, result: Any, error: BaseException | None) -> None:
+    if isinstance(error, Exception) and folder() is not None:
+        _record(error, stage, began)
 
 
 def _record(error: BaseException, stage: str | None, began: float) -> None:

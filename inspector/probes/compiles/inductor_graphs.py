@@ -7,7 +7,8 @@ import os
 import re
 from typing import Any
 
-from ..writer import blob, emit, file_blob, problem
+from .. import hooks
+from ..writer import blob, emit, file_blob
 
 # Texts that tie a graph's kernels to the user's lines; the rest of the trace is left alone.
 GRAPHS = {
@@ -37,17 +38,19 @@ FILE = re.compile(
 # Above the copy of a kernel that the user wrote, the code names the kernel's own file.
 ORIGINAL = re.compile(r"^# Original path: ([^\n]{1,4096}):\d{1,9}$", re.MULTILINE)
 LARGEST = 8 << 20
-_seen: set[str] = set()
+_seen: set[str] = hooks.per_recording(set())
 
 
 class Handler(logging.Handler):
     """Takes what ``TORCH_TRACE`` would write, from memory; prints nothing."""
 
-    def emit(self, record: logging.LogRecord) -> None:
-        try:
+    def __init__(self) -> None:
+        super().__init__()
+        self.emit = hooks.guarded(self._emit, "torch's trace of graphs")  # type: ignore[method-assign]
+
+    def _emit(self, record: logging.LogRecord) -> None:
+        if hooks.recording():
             self._take(record)
-        except Exception as error:
-            problem("inductor trace", error)
 
     def _take(self, record: logging.LogRecord) -> None:
         metadata: dict[str, Any] = getattr(record, "metadata", None) or {}

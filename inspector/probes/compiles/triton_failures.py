@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-from .. import private_names
+from .. import hooks, private_names
 from ..autotune import trials
 from ..writer import blob, emit, plain, problem, standing, withdraw
 from . import triton_phases, triton_sources
@@ -19,49 +17,45 @@ STAGES = ("source", "ttir", "ttgir", "llir", "ptx")
 before the first pass."""
 LONGEST_LOG = 20_000
 _COMMAND = re.compile(r"^Repro command: (.{1,8000})$", re.MULTILINE)
-_recorded: set[str] = set()
+_recorded: set[str] = hooks.per_recording(set())
 
 
-@contextmanager
-def watched(src: Any, args: Any, kwargs: Any) -> Iterator[None]:
-    """Around ``compile(src, *args, **kwargs)``: what it raises is recorded, and what is compiled
-    when the process ends stands in a file of its own until then."""
+def begin(src: Any, args: Any, kwargs: Any) -> tuple[float, list[str | None]]:
+    """``compile(src, *args, **kwargs)`` begins: when, and the files that say so until it ends.
+
+    What is compiled when the process ends is in a file of its own until then.
+    """
     files: list[str | None] = []
     began = time.time()
     triton_phases.begin(lambda: files.append(_begun(src, began, args, kwargs)))
-    try:
-        yield
-    except Exception as error:
-        _raised(src, error, began, args, kwargs)
-        raise
-    finally:
-        for file in filter(None, files):
-            withdraw(file)
+    return began, files
+
+
+def end(files: list[str | None]) -> None:
+    """A compile has ended, in whatever way."""
+    for file in filter(None, files):
+        withdraw(file)
 
 
 def _begun(src: Any, began: float, args: Any, kwargs: Any) -> str | None:
     """LLVM ends the process where it meets what it does not expect: nothing could be told then."""
-    try:
-        digest = _digest(src, args, kwargs)
-        return standing(
-            {
-                "event": "triton_failed",
-                "name": str(getattr(src, "name", "") or "").lstrip("@"),
-                "hash": digest,
-                "metadata": _asked(args, kwargs),
-                "made_by": triton_sources.made_by(),
-                "folder": getattr(_manager(digest), "cache_dir", None),
-                "began": began,
-                **triton_sources.source(src),
-            }
-        )
-    except Exception as error:
-        problem("a compile of Triton's", error)
-        return None
+    digest = _digest(src, args, kwargs)
+    return standing(
+        {
+            "event": "triton_failed",
+            "name": str(getattr(src, "name", "") or "").lstrip("@"),
+            "hash": digest,
+            "metadata": _asked(args, kwargs),
+            "made_by": triton_sources.made_by(),
+            "folder": getattr(_manager(digest), "cache_dir", None),
+            "began": began,
+            **triton_sources.source(src),
+        }
+    )
 
 
-def _raised(src: Any, error: BaseException, began: float, args: Any, kwargs: Any) -> None:
-    """Record that ``compile(src, *args, **kwargs)`` raised; nothing is changed by it."""
+def raised(src: Any, error: BaseException, began: float, args: Any, kwargs: Any) -> None:
+    """Record that ``compile(src, *args, **kwargs)`` raised."""
     seconds = time.time() - began
     trials.failed(error)
     try:
@@ -70,8 +64,6 @@ def _raised(src: Any, error: BaseException, began: float, args: Any, kwargs: Any
         if digest not in _recorded:
             _recorded.add(digest)
             _record(src, error, digest, (began, seconds), args, kwargs)
-    except Exception as failure:
-        problem("a compile of Triton's that failed", failure)
     finally:
         triton_phases.ended()
 

@@ -7,16 +7,16 @@ single slot, which stays the user's.
 
 from __future__ import annotations
 
-import functools
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from .. import private_names
-from ..hooks import unseen
-from ..writer import problem
+from ..hooks import observed
 
+MAX_STAGES = 64
 _attached: list[bool] = []
 # Of the compile under way: stages ([name, seconds]), making (the last stage that was begun, with
 # Triton's metadata and what it is made of), digest (Triton's hash of it), missed (what is called
@@ -26,22 +26,14 @@ _now = threading.local()
 
 def attach() -> None:
     """``triton.compiler.compiler``: what it calls to get a backend gives one that is timed."""
-    private_names.wrap("triton.compiler.compiler:get_cache_manager", _keyed)
-    if private_names.wrap("triton.compiler.compiler:make_backend", _timing):
+    private_names.observe("triton.compiler.compiler:get_cache_manager", _keyed)
+    if private_names.observe("triton.compiler.compiler:make_backend", None, _made_backend):
         _attached.append(True)
 
 
-def _timing(original: Any) -> Any:
-    @functools.wraps(original)
-    def make_backend(*args: Any, **kwargs: Any) -> Any:
-        backend = original(*args, **kwargs)
-        try:
-            backend.add_stages = _timed(backend.add_stages)
-        except Exception as error:
-            problem("triton's stages", error)
-        return backend
-
-    return make_backend
+def _made_backend(token: Any, backend: Any, error: BaseException | None) -> None:
+    if error is None:
+        backend.add_stages = observed(backend.add_stages, _adding, _added)
 
 
 def watched() -> bool:
@@ -73,44 +65,33 @@ def ended() -> list[list[Any]]:
     return stages
 
 
-def _keyed(original: Any) -> Any:
+def _keyed(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Note the hash for which Triton asks for its cache: one that fails early has no other."""
-
-    @functools.wraps(original)
-    def get_cache_manager(key: Any, *args: Any, **kwargs: Any) -> Any:
-        _now.digest = str(key)
-        return original(key, *args, **kwargs)
-
-    return get_cache_manager
+    _now.digest = str(args[0] if args else kwargs["key"])
 
 
-def _timed(add_stages: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(add_stages)
-    def timed(stages: Any, *args: Any, **kwargs: Any) -> Any:
-        result = add_stages(stages, *args, **kwargs)
-        for name, stage in list(stages.items()):
-            stages[name] = _stage(str(name), stage)
-        missed = getattr(_now, "missed", None)
-        if missed is not None:
-            missed()
-        return result
-
-    return timed
+def _adding(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return args[0] if args else kwargs["stages"]
 
 
-def _stage(name: str, stage: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(stage)
-    def lower(*args: Any, **kwargs: Any) -> Any:
-        began = time.perf_counter()
-        metadata = args[1] if len(args) > 1 and isinstance(args[1], dict) else {}
-        _now.making = (name, metadata, args[0] if args else None)
-        try:
-            return stage(*args, **kwargs)
-        except BaseException as error:
-            unseen(error)
-            raise
-        finally:
-            if len(getattr(_now, "stages", ())) < 64:
-                _now.__dict__.setdefault("stages", []).append([name, time.perf_counter() - began])
+def _added(stages: Any, result: Any, error: BaseException | None) -> None:
+    """Have each stage timed; the compile is in no cache."""
+    if error is not None:
+        return
+    for name, stage in list(stages.items()):
+        stages[name] = observed(stage, partial(_lowering, str(name)), _lowered, "triton's stages")
+    missed = getattr(_now, "missed", None)
+    if missed is not None:
+        missed()
 
-    return lower
+
+def _lowering(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, float]:
+    metadata = args[1] if len(args) > 1 and isinstance(args[1], dict) else {}
+    _now.making = (name, metadata, args[0] if args else None)
+    return name, time.perf_counter()
+
+
+def _lowered(token: tuple[str, float], result: Any, error: BaseException | None) -> None:
+    name, began = token
+    if len(getattr(_now, "stages", ())) < MAX_STAGES:
+        _now.__dict__.setdefault("stages", []).append([name, time.perf_counter() - began])
