@@ -43,7 +43,6 @@ _WHY_NOT = f"where a graph did not compile is not recorded, and {_COMPARED}"
 _OTHERS = "kernels of this maker are not named"
 _HITS = "kernels that Inductor loads from its caches are not recorded"
 _RANGES = "no ranges of integer tensors, and no arguments by their values"
-_QUICK = "each launch is compared argument by argument"
 _PROFILES = "a profiler of the program's own finds us at CUPTI"
 
 NAMES: dict[str, Row] = {
@@ -155,9 +154,6 @@ NAMES: dict[str, Row] = {
     "torch.autograd:_profiler_enabled": (_RANGES, ""),
     "torch.autograd:_enable_record_function": ("the program's profile shows operators of ours", ""),
     "torch._C:DisableTorchFunction": ("subclasses of tensors see operators of ours", ""),
-    "torch._C:_dispatch_keys": (_QUICK, "torch's guards compare them"),
-    "torch:Tensor._cdata": (_QUICK, "torch's guards compare them"),
-    "torch._C._dynamo.guards:TensorGuards": (_QUICK, ""),
     # -- profiles
     "torch.autograd.profiler:_prepare_profiler": (_PROFILES, ""),
     "torch.autograd.profiler:_enable_profiler": (_PROFILES, ""),
