@@ -86,8 +86,7 @@ def observed(
                 except BaseException as failure:
                     if _failed(name, failure):
                         raise
-            if error.__traceback__ is not None:
-                error.__traceback__ = error.__traceback__.tb_next
+            unseen(error)
             raise
         if after is not None and token is not _SKIPPED:
             try:
@@ -152,10 +151,7 @@ def _name_of(function: Any) -> str:
 
 
 def unseen(error: BaseException) -> None:
-    """Strip leading frames of ours from a traceback; follow it with a bare ``raise``.
-
-    For the emulated device, whose functions raise in the place of torch's own.
-    """
+    """Strip leading frames of ours from a traceback; follow it with a bare ``raise``."""
     traceback = error.__traceback__
     while traceback is not None and _ours(traceback.tb_frame.f_globals):
         traceback = traceback.tb_next
