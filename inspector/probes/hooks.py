@@ -125,7 +125,9 @@ def _failed(name: str, error: BaseException) -> bool:
         if count == 1:
             text = f"{type(error).__name__}: {error}"
             problem(name, f"{text} (the hook is switched off after {FAILURES_ALLOWED} failures)")
-    except Exception:
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:
         pass
     return False
 
