@@ -163,7 +163,7 @@ NAMES: dict[str, Row] = {
     "torch._dynamo.utils:get_compilation_metrics": ("a profile has no compiles of Dynamo's", ""),
     "torch._dynamo.eval_frame:TorchPatcher.patch": (
         "steps of optimizers that torch.compile patched are not seen", ""),
-    "torch.optim.optimizer:Optimizer.profile_hook_step": (
+    "torch.optim.optimizer:Optimizer._patch_step_function": (
         "a profile has no steps of optimizers", "it ends with its time"),
     "triton.profiler.profile:start": ("Proton finds us at CUPTI", ""),
     "jax._src.profiler:start_trace": ("JAX's profiler finds us at CUPTI", ""),
@@ -278,8 +278,10 @@ def observe(
     above, _, last = path.rpartition(".")
     value = _reach(module, path)
     owner = _ABSENT if value is _ABSENT else _reach(module, above)
-    if owner is not _ABSENT and not inherited:
-        value = vars(owner).get(last, _ABSENT)
+    if owner is not _ABSENT:
+        # Of the dictionaries: what an attribute gives is no longer a static or class method.
+        owners = getattr(owner, "__mro__", (owner,)) if inherited else (owner,)
+        value = next((vars(o)[last] for o in owners if last in vars(o)), _ABSENT)
     if value is _ABSENT:
         missing(name)
         return False
