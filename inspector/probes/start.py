@@ -35,9 +35,7 @@ def start() -> None:
     """Watch for triton, Inductor and cpp_extension; set up the emulated device if one is asked."""
     watching()
     hooks.install()
-    children.install()
     hooks.when_imported("subprocess", children.attach)
-    hooks.when_imported("multiprocessing.spawn", children.attach_multiprocessing)
     atexit.register(_finish)
     # What a program without torch and Triton would wait for in vain is loaded with these.
     for module in ("torch", "triton"):
