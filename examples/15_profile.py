@@ -1,9 +1,10 @@
 """Profile the square: which operator launches which kernel, and what the launch costs.
 
 The lecture wraps torch.profiler around these three with a schedule. Here nothing stands around
-them: `ptxview profile --step squares examples/15_profile.py` makes each call of squares() a step,
-leaves out one, warms up with one and keeps three. torch.square is aten::square, which calls
-aten::pow, which launches the kernel; x * x is aten::mul; x ** 2 is aten::pow.
+them: `ptxview profile --step squares:squares examples/15_profile.py` makes each call of squares()
+in squares.py a step, leaves out one, warms up with one and keeps three. torch.square is
+aten::square, which calls aten::pow, which launches the kernel; x * x is aten::mul; x ** 2 is
+aten::pow.
 
 With --wrong torch.compile is called inside the function that is timed, as in the lecture's plot:
 the profile says so, with the line and what each call costs.
@@ -12,24 +13,9 @@ the profile says so, with the line and what each call costs.
 import sys
 
 import torch
+from squares import squares, wrong
 
 STEPS = 6
-
-
-def squares(x):
-    """The three ways of the lecture."""
-    return torch.square(x), x * x, x**2
-
-
-def wrong(x):
-    """Times the wrapper with what it wraps: compile once, outside."""
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    begin.record()
-    y = torch.compile(torch.square)(x)
-    end.record()
-    torch.cuda.synchronize()
-    begin.elapsed_time(end)
-    return y, y, y
 
 
 if __name__ == "__main__":

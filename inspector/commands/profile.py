@@ -57,13 +57,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         )
     plan.add_argument(
         "--step", default="auto", metavar="WHAT",
-        help="what a step is: optimizer, each optimizer's step; a function's name (train_step, "
-        "Model.forward, module:name), each call of it; none, all of the program is one window "
-        "(auto: optimizer where there is one, else none)",
+        help="what a step is: optimizer, each optimizer's step; MODULE:FUNCTION or "
+        "MODULE:CLASS.METHOD of an imported module, each call of it; none, all of the program is "
+        "one window (auto: optimizer where there is one, else none)",
     )  # fmt: skip
     plan.add_argument(
         "--seconds", type=float, default=10.0, metavar="S",
-        help="a window without steps ends after that long; its memory grows with it (10)",
+        help="a window without steps ends after that long, at the next place that is watched (10)",
     )  # fmt: skip
     parser.add_argument(
         "--trace", metavar="PATH", help="write the Chrome trace there, for Perfetto (x.json[.gz])"
@@ -126,8 +126,15 @@ def _checked(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
         parser.error("--wait and --warmup are 0 or more, --active, --repeat and --top 1 or more")
     if not args.seconds > 0:
         parser.error("--seconds is greater than 0")
-    if not re.fullmatch(r"(?:[\w.]+:)?[\w.<>]+", args.step):
-        parser.error(f"--step: {args.step} is not the name of a function")
+    if args.step not in ("auto", "optimizer", "none"):
+        if not re.fullmatch(r"(?:[\w.]+:)?[\w.]+", args.step):
+            parser.error(f"--step: {args.step} is not the name of a function")
+        if args.step.rpartition(":")[0] in ("", "__main__"):
+            parser.error(
+                f"--step {args.step}: a function of the script itself cannot be named; give "
+                "MODULE:FUNCTION of a module that it imports, or --step optimizer, or call "
+                "torch.profiler and its step() in the script"
+            )
 
 
 def _wish(args: argparse.Namespace) -> str:

@@ -86,8 +86,7 @@ def observed(
                 except BaseException as failure:
                     if _failed(name, failure):
                         raise
-            if error.__traceback__ is not None:
-                error.__traceback__ = error.__traceback__.tb_next
+            unseen(error)
             raise
         if after is not None and token is not _SKIPPED:
             try:
@@ -126,7 +125,9 @@ def _failed(name: str, error: BaseException) -> bool:
         if count == 1:
             text = f"{type(error).__name__}: {error}"
             problem(name, f"{text} (the hook is switched off after {FAILURES_ALLOWED} failures)")
-    except Exception:
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:
         pass
     return False
 
@@ -152,10 +153,7 @@ def _name_of(function: Any) -> str:
 
 
 def unseen(error: BaseException) -> None:
-    """Strip leading frames of ours from a traceback; follow it with a bare ``raise``.
-
-    For the emulated device, whose functions raise in the place of torch's own.
-    """
+    """Strip leading frames of ours from a traceback; follow it with a bare ``raise``."""
     traceback = error.__traceback__
     while traceback is not None and _ours(traceback.tb_frame.f_globals):
         traceback = traceback.tb_next

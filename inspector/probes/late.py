@@ -53,12 +53,12 @@ def _compiled_before() -> None:
         for name, value in list(vars(module).items()):
             if value is original:
                 setattr(module, name, wrapper)
-    launches = importlib.import_module(f"{PACKAGE}.calls.triton_launches")
+    compiles = importlib.import_module(f"{PACKAGE}.compiles.triton_compiles")
     for function in _jitted():
         if vars(function).get("compile") is original:
             function.compile = wrapper
         for kernel in _kernels(function):
-            hooks.guarded(launches.watch, "a kernel that was compiled before")(kernel)
+            hooks.guarded(compiles.watch, "a kernel that was compiled before")(kernel)
 
 
 def _jitted() -> Iterator[Any]:

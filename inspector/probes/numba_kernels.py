@@ -8,18 +8,18 @@ launches, and its modules are theirs by the kernel's symbol.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import os
 import re
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from . import private_names
-from .writer import blob, emit, file_blob, problem
+from .hooks import per_recording
+from .writer import blob, emit, file_blob
 
 BY = "numba.cuda"
 ASKED = ("get_asm_str",)
@@ -28,7 +28,7 @@ _ENTRY = re.compile(r"\.entry\s+([\w$.]{1,4000})")
 _now = threading.local()  # library: the last one of this thread that gave its PTX
 _kernels: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
 """What was told of a library's kernel."""
-_told: set[tuple[str, ...]] = set()
+_told: set[tuple[str, ...]] = per_recording(set())
 LONGEST_LOG = 20_000
 _STEP = re.compile(r"Failed in [^\n]{1,200} \(step: [^\n]{1,200}\)\s*")
 _LINKER = re.compile(r"error\s{0,9}:")
@@ -37,42 +37,38 @@ _SHARED = re.compile(r"too much shared data \((0x[0-9a-f]{1,16}) bytes, (0x[0-9a
 
 def attach_dispatcher(module: Any) -> None:
     """``numba.cuda.dispatcher``: a ``_Kernel`` is a function compiled for types of arguments."""
-    private_names.wrap("numba.cuda.dispatcher:_Kernel.__init__", _made)
+    private_names.observe("numba.cuda.dispatcher:_Kernel.__init__", _making, _made)
 
 
 def attach_compiler(module: Any) -> None:
     """``numba.cuda.compiler``: ``compile`` gives the PTX of a function, and launches nothing."""
-    private_names.wrap("numba.cuda.compiler:compile", _compiled)
+    private_names.observe("numba.cuda.compiler:compile", _compiling, _compiled)
 
 
 def attach_codegen(module: Any) -> None:
     """``numba.cuda.codegen``: a library has LLVM IR, PTX and machine code of a kernel."""
     # The first calls the second, which earlier versions have alone.
     names = [n for n in ("get_asm_strs", "get_asm_str") if hasattr(module.CUDACodeLibrary, n)]
-    private_names.wrap(f"numba.cuda.codegen:CUDACodeLibrary.{(names or ASKED)[0]}", _asked)
-    private_names.wrap("numba.cuda.codegen:CUDACodeLibrary.get_cubin", _linked)
+    library = "numba.cuda.codegen:CUDACodeLibrary"
+    private_names.observe(f"{library}.{(names or ASKED)[0]}", _library_of, _asked)
+    private_names.observe(f"{library}.get_cubin", _linking, _linked)
 
 
-def _quietly(step: Callable[..., Any], *args: Any) -> None:
-    try:
-        step(*args)
-    except Exception as error:
-        problem("a kernel of numba's", error)
+def _library_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return args[0]
 
 
-def _made(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def init(self: Any, py_func: Any, *args: Any, **kwargs: Any) -> None:
-        began = time.time()
-        try:
-            original(self, py_func, *args, **kwargs)
-        except Exception as error:
-            types = args[0] if args else kwargs.get("argtypes")
-            _quietly(_not_made, py_func, types, error, _since(began))
-            raise
-        _quietly(_of_kernel, self, py_func, args, began)
+def _making(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    kernel, function, *rest = (*args, *kwargs.values())
+    return kernel, function, rest, time.time()
 
-    return init
+
+def _made(token: Any, result: Any, error: BaseException | None) -> None:
+    kernel, function, args, began = token
+    if error is None:
+        _of_kernel(kernel, function, tuple(args), began)
+    elif isinstance(error, Exception):
+        _not_made(function, args[0] if args else None, error, _since(began))
 
 
 def _of_kernel(kernel: Any, function: Any, args: tuple[Any, ...], began: float) -> None:
@@ -83,19 +79,18 @@ def _of_kernel(kernel: Any, function: Any, args: tuple[Any, ...], began: float) 
     _tell(function, types, _text(library, "get_asm_str"), library, symbol, took)
 
 
-def _compiled(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def compile(pyfunc: Any, sig: Any, *args: Any, **kwargs: Any) -> Any:
-        _now.library, began = None, time.time()
-        try:
-            result = original(pyfunc, sig, *args, **kwargs)
-        except Exception as error:
-            _quietly(_not_made, pyfunc, getattr(sig, "args", sig), error, _since(began))
-            raise
-        _quietly(_of_compiled, pyfunc, sig, result, _since(began))
-        return result
+def _compiling(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, float]:
+    _now.library = None
+    function, signature, *_ = (*args, *kwargs.values())
+    return function, signature, time.time()
 
-    return compile
+
+def _compiled(token: tuple[Any, Any, float], result: Any, error: BaseException | None) -> None:
+    function, signature, began = token
+    if error is None:
+        _of_compiled(function, signature, result, _since(began))
+    elif isinstance(error, Exception):
+        _not_made(function, getattr(signature, "args", signature), error, _since(began))
 
 
 def _of_compiled(function: Any, signature: Any, result: Any, took: dict[str, float]) -> None:
@@ -106,30 +101,21 @@ def _of_compiled(function: Any, signature: Any, result: Any, took: dict[str, flo
         _tell(function, types, code, getattr(_now, "library", None), entry[1], took)
 
 
-def _asked(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def get_asm_str(self: Any, *args: Any, **kwargs: Any) -> Any:
-        result = original(self, *args, **kwargs)
-        _now.library = self
-        return result
-
-    return get_asm_str
+def _asked(library: Any, result: Any, error: BaseException | None) -> None:
+    if error is None:
+        _now.library = library
 
 
-def _linked(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def get_cubin(self: Any, *args: Any, **kwargs: Any) -> Any:
-        began = time.time()
-        try:
-            result = original(self, *args, **kwargs)
-        except Exception as error:
-            if (known := _kernels.get(self)) is not None:
-                _quietly(_refused, {**known, **_since(began)}, error, "sass")
-            raise
-        _quietly(_of_cubin, self, result)
-        return result
+def _linking(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, float]:
+    return args[0], time.time()
 
-    return get_cubin
+
+def _linked(token: tuple[Any, float], result: Any, error: BaseException | None) -> None:
+    library, began = token
+    if error is None:
+        _of_cubin(library, result)
+    elif isinstance(error, Exception) and (known := _kernels.get(library)) is not None:
+        _refused({**known, **_since(began)}, error, "sass")
 
 
 def _of_cubin(library: Any, cubin: Any) -> None:

@@ -43,7 +43,6 @@ _WHY_NOT = f"where a graph did not compile is not recorded, and {_COMPARED}"
 _OTHERS = "kernels of this maker are not named"
 _HITS = "kernels that Inductor loads from its caches are not recorded"
 _RANGES = "no ranges of integer tensors, and no arguments by their values"
-_QUICK = "each launch is compared argument by argument"
 _PROFILES = "a profiler of the program's own finds us at CUPTI"
 
 NAMES: dict[str, Row] = {
@@ -155,9 +154,6 @@ NAMES: dict[str, Row] = {
     "torch.autograd:_profiler_enabled": (_RANGES, ""),
     "torch.autograd:_enable_record_function": ("the program's profile shows operators of ours", ""),
     "torch._C:DisableTorchFunction": ("subclasses of tensors see operators of ours", ""),
-    "torch._C:_dispatch_keys": (_QUICK, "torch's guards compare them"),
-    "torch:Tensor._cdata": (_QUICK, "torch's guards compare them"),
-    "torch._C._dynamo.guards:TensorGuards": (_QUICK, ""),
     # -- profiles
     "torch.autograd.profiler:_prepare_profiler": (_PROFILES, ""),
     "torch.autograd.profiler:_enable_profiler": (_PROFILES, ""),
@@ -167,7 +163,7 @@ NAMES: dict[str, Row] = {
     "torch._dynamo.utils:get_compilation_metrics": ("a profile has no compiles of Dynamo's", ""),
     "torch._dynamo.eval_frame:TorchPatcher.patch": (
         "steps of optimizers that torch.compile patched are not seen", ""),
-    "torch.optim.optimizer:Optimizer.profile_hook_step": (
+    "torch.optim.optimizer:Optimizer._patch_step_function": (
         "a profile has no steps of optimizers", "it ends with its time"),
     "triton.profiler.profile:start": ("Proton finds us at CUPTI", ""),
     "jax._src.profiler:start_trace": ("JAX's profiler finds us at CUPTI", ""),
@@ -282,8 +278,10 @@ def observe(
     above, _, last = path.rpartition(".")
     value = _reach(module, path)
     owner = _ABSENT if value is _ABSENT else _reach(module, above)
-    if owner is not _ABSENT and not inherited:
-        value = vars(owner).get(last, _ABSENT)
+    if owner is not _ABSENT:
+        # Of the dictionaries: what an attribute gives is no longer a static or class method.
+        owners = getattr(owner, "__mro__", (owner,)) if inherited else (owner,)
+        value = next((vars(o)[last] for o in owners if last in vars(o)), _ABSENT)
     if value is _ABSENT:
         missing(name)
         return False

@@ -7,14 +7,13 @@ the machine code comes by the driver (driver/subscriber.py), and is theirs by th
 
 from __future__ import annotations
 
-import functools
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from .writer import blob, emit, problem
+from .hooks import observed, per_recording
+from .writer import blob, emit
 
 MOST = 1000
 LONGEST = 400
@@ -25,20 +24,9 @@ _ASIDE = re.compile(r"//[^\n]*|/\*.*?\*/|__launch_bounds__\s*\([^()]*\)", re.DOT
 _ENTRY = re.compile(r"\.entry\s+([\w$.]{1,400})")
 LARGEST = 4 << 20
 INHERITED = 1 << 10  # Py_TPFLAGS_BASETYPE: a class that others may be made of
-_told: set[tuple[str, str]] = set()
+_told: set[tuple[str, str]] = per_recording(set())
 _texts: set[int] = set()  # what NVRTC returned to torch, which is loaded right afterwards
 _within = threading.local()
-
-
-@contextmanager
-def within() -> Iterator[None]:
-    """A context for a compiler that calls another, whose kernels are recorded already."""
-    before = getattr(_within, "maker", False)
-    _within.maker = True
-    try:
-        yield
-    finally:
-        _within.maker = before
 
 
 def told(
@@ -84,20 +72,6 @@ def kernels(source: object) -> list[str]:
     return list(dict.fromkeys(names)) or ["(without a name)"]
 
 
-def _before(original: Callable[..., Any], tell: Callable[..., None]) -> Callable[..., Any]:
-    """Wraps ``original`` so that ``tell`` runs first, even if the compiler then fails."""
-
-    @functools.wraps(original)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        try:
-            tell(*args, **kwargs)
-        except Exception as error:
-            problem("a kernel that is not captured", error)
-        return original(*args, **kwargs)
-
-    return call
-
-
 def private_names() -> Any:
     """The module of that name, which is not loaded before a compiler is."""
     from . import private_names as module
@@ -106,8 +80,9 @@ def private_names() -> Any:
 
 
 def _watch(name: str, tell: Callable[..., None]) -> None:
+    """Have ``tell`` called with a compiler's arguments before it, even if it then fails."""
     try:
-        private_names().wrap(name, functools.partial(_before, tell=tell))
+        private_names().observe(name, lambda args, kwargs: tell(*args, **kwargs))
     except (AttributeError, TypeError):
         return  # written in C
 
@@ -122,24 +97,20 @@ JITERATOR = "torch.cuda.jiterator"
 def attach_nvrtc(module: Any) -> None:
     """``torch.cuda._utils``: what compiles CUDA C++ at run time, and what loads a module."""
 
-    def compiling(compiler: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(compiler)
-        def nvrtc_compile(kernel_source: Any, kernel_name: Any, *args: Any, **kwargs: Any) -> Any:
-            more: dict[str, Any] = {}
-            try:
-                compiled = compiler(kernel_source, kernel_name, *args, **kwargs)
-                if isinstance(compiled, tuple) and compiled and len(_texts) < MOST:
-                    _texts.add(hash(compiled[0]))
-                    more = {"ptx": _ptx(compiled[0])}
-                    if len(compiled) > 1 and isinstance(compiled[1], str):
-                        more["symbol"] = compiled[1]
-                return compiled
-            finally:
-                told(NVRTC, [kernel_name], kernel_source, **more)
+    def compiling(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        return (*args, *kwargs.values())
 
-        return nvrtc_compile
+    def compiled(given: tuple[Any, ...], made: Any, error: BaseException | None) -> None:
+        source, name, *_ = given
+        more: dict[str, Any] = {}
+        if isinstance(made, tuple) and made and len(_texts) < MOST:
+            _texts.add(hash(made[0]))
+            more = {"ptx": _ptx(made[0])}
+            if len(made) > 1 and isinstance(made[1], str):
+                more["symbol"] = made[1]
+        told(NVRTC, [name], source, **more)
 
-    private_names().wrap("torch.cuda._utils:_nvrtc_compile", compiling)
+    private_names().observe("torch.cuda._utils:_nvrtc_compile", compiling, compiled)
 
     def load(ptx: Any, kernel_names: Any = None, *args: Any, **kwargs: Any) -> None:
         text = ptx.encode() if isinstance(ptx, str) else ptx
@@ -204,23 +175,9 @@ def attach_core(module: Any) -> None:
     if not isinstance(original, type):
         return
 
-    def compiled(code: Any = None, *args: Any, **kwargs: Any) -> None:
-        told("cuda.core (NVRTC)", kernels(code), code)
-
-    def told_of(create: Callable[..., None]) -> Callable[..., None]:
-        @functools.wraps(create)
-        def init(self: Any, *args: Any, **kwargs: Any) -> None:
-            try:
-                compiled(*args, **kwargs)
-            except Exception as error:
-                problem("a kernel that is not captured", error)
-            with within():
-                create(self, *args, **kwargs)
-
-        return init
-
+    made = observed(original.__init__, _making, _made)  # type: ignore[misc]
     try:
-        original.__init__ = told_of(original.__init__)  # type: ignore[misc]
+        original.__init__ = made  # type: ignore[misc]
     except TypeError:
         if not original.__flags__ & INHERITED:
             return
@@ -229,9 +186,22 @@ def attach_core(module: Any) -> None:
             "__doc__": original.__doc__,
             "__module__": original.__module__,
             "__qualname__": original.__qualname__,
-            "__init__": told_of(original.__init__),  # type: ignore[misc]
+            "__init__": made,
         }
         module.Program = type(original)(original.__name__, (original,), space)
+
+
+def _making(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Tell of a program's kernels; ``cuda.bindings``, which it calls, is not to tell them again."""
+    before = getattr(_within, "maker", False)
+    code = args[1] if len(args) > 1 else kwargs.get("code")
+    told("cuda.core (NVRTC)", kernels(code), code)
+    _within.maker = True
+    return before
+
+
+def _made(before: bool, result: Any, error: BaseException | None) -> None:
+    _within.maker = before
 
 
 def attach_pycuda(module: Any) -> None:

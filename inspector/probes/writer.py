@@ -61,7 +61,23 @@ def _in_child() -> None:
     _now.__dict__.clear()
 
 
-os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)
+def _quiet(function: Any) -> Any:
+    """A function that cannot raise; hooks.guarded stands on this module."""
+
+    def call() -> None:
+        try:
+            function()
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:
+            pass
+
+    return call
+
+
+os.register_at_fork(
+    before=_quiet(_before), after_in_parent=_quiet(_in_parent), after_in_child=_quiet(_in_child)
+)
 
 
 def begin_anew() -> None:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
 import os
-import select
 import signal
-import socket
-import struct
 import subprocess
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Container, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -175,64 +171,22 @@ def begin(argv: Sequence[str | Path]) -> None:
         )
 
 
-# Signals that stop a job. They reach the program from the terminal or are handed on, and as soon
-# as the program is stopped, so are we.
 STOPPING = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
-MOST_AT_ONCE = 1000
-_libc = ctypes.CDLL(None, use_errno=True)
-_PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
-_SI_QUEUE = -1  # sent with a value, by sigqueue()
+"""Signals that stop a job."""
+FROM_TERMINAL = (*STOPPING, signal.SIGINT, signal.SIGQUIT, signal.SIGWINCH)
+"""Signals that the terminal sends to the whole foreground process group."""
 MEANWHILE = 1.0
 """Seconds of a program after which there is time for something else."""
 LOOK = 0.25
 """Seconds between two checks whether a process was stopped, which only its parent is told."""
-
-BESIDE = "job-signals"
-"""The name of the process beside ours, chosen so that no usual ``pkill`` matches it."""
+_libc = ctypes.CDLL(None, use_errno=True)
+_PR_SET_PDEATHSIG, _SI_KERNEL = 1, 0x80
 
 
 def forwarded() -> set[int]:
-    """Every signal that is handed on: all that can be caught, except SIGCHLD."""
+    """Every signal that is forwarded: all that can be caught, except SIGCHLD."""
     never = {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}
     return {int(number) for number in signal.valid_signals()} - never
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """A signal that was sent to a process: how (``si_code``), by whom, and with which value."""
-
-    number: int
-    code: int
-    sender: int
-    value: int
-
-    def pass_on(self, pid: int) -> None:
-        """Send the signal with its value to another process; ignored if that has ended."""
-        if self.code == _SI_QUEUE:
-            _libc.sigqueue(pid, self.number, ctypes.c_void_p(self.value))
-            return
-        with contextlib.suppress(OSError):
-            os.kill(pid, self.number)
-
-
-def _pending(numbers: set[int], seconds: float = 0.0) -> list[Sent]:
-    """Take the pending ones of these blocked signals, waiting ``seconds`` for the first."""
-    chosen = (ctypes.c_uint64 * 16)()
-    for number in numbers:
-        chosen[(number - 1) // 64] |= 1 << (number - 1) % 64
-    info = ctypes.create_string_buffer(128)
-    until = time.monotonic() + seconds
-    out: list[Sent] = []
-    while len(out) < MOST_AT_ONCE:
-        remaining = 0.0 if out else max(0.0, until - time.monotonic())
-        span = struct.pack("qq", int(remaining), int(remaining % 1 * 1e9))
-        number = _libc.sigtimedwait(chosen, info, span)
-        if number > 0:
-            code, sender, value = struct.unpack_from("8xi4xi4xQ", info)
-            out.append(Sent(number, code, sender, value))
-        elif out or time.monotonic() >= until:  # else we were stopped meanwhile and go on
-            break
-    return out
 
 
 def die_with_parent(number: int = signal.SIGKILL) -> None:
@@ -250,122 +204,6 @@ def state_of(pid: int) -> str:
             return file.read().rpartition(b")")[2].split()[0].decode()
     except (OSError, IndexError):
         return ""
-
-
-class _Beside:
-    """A process in our own group, which gets only the signals sent to the whole group.
-
-    A signal that reaches us was sent either to us alone, and must be handed on, or to the whole
-    group, and then the program has it already: the kernel does not say which. If this process got
-    it too, it was sent to the group. It also sees us stopped from outside, which we cannot, and
-    stops the program then.
-    """
-
-    def __init__(self, inherited: Sequence[int]) -> None:
-        self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours = os.getpid()
-        self.pid = os.fork()
-        if self.pid == 0:
-            try:
-                self._line.close()
-                _stand_beside(theirs, ours, inherited)
-            finally:
-                os._exit(0)
-        theirs.close()
-
-    def tell(self, what: str, number: int = 0) -> None:
-        """Tell it ``program`` with the process id, or ``stops`` or ``goes on`` when we do."""
-        with contextlib.suppress(OSError):
-            self._line.send(json.dumps([what, number]).encode())
-
-    def ask(self) -> tuple[list[Sent], bool]:
-        """The signals it got since it was last asked, and whether it has stopped the program."""
-        with contextlib.suppress(OSError, ValueError):
-            # Only if it is stopped: a SIGCONT discards pending stop signals, which it is asked for.
-            if state_of(self.pid) == "T":
-                os.kill(self.pid, signal.SIGCONT)
-            self._line.settimeout(5)
-            self._line.send(b'["ask", 0]')
-            sent, stopped = json.loads(self._line.recv(1 << 17))
-            return [Sent(*fields) for fields in sent], bool(stopped)
-        return [], False
-
-    def close(self) -> None:
-        """End the process."""
-        if self.pid:
-            self._line.close()
-            with contextlib.suppress(OSError):
-                os.kill(self.pid, signal.SIGKILL)
-                os.waitpid(self.pid, 0)
-        self.pid = 0
-
-
-def _stand_beside(line: socket.socket, ours: int, inherited: Sequence[int]) -> None:
-    """The work of the process beside ours, until the other end of ``line`` is closed."""
-    for number in (0, 1, 2, *inherited):  # whoever waits for their end must not wait for us
-        with contextlib.suppress(OSError):
-            os.close(number)
-    os.chdir("/")
-    _libc.prctl(_PR_SET_NAME, BESIDE.encode(), 0, 0, 0)
-    with contextlib.suppress(OSError), open("/proc/self/stat", "rb") as file:  # noqa: PTH123
-        fields = file.read().rpartition(b")")[2].split()
-        start, end = int(fields[45]), int(fields[46])
-        if 0 < start < end:  # our command line: `pkill -f` must not take this process for another
-            ctypes.memset(start, 0, end - start)
-    everything = forwarded() | {int(signal.SIGCHLD)}
-    program, follows, stopped = 0, False, False
-    while True:
-        if select.select([line], [], [], LOOK)[0]:
-            data = line.recv(64)
-            if not data:
-                return
-            what, number = json.loads(data)
-            if what == "program":
-                program = number
-            elif what == "ask":
-                sent = [(s.number, s.code, s.sender, s.value) for s in _pending(everything)]
-                line.send(json.dumps([sent, stopped]).encode())
-                stopped = False
-            else:
-                follows = what == "stops"
-        elif program and state_of(ours) == "T":
-            if not follows and not stopped:
-                stopped = True
-                os.kill(program, signal.SIGSTOP)
-            elif follows and state_of(program) != "T":
-                # Somebody let the program alone go on, or ended it.
-                os.kill(ours, signal.SIGCONT)
-
-
-def _meant_for_us(beside: _Beside, first: list[Sent]) -> tuple[list[Sent], bool]:
-    """The signals sent to this process alone, and whether the one beside stopped the program."""
-    ours, theirs, stopped = list(first), list[Sent](), False
-    while True:
-        # Sending to a group holds a lock of the kernel, which this call waits for; it changes
-        # nothing else.
-        with contextlib.suppress(OSError):
-            os.setpgid(0, os.getpgrp())
-        new_theirs, has_stopped = beside.ask()
-        new_ours = _pending(forwarded())
-        ours += new_ours
-        theirs += new_theirs
-        stopped |= has_stopped
-        if not new_ours and not new_theirs:
-            break
-    counts = Counter(theirs)
-    # A stop signal removes a pending SIGCONT. If the group was continued and then stopped again, we
-    # may have taken our SIGCONT before, and the process beside not: the stop came last.
-    if any(arrived.number in STOPPING for arrived in theirs):
-        ours = [arrived for arrived in ours if arrived.number != signal.SIGCONT]
-    # A signal that is not a realtime signal is delivered once, however often it was sent.
-    shared = {(s.number, s.code, s.sender) for s in theirs if s.number < signal.SIGRTMIN}
-    out = []
-    for sent in ours:
-        if counts[sent] and sent.number >= signal.SIGRTMIN:
-            counts[sent] -= 1
-        elif (sent.number, sent.code, sent.sender) not in shared and sent.sender != beside.pid:
-            out.append(sent)
-    return out, stopped
 
 
 def _ignores_broken_pipes() -> bool:
@@ -433,19 +271,20 @@ def run_program(
 ) -> int:
     """Run the user's program to its end on this terminal; its exit status, 128+n for a signal.
 
-    It is in our own process group and has the descriptors, the signal mask and the dispositions
-    that we inherited. A signal that reaches this process alone is handed on; one sent to the group
-    reaches the program by itself. When either is stopped, so is the other; when we are killed, so
-    is it. Unless it ``is_job``, it outlives us, and our own input and output are left open.
-    ``meanwhile`` is called once the program has run for ``MEANWHILE``, in a thread that no signal
-    reaches. Raises ``RunFailed`` if the program cannot be started.
+    The program is in our process group and has the descriptors, the signal mask and the
+    dispositions that we inherited. Signals that a process sends to us are forwarded, without the
+    value of ``sigqueue``; one sent to the whole group therefore reaches the program twice. Signals
+    of the terminal (Ctrl-C, Ctrl-Z) reach the program by themselves. When the program is stopped,
+    so are we; when we are killed, so is the program. Unless it ``is_job``, it outlives us, and our
+    own input and output are left open. ``meanwhile`` is called once the program has run for
+    ``MEANWHILE``, in a thread that no signal reaches. Raises ``RunFailed`` if the program cannot
+    be started.
     """
     ours, first = os.getpid(), dispositions()
     # If SIGCHLD is ignored, the exit status of a child is lost.
     with _disposition(signal.SIGCHLD, signal.SIG_DFL):
         mask_before = signal.pthread_sigmask(signal.SIG_BLOCK, forwarded() | {signal.SIGCHLD})
-        inherited = inherited_descriptors()
-        beside = _Beside(inherited)
+        timer = None
 
         def begin() -> None:
             if is_job:
@@ -458,8 +297,7 @@ def run_program(
             signal.pthread_sigmask(signal.SIG_SETMASK, mask_before)
 
         try:
-            early = _pending(forwarded())
-            beside.ask()
+            inherited = inherited_descriptors()
             try:
                 child = subprocess.Popen(
                     list(argv), env=dict(env), close_fds=False, restore_signals=False,
@@ -470,17 +308,19 @@ def run_program(
                     f"{argv[0]} cannot be started: {error.strerror or error}",
                     "Check the path, or name the interpreter with --python.",
                 ) from None
-            beside.tell("program", child.pid)
-            for sent in early:
-                sent.pass_on(child.pid)
+            if meanwhile is not None:
+                # All signals are blocked here, and so they are in a thread that begins here.
+                timer = threading.Timer(MEANWHILE, _in_silence, (meanwhile,))
+                timer.daemon = True
+                timer.start()
             if is_job:
                 _let_go(inherited)
-            _follow(child.pid, beside, meanwhile)
-            beside.close()
-            status = child.wait()
-            _pending(forwarded())  # signals that were meant for the program are dropped
+            status = child.returncode = _follow(child.pid)
+            while signal.sigtimedwait(forwarded(), 0):  # meant for the program, which has ended
+                pass
         finally:
-            beside.close()
+            if timer is not None:
+                timer.cancel()
             signal.pthread_sigmask(signal.SIG_SETMASK, mask_before)
     return 128 - status if status < 0 else status
 
@@ -527,50 +367,40 @@ def instead_of_ending(do: Callable[[], None]) -> Iterator[None]:
             signal.signal(number, handlers_before[number])
 
 
-def _follow(pid: int, beside: _Beside, meanwhile: Callable[[], None] | None) -> None:
-    """Hand signals on, and stop and continue together with the program, until it has ended."""
-    what = os.WEXITED | os.WSTOPPED | os.WNOHANG
-    began = time.monotonic()
+def _follow(pid: int) -> int:
+    """Forward signals, and stop together with the program, until it ends; its status, -n for a
+    signal."""
     while True:
-        if meanwhile is not None and time.monotonic() - began >= MEANWHILE:
-            # All signals are blocked here, and so they are in a thread that begins here.
-            threading.Thread(target=_in_silence, args=(meanwhile,), daemon=True).start()
-            meanwhile = None
-        # WNOWAIT: until it is waited for, its process id is not reused.
-        changed = os.waitid(os.P_PID, pid, what | os.WNOWAIT)
-        if changed is not None and changed.si_code != os.CLD_STOPPED:
-            return
-        sent: list[Sent] = []
-        if changed is None:
-            sent = [s for s in _pending(forwarded() | {int(signal.SIGCHLD)}, 1.0)
-                    if s.number != signal.SIGCHLD]  # fmt: skip
-            if not sent:
-                continue
+        waited, how = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
+        if waited and not os.WIFSTOPPED(how):
+            return os.waitstatus_to_exitcode(how)
+        if waited and state_of(pid) == "T":  # else it was continued meanwhile
+            _stop(os.WSTOPSIG(how))
+        sent = signal.sigwaitinfo(forwarded() | {signal.SIGCHLD})
+        if sent.si_signo == signal.SIGCONT:
+            # `fg` continues the whole group.
+            forward = state_of(pid) == "T"
         else:
-            os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG)
-        for_us, stopped = _meant_for_us(beside, sent)
-        for signal_sent in for_us:
-            signal_sent.pass_on(pid)
-        if stopped and all(signal_sent.number != signal.SIGCONT for signal_sent in for_us):
-            os.kill(pid, signal.SIGCONT)  # it was stopped because we were, and now we go on
-        if changed is not None and state_of(pid) == "T":
-            beside.tell("stops")
-            _stop(changed.si_status)
-            beside.tell("goes on")
+            from_terminal = sent.si_code == _SI_KERNEL and sent.si_signo in FROM_TERMINAL
+            forward = sent.si_signo != signal.SIGCHLD and not from_terminal and sent.si_pid != pid
+        if forward:
+            os.kill(pid, sent.si_signo)
+
+
+def _stop(number: int) -> None:
+    """Stop ourselves as the program was stopped, for the shell that waits for us.
+
+    A group without such a shell is not stopped: the kernel then discards the signal, which it would
+    not do with SIGSTOP, and whoever continues the program alone need not know of us.
+    """
+    number = number if number in STOPPING else signal.SIGTSTP
+    with _disposition(number, signal.SIG_DFL):
+        os.kill(os.getpid(), number)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+        signal.pthread_sigmask(signal.SIG_BLOCK, {number})
 
 
 def _in_silence(do: Callable[[], None]) -> None:
     """Call something whose failure will be told by whoever needs it."""
     with contextlib.suppress(Exception):
         do()
-
-
-def _stop(number: int) -> None:
-    """Stop ourselves by the signal that stopped the program, since the shell shows which it was."""
-    if number not in STOPPING:
-        os.kill(os.getpid(), signal.SIGSTOP)
-        return
-    with _disposition(number, signal.SIG_DFL):
-        os.kill(os.getpid(), number)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
-        signal.pthread_sigmask(signal.SIG_BLOCK, {number})

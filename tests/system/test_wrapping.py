@@ -26,7 +26,6 @@ from pathlib import Path
 import pytest
 
 from inspector.capture.opening import open_path
-from inspector.system import process
 from tests.helpers.ptxview import command, environment, ptxview
 
 # Counts what it is sent and tells it when it is asked to end; names its descriptors, its
@@ -139,22 +138,20 @@ def seen(words: list[str], send: Callable[[Started], None]) -> tuple[dict[str, i
     return counted, status
 
 
-# Those that stop it, end it untold, or tell of children are rows of their own.
+# Those that stop it and let it go on, end it untold, or tell of children are rows of their own.
 EVERY = sorted(
     int(n) for n in signal.valid_signals()
     - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGTSTP, signal.SIGTTIN,
-       signal.SIGTTOU, signal.SIGUSR2, signal.SIGXFSZ}
+       signal.SIGTTOU, signal.SIGCONT, signal.SIGUSR2, signal.SIGXFSZ}
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("where", ["pid", "group"])
-def test_every_signal_arrives_once(words: Callable[[bool, str], list[str]], where: str) -> None:
+def test_every_signal_arrives_once(words: Callable[[bool, str], list[str]]) -> None:
     """Faults, alarms, window sizes, broken pipes and realtime signals among them."""
 
     def send(run: Started) -> None:
-        pid = run.process.pid
         for number in EVERY:
-            os.kill(pid if where == "pid" else -pid, number)
+            os.kill(run.process.pid, number)
             time.sleep(0.02)
 
     commands = [words(kind, PROGRAM) for kind in (False, True)]
@@ -164,49 +161,39 @@ def test_every_signal_arrives_once(words: Callable[[bool, str], list[str]], wher
     assert bare == ({str(n): 1 for n in EVERY}, 9)
 
 
-def test_signals_to_the_group_arrive_once_however_quickly_they_come(
-    words: Callable[[bool, str], list[str]],
-) -> None:
-    """One of each kind at once, to the process and to the group in turns."""
-    for turn in range(6):
-
-        def send(run: Started, turn: int = turn) -> None:
-            for n, number in enumerate((1, 2, 3, 10, 15, 40, 41, 42)):
-                os.kill(run.process.pid * (-1 if (n + turn) % 2 else 1), number)
-
-        counted, status = seen(words(True, PROGRAM), send)
-        assert (counted, status) == ({str(n): 1 for n in (1, 2, 3, 10, 15, 40, 41, 42)}, 9)
-
-
 QUEUE = """
-import ctypes, json, os, signal, struct, sys
+import json, os, signal
 signal.pthread_sigmask(signal.SIG_BLOCK, {40})
 print(json.dumps([os.getpid()]), flush=True)
-libc, values = ctypes.CDLL(None), []
-chosen = (ctypes.c_uint64 * 16)(1 << 39)
-for _ in range(200):
-    told = ctypes.create_string_buffer(128)
-    libc.sigtimedwait(chosen, told, struct.pack("qq", 20, 0))
-    values.append(struct.unpack_from("8xi12xQ", told))
-span = struct.pack("qq", 0, 300_000_000)
-print(json.dumps([values, libc.sigtimedwait(chosen, told, span)]), flush=True)
+came = [signal.sigtimedwait({40}, 20) is not None for _ in range(200)]
+print(json.dumps([sum(came), signal.sigtimedwait({40}, 0.3)]), flush=True)
 """
 
 
-def test_realtime_signals_keep_their_number_order_and_value(
-    words: Callable[[bool, str], list[str]],
-) -> None:
-    import ctypes
-
-    libc = ctypes.CDLL(None)
-    answers = []
+def test_realtime_signals_keep_their_number(words: Callable[[bool, str], list[str]]) -> None:
     for wrapped in (False, True):
         with started(words(wrapped, QUEUE)) as run:
-            for value in range(200):
-                libc.sigqueue(run.process.pid, 40, ctypes.c_void_p(value << 33 | 1))
-            answers.append(json.loads(run.line()))
-    assert answers[1] == answers[0]
-    assert answers[0] == [[[-1, value << 33 | 1] for value in range(200)], -1]
+            for _ in range(200):
+                os.kill(run.process.pid, 40)
+            assert json.loads(run.line()) == [200, None]
+
+
+SENDS = """
+import json, os, signal, time
+got = []
+signal.signal(signal.SIGUSR1, lambda *_: got.append(1))
+print(json.dumps([os.getpid()]), flush=True)
+os.kill(os.getppid(), signal.SIGUSR1)
+time.sleep(0.5)
+print(json.dumps(got), flush=True)
+"""
+
+
+def test_what_the_program_sends_to_its_parent_does_not_come_back(
+    words: Callable[[bool, str], list[str]],
+) -> None:
+    with started(words(True, SENDS)) as run:
+        assert json.loads(run.line()) == []
 
 
 def test_an_alarm_that_is_set_before_reaches_the_program(tmp_path: Path) -> None:
@@ -264,42 +251,29 @@ child.wait()
         os.kill(child, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN])
-def test_stop_and_continue_by_pid_are_the_programs_too(
-    words: Callable[[bool, str], list[str]], number: int
+def test_a_program_that_is_stopped_alone_goes_on_alone(
+    words: Callable[[bool, str], list[str]],
 ) -> None:
+    """``kill -STOP`` and ``-CONT`` of its own number, in a job that no shell could continue."""
     with started(words(True, PROGRAM)) as run:
-        # A group whose leader's parent is in another session is an orphan, which the kernel stops
-        # with SIGSTOP alone.
-        for _ in range(3):
-            os.kill(run.process.pid, number)
-            if number == signal.SIGSTOP:
-                for pid in (run.process.pid, run.program):
-                    until(lambda pid=pid: state(pid) == "T", "it was not stopped")  # type: ignore[misc]
-            os.kill(run.process.pid, signal.SIGCONT)
-            for pid in (run.process.pid, run.program):
-                until(lambda pid=pid: state(pid) == "S", "it did not go on")  # type: ignore[misc]
-            time.sleep(0.6)  # nor is it stopped a moment later
-            assert state(run.program) == state(run.process.pid) == "S"
+        for target in (run.program, run.process.pid):
+            os.kill(run.program, signal.SIGSTOP)
+            until(lambda: state(run.program) == "T", "it was not stopped")
+            time.sleep(0.3)
+            assert state(run.process.pid) == "S"
+            os.kill(target, signal.SIGCONT)
+            until(lambda: state(run.program) == "S", "it did not go on")
         os.kill(run.process.pid, signal.SIGUSR2)
-        counted = json.loads(run.line())
-        assert counted[str(int(signal.SIGCONT))] == 3
+        assert json.loads(run.line())[str(int(signal.SIGCONT))] == 2
         assert run.process.wait(120) == 9
 
 
-def test_stopping_the_program_itself_is_seen_outside(
+def test_a_stopped_program_that_is_killed_ends_the_wrapper(
     words: Callable[[bool, str], list[str]],
 ) -> None:
-    """``kill -STOP`` of the program's own number: whoever waits for the wrapper is told."""
     with started(words(True, PROGRAM)) as run:
-        for _ in range(3):
-            os.kill(run.program, signal.SIGSTOP)
-            _, how = os.waitpid(run.process.pid, os.WUNTRACED)
-            assert os.WIFSTOPPED(how) and os.WSTOPSIG(how) == signal.SIGSTOP
-            os.kill(run.program, signal.SIGCONT)
-            until(lambda: state(run.process.pid) == "S", "the wrapper stayed stopped")
         os.kill(run.program, signal.SIGSTOP)
-        os.waitpid(run.process.pid, os.WUNTRACED)
+        until(lambda: state(run.program) == "T", "it was not stopped")
         os.kill(run.program, signal.SIGKILL)
         assert run.process.wait(120) == 128 + signal.SIGKILL
 
@@ -431,6 +405,48 @@ def test_a_job_is_stopped_and_goes_on(tmp_path: Path, shell: str, wrapped: bool)
     if wrapped:
         recording = open_path(tmp_path / "rec")
         assert recording.complete and recording.exit_status == 6
+
+
+@pytest.mark.parametrize("wrapped", [False, True], ids=["bare", "wrapped"])
+def test_ctrl_c_arrives_once(tmp_path: Path, wrapped: bool) -> None:
+    path = tmp_path / "program.py"
+    path.write_text(TICKS.replace("SIGCONT", "SIGINT"))
+    words = command(["run", "--no-tui", "-o", tmp_path / "rec", path])
+    at = Shell(["bash", "--norc", "--noprofile", "-i"], tmp_path)
+    try:
+        at.type(shlex.join(words if wrapped else [sys.executable, str(path)]) + "\n")
+        at.sees(r"pid \d+ up")
+        for turn in range(1, 4):
+            at.type("\x03")
+            time.sleep(0.5)
+            (tmp_path / "ask").touch()
+            at.sees(rf"alive {turn}\b")
+        (tmp_path / "end").touch()
+        at.sees("done")
+    finally:
+        at.close()
+
+
+def test_a_stop_of_the_wrapper_or_of_the_program_alone_is_seen_by_the_shell(tmp_path: Path) -> None:
+    path = tmp_path / "program.py"
+    path.write_text(TICKS)
+    at = Shell(["bash", "--norc", "--noprofile", "-i"], tmp_path)
+    try:
+        at.type(shlex.join(command(["run", "--no-tui", "-o", tmp_path / "rec", path])) + "\n")
+        program = int(re.search(r"pid (\d+) up", at.sees(r"pid \d+ up"))[1])  # type: ignore[index]
+        stops = [(program, signal.SIGSTOP), (parent(program), signal.SIGTSTP)]
+        for turn, (target, number) in enumerate(stops, 1):
+            at.said = b""
+            os.kill(target, number)
+            at.sees("Stopped")
+            assert state(program) == state(parent(program)) == "T"
+            at.type("fg\n")
+            (tmp_path / "ask").touch()
+            at.sees(rf"alive {turn}\b")
+        (tmp_path / "end").touch()
+        at.sees("done")
+    finally:
+        at.close()
 
 
 def test_a_program_that_ignores_ctrl_z_is_not_stopped(tmp_path: Path) -> None:
@@ -1151,28 +1167,3 @@ def test_descriptors_beneath_the_interface(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "told").read_text()) == [
         "from bash\n", "seven", [0, 1, 2, 3, 7, 63]
     ]  # fmt: skip
-
-
-class AskedBeside:
-    """What came to the process beside ours, for each time that it is asked."""
-
-    pid = 2
-
-    def __init__(self, *told: list[process.Sent]) -> None:
-        self.told = list(told)
-
-    def ask(self) -> tuple[list[process.Sent], bool]:
-        return (self.told.pop(0) if self.told else []), False
-
-
-@pytest.mark.parametrize("number", process.STOPPING)
-def test_a_job_that_is_stopped_right_after_fg_stays_stopped(number: int) -> None:
-    """Its SIGCONT had come to us, and the stop took it from the process beside: it is nobody's."""
-    go_on, stop = (process.Sent(each, 0, 1, 0) for each in (signal.SIGCONT, number))
-    beside = AskedBeside([stop])
-    assert process._meant_for_us(beside, [go_on]) == ([], False)  # type: ignore[arg-type]
-    # One that came to us alone is the program's, and one to the group it has had.
-    for here, there, meant in (([go_on], [], [go_on]), ([go_on], [go_on], []),
-                               ([stop], [stop], []), ([stop], [], [stop])):  # fmt: skip
-        beside = AskedBeside(there)
-        assert process._meant_for_us(beside, here) == (meant, False)  # type: ignore[arg-type]

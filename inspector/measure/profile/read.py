@@ -203,7 +203,7 @@ def profiles(
     recorded = windows(events)
     problems = [
         str(e.get("text")) for e in events.events
-        if e.get("event") == "problem" and e.get("where") == "profile"
+        if e.get("event") == "problem" and str(e.get("where")).partition(".")[0] == "profile"
     ]  # fmt: skip
     if not recorded:
         return [], None, problems

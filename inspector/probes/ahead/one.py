@@ -194,7 +194,7 @@ def _record(kernel: Any, src: Any, began: float, job: Job) -> tuple[str, str]:
                 "paths": {job.language: job.file},
             }
         )  # fmt: skip
-    triton_compiles._record(kernel, src, began)
+    triton_compiles.record(kernel, src, began)
     return digest, symbol
 
 

@@ -7,15 +7,13 @@ all against all, coordinate descent, or the parts of a combined kernel in turn.
 from __future__ import annotations
 
 import base64
-import functools
 import json
 import threading
 import weakref
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from .. import private_names
-from ..calls import subjects
+from .. import hooks, private_names
 from ..writer import emit
 from .trials import Trial, config_of, emulated, first_line, infinite, number, times_of, trial_of
 
@@ -28,13 +26,13 @@ _now = threading.local()  # file, hints: of the kernel whose configuration is lo
 
 def attach_cached(module: Any) -> None:
     """``torch._inductor.runtime.triton_heuristics``: it looks configurations up."""
-    for name, wrapper in (
-        ("CachingAutotuner.recheck_autotune_cache", _recheck),
-        ("AutotuneCache.create", _create),
-        ("AutotuneCache.read_best", _read_best),
-        ("cached_autotune", _hinted),
+    for name, before, after in (
+        ("CachingAutotuner.recheck_autotune_cache", _rechecking, _looked_up),
+        ("AutotuneCache.create", _creating, None),
+        ("AutotuneCache.read_best", _reading, _read),
+        ("cached_autotune", _tuning, _looked_up),
     ):
-        private_names.wrap(f"{HEURISTICS}:{name}", wrapper)
+        private_names.observe(f"{HEURISTICS}:{name}", before, after)
 
 
 def sizes(hints: Any) -> Any:
@@ -54,51 +52,31 @@ def unpacked(key: Any) -> str | None:
         return None
 
 
-def _hinted(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def cached_autotune(size_hints: Any, *args: Any, **kwargs: Any) -> Any:
-        _now.hints = size_hints
-        try:
-            return original(size_hints, *args, **kwargs)
-        finally:
-            _now.hints = None
-
-    return cached_autotune
+def _tuning(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    _now.hints = args[0] if args else kwargs.get("size_hints")
 
 
-def _recheck(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def recheck(self: Any, *args: Any, **kwargs: Any) -> Any:
-        _now.hints = getattr(self, "size_hints", None)
-        try:
-            return original(self, *args, **kwargs)
-        finally:
-            _now.hints = None
-
-    return recheck
+def _rechecking(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    _now.hints = getattr(args[0], "size_hints", None)
 
 
-def _create(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def create(inductor_meta: Any, filename: Any, *args: Any, **kwargs: Any) -> Any:
-        _now.file = filename
-        return original(inductor_meta, filename, *args, **kwargs)
-
-    return create
+def _looked_up(token: None, result: Any, error: BaseException | None) -> None:
+    _now.hints = None
 
 
-def _read_best(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def read_best(self: Any, inductor_meta: Any, configs: Any) -> Any:
-        best = original(self, inductor_meta, configs)
-        if best is not None:
-            try:
-                _cached(self, inductor_meta, configs, best)
-            except Exception as error:
-                subjects.failed("Inductor's autotuning", error)
-        return best
+def _creating(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    _now.file = kwargs["filename"] if "filename" in kwargs else args[1]
 
-    return read_best
+
+def _reading(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
+    cache, *given = args
+    meta, configs = (*given, *kwargs.values())[:2]
+    return cache, meta, configs
+
+
+def _read(token: tuple[Any, Any, Any], best: Any, error: BaseException | None) -> None:
+    if best is not None:
+        _cached(*token, best)
 
 
 def _cached(cache: Any, meta: Any, configs: Any, best: Any) -> None:
@@ -131,8 +109,8 @@ def _cached(cache: Any, meta: Any, configs: Any, best: Any) -> None:
     )
 
 
-_tunings: weakref.WeakKeyDictionary[Any, Tuning] = weakref.WeakKeyDictionary()
-_configured: set[tuple[str, str]] = set()
+_tunings: weakref.WeakKeyDictionary[Any, Tuning] = hooks.per_recording(weakref.WeakKeyDictionary())
+_configured: set[tuple[str, str]] = hooks.per_recording(set())
 PHASES = {
     "benchmark_all_configs": None,
     "autotune_to_one_config": None,
@@ -157,14 +135,14 @@ class Tuning:
 
 def attach(module: Any) -> None:
     """``torch._inductor.runtime.triton_heuristics``; call it last of all that change it."""
-    wrappers: tuple[tuple[str, Callable[[Any], Any]], ...] = (
-        *((name, functools.partial(_phase, method=method)) for name, method in PHASES.items()),
-        ("bench", _bench),
-        ("precompile", _precompile),
-        ("_precompile_config", _compile),
+    wanted = (
+        *((name, _phase_begins, partial(_phase_ends, method)) for name, method in PHASES.items()),
+        ("bench", _measuring, _measured),
+        ("precompile", _first, _precompiled),
+        ("_precompile_config", _compiling, _compiled),
     )
-    for name, wrapper in wrappers:
-        private_names.wrap(f"{HEURISTICS}:CachingAutotuner.{name}", wrapper)
+    for name, before, after in wanted:
+        private_names.observe(f"{HEURISTICS}:CachingAutotuner.{name}", before, after)
     attach_cached(module)
 
 
@@ -175,53 +153,39 @@ def _of(tuner: Any) -> Tuning:
     return tuning
 
 
-def quietly(step: Callable[..., Any], *args: Any) -> Any:
-    """What a step of ours gives; None where it fails, which the program does not notice."""
-    try:
-        return step(*args)
-    except Exception as error:
-        subjects.failed("Inductor's autotuning", error)
-        return None
-
-
 # -- phases ---------------------------------------------------------------------------------------
 
 
-def _phase(original: Callable[..., Any], method: str | None) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def phase(self: Any, *args: Any, **kwargs: Any) -> Any:
-        tuning = quietly(_of, self) or Tuning()
-        tuning.depth += 1
-        result = None
-        done = False
-        try:
-            result = original(self, *args, **kwargs)
-            done = True
-            return result
-        finally:
-            tuning.depth -= 1
-            if not tuning.depth:
-                # What a phase returns is a launcher, or (of the first) every launcher's time.
-                chosen = result if hasattr(result, "config") else None
-                if chosen is None and done and len(self.launchers) == 1:
-                    chosen = self.launchers[0]
-                quietly(_tell, self, tuning, chosen, method)
-
-    return phase
+def _first(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return args[0]
 
 
-def _bench(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def bench(self: Any, launcher: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            measured = original(self, launcher, *args, **kwargs)
-        except Exception as error:
-            quietly(_tried, self, launcher, None, error)
-            raise
-        quietly(_tried, self, launcher, measured, None)
-        return measured
+def _phase_begins(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Tuning]:
+    tuning = _of(args[0])
+    tuning.depth += 1
+    return args[0], tuning
 
-    return bench
+
+def _phase_ends(
+    method: str | None, token: tuple[Any, Tuning], result: Any, error: BaseException | None
+) -> None:
+    tuner, tuning = token
+    tuning.depth -= 1
+    if not tuning.depth:
+        # What a phase returns is a launcher, or (of the first) every launcher's time.
+        chosen = result if hasattr(result, "config") else None
+        if chosen is None and error is None and len(tuner.launchers) == 1:
+            chosen = tuner.launchers[0]
+        _tell(tuner, tuning, chosen, method)
+
+
+def _measuring(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    return args[0], kwargs["launcher"] if "launcher" in kwargs else args[1]
+
+
+def _measured(token: tuple[Any, Any], measured: Any, error: BaseException | None) -> None:
+    if error is None or isinstance(error, Exception):
+        _tried(*token, measured, error)
 
 
 def _tried(tuner: Any, launcher: Any, measured: Any, error: Exception | None) -> None:
@@ -253,14 +217,9 @@ def _hash(launcher: Any) -> str | None:
 # -- compiling ------------------------------------------------------------------------------------
 
 
-def _precompile(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def precompile(self: Any, *args: Any, **kwargs: Any) -> Any:
-        result = original(self, *args, **kwargs)
-        quietly(_candidates, self)
-        return result
-
-    return precompile
+def _precompiled(tuner: Any, result: Any, error: BaseException | None) -> None:
+    if error is None:
+        _candidates(tuner)
 
 
 def _candidates(tuner: Any) -> None:
@@ -278,19 +237,15 @@ def _candidates(tuner: Any) -> None:
     _tell(tuner, tuning, None, None)
 
 
-def _compile(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def precompile_config(self: Any, cfg: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return original(self, cfg, *args, **kwargs)
-        except Exception as error:
-            # Often in a process that only compiles, and never learns the results of the others.
-            quietly(
-                dropped, _name(self), getattr(self, "filename", None), cfg, f"{first_line(error)}"
-            )
-            raise
+def _compiling(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    return args[0], kwargs["cfg"] if "cfg" in kwargs else args[1]
 
-    return precompile_config
+
+def _compiled(token: tuple[Any, Any], result: Any, error: BaseException | None) -> None:
+    # Often in a process that only compiles, and never learns the results of the others.
+    if isinstance(error, Exception):
+        tuner, config = token
+        dropped(_name(tuner), getattr(tuner, "filename", None), config, first_line(error))
 
 
 def configured(config: Any, digest: Any) -> None:

@@ -9,18 +9,18 @@ the graph's buffer has the function of the choice that writes it.
 from __future__ import annotations
 
 import ast
-import functools
 import inspect
 import math
 import re
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from .. import private_names
 from ..calls import subjects
+from ..hooks import Changed, observed, per_recording
 from ..writer import emit
 from . import inductor
 from .trials import emulated, first_line, number
@@ -33,7 +33,7 @@ _asked: weakref.WeakKeyDictionary[Any, tuple[Any, dict[str, Any]]] = weakref.Wea
 nobody says it any more."""
 _writers: weakref.WeakKeyDictionary[Any, tuple[int, int]] = weakref.WeakKeyDictionary()
 """The tuning and the place in it of the choice that each function writes the code of."""
-_reasons: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+_reasons: weakref.WeakKeyDictionary[Any, str] = per_recording(weakref.WeakKeyDictionary())
 _watched: set[type] = set()
 _SETTING = re.compile(r"(\w{1,64})=('[^']{0,200}'|\[[^\]]{0,200}\]|\([^)]{0,200}\)|[^,]{1,200})")
 MOST_CHOICES = 2000
@@ -58,34 +58,47 @@ class Selection:
 def attach(module: Any) -> None:
     """``torch._inductor.select_algorithm``; call it after all else that changes it."""
     for name in ("do_autotuning", "__call__"):
-        private_names.wrap(f"{CACHE}.{name}", functools.partial(_outer, name=name))
-    private_names.wrap(f"{CACHE}.lookup", _lookup, inherited=True)
-    private_names.wrap(f"{CACHE}.benchmark_choice", _benchmark)
+        private_names.observe(
+            f"{CACHE}.{name}", partial(_selecting, name), partial(_selected, name)
+        )
+    private_names.observe(f"{CACHE}.lookup", _looking, _looked_up, inherited=True)
+    choice = private_names.get(f"{CACHE}.benchmark_choice")
+    if choice is not None:
+        # It is given its class first where it is a method of the class, not where it is static.
+        place = list(inspect.signature(choice).parameters).index("choice")
+        place += inspect.ismethod(choice)
+        private_names.observe(
+            f"{CACHE}.benchmark_choice", partial(_given, place, "choice"), _not_measured
+        )
 
 
-def _outer(original: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """``__call__`` knows the inputs in every version; ``do_autotuning`` may come long after it."""
+def _given(place: int, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return kwargs[name] if name in kwargs else args[place]
 
-    @functools.wraps(original)
-    def select(self: Any, operation: Any, *args: Any, **given: Any) -> Any:
-        earlier = getattr(_now, "selection", None)
-        if earlier is not None and earlier.name == str(operation):
-            selection = earlier  # the outer of the two has begun it
-        else:
-            selection = inductor.quietly(_begin, name, operation, args, given)
-        _now.selection = selection
-        try:
-            result = original(self, operation, *args, **given)
-            if name == "do_autotuning" and isinstance(result, dict) and selection is not None:
-                selection.timings.update(result)
-            return result
-        finally:
-            _now.selection = earlier
-            told_later = name == "__call__" and not (selection and selection.timings)
-            if selection is not None and selection is not earlier and not told_later:
-                inductor.quietly(_tell, selection)
 
-    return select
+def _selecting(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The selection that begins, and the one around it.
+
+    ``__call__`` knows the inputs in every version; ``do_autotuning`` may come long after it.
+    """
+    _, operation, *rest = args
+    earlier = getattr(_now, "selection", None)
+    if earlier is not None and earlier.name == str(operation):
+        selection = earlier  # the outer of the two has begun it
+    else:
+        selection = _begin(name, operation, rest, kwargs)
+    _now.selection = selection
+    return selection, earlier
+
+
+def _selected(name: str, token: Any, result: Any, error: BaseException | None) -> None:
+    selection, earlier = token
+    _now.selection = earlier
+    if name == "do_autotuning" and isinstance(result, dict):
+        selection.timings.update(result)
+    told_later = name == "__call__" and not selection.timings
+    if selection is not earlier and not told_later:
+        _tell(selection)
 
 
 def _begin(name: str, operation: Any, args: Any, given: Any) -> Selection:
@@ -129,35 +142,21 @@ def _watch(owner: type) -> None:
     if owner in _watched:
         return
     _watched.add(owner)
-    original = vars(owner).get("precompile")
-    if not callable(original):
-        return
-
-    @functools.wraps(original)
-    def precompile(self: Any, *args: Any, **given: Any) -> Any:
-        try:
-            return original(self, *args, **given)
-        except Exception as error:
-            inductor.quietly(_failed, self, error, "failed")
-            raise
-
-    owner.precompile = precompile  # type: ignore[attr-defined]
+    precompile = vars(owner).get("precompile")
+    if callable(precompile):
+        owner.precompile = observed(  # type: ignore[attr-defined]
+            precompile, partial(_given, 0, "self"), _not_compiled
+        )
 
 
-def _benchmark(original: Callable[..., Any]) -> Callable[..., Any]:
-    # It is given its class first where it is a method of the class, and not where it is static.
-    place = list(inspect.signature(original).parameters).index("choice")
+def _not_compiled(choice: Any, result: Any, error: BaseException | None) -> None:
+    if isinstance(error, Exception):
+        _failed(choice, error, "failed")
 
-    @functools.wraps(original)
-    def benchmark_choice(*args: Any, **given: Any) -> Any:
-        try:
-            return original(*args, **given)
-        except Exception as error:
-            choice = args[place] if len(args) > place else given.get("choice")
-            inductor.quietly(_failed, choice, error, "failed when it was measured")
-            raise
 
-    return benchmark_choice
+def _not_measured(choice: Any, result: Any, error: BaseException | None) -> None:
+    if isinstance(error, Exception):
+        _failed(choice, error, "failed when it was measured")
 
 
 def _failed(choice: Any, error: BaseException, how: str) -> None:
@@ -165,38 +164,37 @@ def _failed(choice: Any, error: BaseException, how: str) -> None:
     _reasons.setdefault(choice, f"{how}: {first_line(error)}")
 
 
-def _lookup(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def lookup(
-        self: Any, choices: Any, op: Any, inputs: Any, benchmark: Any, *args: Any, **given: Any
-    ) -> Any:
-        if benchmark is None:
-            return original(self, choices, op, inputs, benchmark, *args, **given)
-        selection = getattr(_now, "selection", None)
-        alone = selection is None
-        if selection is None:
-            # Until torch 2.8 what is chosen while graphs are scheduled comes here at once.
-            selection = inductor.quietly(_alone, op, inputs, choices)
-        if selection is None:
-            return original(self, choices, op, inputs, benchmark, *args, **given)
+def _looking(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The selection whose choices are looked up, with the seconds that measuring takes counted."""
+    if len(args) < 5 or args[4] is None:
+        return None
+    cache, choices, op, inputs, benchmark, *rest = args
+    selection = getattr(_now, "selection", None)
+    alone = selection is None
+    if selection is None:
+        # Until torch 2.8 what is chosen while graphs are scheduled comes here at once.
+        selection = _alone(op, inputs, choices)
+    measured = observed(benchmark, _measuring, partial(_measured, selection))
+    return Changed((cache, choices, op, inputs, measured, *rest), kwargs, (selection, alone))
 
-        @functools.wraps(benchmark)
-        def measured(*several: Any, **more: Any) -> Any:
-            began = time.perf_counter()
-            try:
-                return benchmark(*several, **more)
-            finally:
-                selection.measured = True
-                selection.seconds = (selection.seconds or 0.0) + time.perf_counter() - began
 
-        timings = original(self, choices, op, inputs, measured, *args, **given)
-        if isinstance(timings, dict):
-            selection.timings.update(timings)
-        if alone:
-            inductor.quietly(_tell, selection)
-        return timings
+def _looked_up(token: Any, timings: Any, error: BaseException | None) -> None:
+    if token is None or error is not None:
+        return
+    selection, alone = token
+    if isinstance(timings, dict):
+        selection.timings.update(timings)
+    if alone:
+        _tell(selection)
 
-    return lookup
+
+def _measuring(args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
+    return time.perf_counter()
+
+
+def _measured(selection: Selection, began: float, result: Any, error: BaseException | None) -> None:
+    selection.measured = True
+    selection.seconds = (selection.seconds or 0.0) + time.perf_counter() - began
 
 
 def _alone(op: Any, inputs: Any, choices: Any) -> Selection:
@@ -258,25 +256,23 @@ def _tell(selection: Selection) -> None:
 def attach_code(module: Any) -> None:
     """``torch._inductor.codegen.triton``: it gives a kernel its name when its code is written, and
     measures what a fusion would give."""
-    private_names.wrap(f"{CODE}.define_kernel", _define)
-    private_names.wrap(f"{CODE}.benchmark_fused_nodes", _fused)
-    private_names.wrap(f"{CODE}.benchmark_codegened_module", _benchmarked)
+    for name, before, after in (
+        ("define_kernel", partial(_given, 2, "nodes"), _defined),
+        ("benchmark_fused_nodes", _fusing, _fused),
+        ("benchmark_codegened_module", _benchmarking, _benchmarked),
+    ):
+        private_names.observe(f"{CODE}.{name}", before, after)
 
 
 def attach_scheduler(module: Any) -> None:
     """``torch._inductor.scheduler``: it compiles a template with what could be fused into it."""
-    private_names.wrap("torch._inductor.scheduler:Scheduler.compile_kernel", _compile)
+    nodes = partial(_given, 1, "nodes")
+    private_names.observe("torch._inductor.scheduler:Scheduler.compile_kernel", nodes, _compiled)
 
 
-def _define(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def define_kernel(self: Any, code: Any, nodes: Any, *args: Any, **given: Any) -> Any:
-        name = original(self, code, nodes, *args, **given)
-        if _writers:
-            inductor.quietly(_written, name, nodes)
-        return name
-
-    return define_kernel
+def _defined(nodes: Any, name: Any, error: BaseException | None) -> None:
+    if error is None and _writers:
+        _written(name, nodes)
 
 
 def _written(name: Any, nodes: Any) -> None:
@@ -298,47 +294,34 @@ def _choice_of(nodes: Any) -> tuple[int, int] | None:
     return None
 
 
-def _compile(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def compile_kernel(self: Any, nodes: Any, *args: Any, **given: Any) -> Any:
-        result = original(self, nodes, *args, **given)
-        inductor.quietly(_tried, nodes, result)
-        return result
-
-    return compile_kernel
-
-
-def _tried(nodes: Any, result: Any) -> None:
+def _compiled(nodes: Any, result: Any, error: BaseException | None) -> None:
     module = result[1] if isinstance(result, tuple) and len(result) > 1 else None
     path = getattr(module, "__file__", None)
     if isinstance(path, str):
         _fusion(path, nodes)
 
 
-def _fused(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def benchmark_fused_nodes(self: Any, nodes: Any, *args: Any, **given: Any) -> Any:
-        outer, _now.nodes = getattr(_now, "nodes", None), nodes
-        try:
-            return original(self, nodes, *args, **given)
-        finally:
-            _now.nodes = outer
-
-    return benchmark_fused_nodes
+def _fusing(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    outer = getattr(_now, "nodes", None)
+    _now.nodes = _given(1, "nodes", args, kwargs)
+    return outer
 
 
-def _benchmarked(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def benchmark_codegened_module(self: Any, module: Any, *args: Any, **given: Any) -> Any:
-        nodes, path = getattr(_now, "nodes", None), getattr(module, "__file__", None)
-        if nodes is not None and isinstance(path, str):
-            inductor.quietly(_fusion, path, nodes)
-        result = original(self, module, *args, **given)
-        if isinstance(path, str) and isinstance(result, tuple) and result:
-            inductor.quietly(_fusion_time, path, result[0])
-        return result
+def _fused(outer: Any, result: Any, error: BaseException | None) -> None:
+    _now.nodes = outer
 
-    return benchmark_codegened_module
+
+def _benchmarking(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    nodes = getattr(_now, "nodes", None)
+    path = getattr(_given(1, "module", args, kwargs), "__file__", None)
+    if nodes is not None and isinstance(path, str):
+        _fusion(path, nodes)
+    return path
+
+
+def _benchmarked(path: Any, result: Any, error: BaseException | None) -> None:
+    if isinstance(path, str) and isinstance(result, tuple) and result:
+        _fusion_time(path, result[0])
 
 
 def _fusion(path: str, nodes: Any) -> None:

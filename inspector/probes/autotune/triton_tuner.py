@@ -8,15 +8,13 @@ here, and where the device is emulated there are none.
 
 from __future__ import annotations
 
-import functools
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
-from .. import private_names
+from .. import hooks, private_names
 from ..calls import subjects
-from ..hooks import unseen
 from ..writer import emit, plain
 from .trials import (
     Trial,
@@ -31,9 +29,9 @@ from .trials import (
 )
 
 # Tunings under way, by thread; a tuning begun while another tries a configuration comes last.
-_begun: dict[int, list[Tuning]] = {}
+_begun: dict[int, list[Tuning]] = hooks.per_recording({})
 _now = threading.local()  # warming: whether ``warmup`` runs, which prunes and measures nothing
-MOST_CONFIGURATIONS = 4096
+MAX_CONFIGURATIONS = 4096
 
 
 class Tuning:
@@ -47,27 +45,23 @@ class Tuning:
         self.trials: list[Trial] = []
         self.tried = False
 
-    def prune(self, remaining: Iterable[Any], early_kept: Iterable[Any] | None) -> None:
-        """Take in the configurations that both pruners kept, and those that the first kept."""
+    def prune(self, remaining: Iterable[Any]) -> None:
+        """Take in all configurations, and which of them the pruners kept."""
         kept_configs = [config_of(c) for c in remaining]
-        after_early = None if early_kept is None else [config_of(c) for c in early_kept]
         for config in map(config_of, self.owner.configs):
             trial = Trial(config)
             if config not in kept_configs:
-                trial.reason = f"pruned: {self._pruner(config, after_early)}"
+                trial.reason = f"pruned: {self._pruner()}"
             self.trials.append(trial)
         self.trials += [Trial(c) for c in kept_configs if c not in [t.config for t in self.trials]]
 
-    def _pruner(self, config: dict[str, Any], after_early: list[dict[str, Any]] | None) -> str:
+    def _pruner(self) -> str:
         owner = self.owner
-        model = f"perf_model ranks it below the best {owner.configs_top_k} (top_k)"
         if not owner.perf_model:
             return "early_config_prune"
         if not owner.early_config_prune:
-            return model
-        if after_early is None:
-            return "early_config_prune or perf_model"
-        return model if config in after_early else "early_config_prune"
+            return f"perf_model ranks it below the best {owner.configs_top_k} (top_k)"
+        return "early_config_prune or perf_model"
 
     def trial(self, config: dict[str, Any]) -> Trial:
         """The trial of a configuration, created if the tuner had not announced it."""
@@ -79,26 +73,29 @@ def attach(module: Any) -> None:
     tuner = private_names.get("triton.runtime.autotuner:Autotuner")
     if tuner is None:
         return
-    tuner.__init_subclass__ = classmethod(_inheriting(tuner))
-    for name, wrapper in (
-        ("prune_configs", _pruning),
-        ("_bench", _trying),
-        ("run", _running),
-        ("warmup", _warming),
-    ):
-        private_names.wrap(f"triton.runtime.autotuner:Autotuner.{name}", wrapper)
-
-
-def _inheriting(tuner: Any) -> Callable[..., None]:
-    """A tuner of a library's own may run in its own way, and never call Triton's ``run``."""
 
     def init_subclass(subclass: Any, **kwargs: Any) -> None:
         super(tuner, subclass).__init_subclass__(**kwargs)
-        run = vars(subclass).get("run")
-        if callable(run):
-            subclass.run = _running(run)
 
-    return init_subclass
+    tuner.__init_subclass__ = classmethod(hooks.observed(init_subclass, _subclassing, _subclassed))
+    for name, before, after in (
+        ("prune_configs", _pruning, _pruned),
+        ("_bench", _trying, _tried),
+        ("run", _running, _ran),
+        ("warmup", _warming, _warmed),
+    ):
+        private_names.observe(f"triton.runtime.autotuner:Autotuner.{name}", before, after)
+
+
+def _subclassing(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return args[0]
+
+
+def _subclassed(subclass: Any, result: Any, error: BaseException | None) -> None:
+    """A tuner of a library's own may run in its own way, and never call Triton's ``run``."""
+    run = vars(subclass).get("run")
+    if error is None and callable(run):
+        subclass.run = hooks.observed(run, _running, _ran)
 
 
 def _keys(owner: Any) -> set[Any]:
@@ -107,24 +104,13 @@ def _keys(owner: Any) -> set[Any]:
     return set(cache) if hasattr(cache, "keys") else set()
 
 
-def _running(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        kernel = None
-        try:
-            kernel = original(self, *args, **kwargs)
-            return kernel
-        except BaseException as error:
-            unseen(error)  # itself, since this is called for each launch
-            raise
-        finally:
-            if _begun:
-                try:
-                    _end(self, kernel)
-                except Exception as error:
-                    subjects.failed("autotuning", error)
+def _running(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return args[0]
 
-    return run
+
+def _ran(owner: Any, kernel: Any, error: BaseException | None) -> None:
+    if _begun:
+        _end(owner, kernel)
 
 
 def _end(owner: Any, kernel: Any) -> None:
@@ -147,95 +133,64 @@ def _current() -> Tuning | None:
     return stack[-1] if stack else None
 
 
-def _warming(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def warmup(self: Any, *args: Any, **kwargs: Any) -> Any:
-        outer, _now.warming = getattr(_now, "warming", False), True
-        try:
-            return original(self, *args, **kwargs)
-        finally:
-            _now.warming = outer
-
-    return warmup
+def _warming(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    outer = getattr(_now, "warming", False)
+    _now.warming = True
+    return outer
 
 
-def _pruning(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def prune_configs(self: Any, kwargs: Any, *rest: Any, **more: Any) -> Any:
-        if getattr(_now, "warming", False) or os.environ.get("TRITON_INTERPRET") == "1":
-            return original(self, kwargs, *rest, **more)
-        early: list[Any] = []
-        prune = self.early_config_prune
-        has_both = bool(prune and self.perf_model)
-        if has_both:
-
-            def noted(*args: Any, **keywords: Any) -> Any:
-                remaining = prune(*args, **keywords)
-                early[:] = [remaining]
-                return remaining
-
-            self.early_config_prune = noted
-        try:
-            remaining = original(self, kwargs, *rest, **more)
-        finally:
-            if has_both:
-                self.early_config_prune = prune
-        try:
-            tuning = Tuning(self, dict(kwargs))
-            tuning.prune(remaining, early[0] if early else None)
-            _begun.setdefault(threading.get_ident(), []).append(tuning)
-        except Exception as error:
-            subjects.failed("autotuning", error)
-        return remaining
-
-    return prune_configs
+def _warmed(outer: bool, result: Any, error: BaseException | None) -> None:
+    _now.warming = outer
 
 
-def _trying(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def bench(self: Any, *args: Any, config: Any, **meta: Any) -> Any:
-        tuning = _current()
-        if tuning is None or tuning.owner is not self:
-            return original(self, *args, config=config, **meta)
-        trial, before = Trial({}), {}
-        try:
-            trial, before = tuning.trial(config_of(config)), _benchmarks()
-        except Exception as error:
-            subjects.failed("autotuning", error)
-        outer, now.trial, tuning.tried = getattr(now, "trial", None), trial, True
-        try:
-            measured = original(self, *args, config=config, **meta)
-        except BaseException as error:
-            trial.reason = f"failed: {first_line(error)}"
-            raise
-        finally:
-            now.trial = outer
-            trial.hash = _binary(trial, before, self)
-        trial.times = times_of(measured)
-        if infinite(measured):
-            trial.reason = f"failed: {trial.error or 'the tuner gave it no time'}"
-        return measured
-
-    return bench
+def _pruning(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tuning | None:
+    """The tuning that begins; None where nothing is measured."""
+    if getattr(_now, "warming", False) or os.environ.get("TRITON_INTERPRET") == "1":
+        return None
+    return Tuning(args[0], dict(args[1] if len(args) > 1 else kwargs["kwargs"]))
 
 
-def _benchmarks() -> dict[str, int]:
-    """Launches by tuners so far, by the hash of what was launched."""
-    return {i: s.benchmarks[0] for (kind, i), s in list(subjects._all.items()) if kind == "triton"}
+def _pruned(tuning: Tuning | None, remaining: Any, error: BaseException | None) -> None:
+    # A pruner of the program's may give an iterator, which is Triton's to read.
+    if tuning is not None and isinstance(remaining, list | tuple | dict):
+        tuning.prune(remaining)
+        _begun.setdefault(threading.get_ident(), []).append(tuning)
+
+
+def _trying(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The trial that begins, with what was launched before and the trial around it."""
+    tuning = _current()
+    if tuning is None or tuning.owner is not args[0]:
+        return None
+    trial = tuning.trial(config_of(kwargs["config"]))
+    launched, outer = subjects.benchmarked(), getattr(now, "trial", None)
+    now.trial, tuning.tried = trial, True
+    return trial, launched, outer, args[0]
+
+
+def _tried(token: Any, measured: Any, error: BaseException | None) -> None:
+    if token is None:
+        return
+    trial, launched, outer, owner = token
+    now.trial = outer
+    trial.hash = _binary(trial, launched, owner)
+    if error is not None:
+        trial.reason = f"failed: {first_line(error)}"
+        return
+    trial.times = times_of(measured)
+    if infinite(measured):
+        trial.reason = f"failed: {trial.error or 'the tuner gave it no time'}"
 
 
 def _binary(trial: Trial, launched_before: dict[str, int], owner: Any) -> str | None:
     """The hash of the trial's binary; None if it is not certain which one that is."""
-    try:
-        launched = {d: n for d, n in _benchmarks().items() if n > launched_before.get(d, 0)}
-        binaries = {d: subjects._all["triton", d].name for d in launched} or trial.compiled
-        if len(binaries) > 1:  # a hook of the program's may launch kernels, too
-            kernel_name = owner.base_fn.__name__
-            binaries = {digest: name for digest, name in binaries.items() if name == kernel_name}
-        return next(iter(binaries)) if len(binaries) == 1 else None
-    except Exception as error:
-        subjects.failed("autotuning", error)
-        return None
+    counts = subjects.benchmarked()
+    launched = {d: n for d, n in counts.items() if n > launched_before.get(d, 0)}
+    binaries = {d: subjects.name_of(d) for d in launched} or trial.compiled
+    if len(binaries) > 1:  # a hook of the program's may launch kernels, too
+        kernel_name = owner.base_fn.__name__
+        binaries = {digest: name for digest, name in binaries.items() if name == kernel_name}
+    return next(iter(binaries)) if len(binaries) == 1 else None
 
 
 def _told(tuning: Tuning, kernel: Any) -> None:
@@ -272,7 +227,7 @@ def _told(tuning: Tuning, kernel: Any) -> None:
             "stopwatch": _stopwatch(owner) if tuning.tried and not emulated() else None,
             "from_cache": from_cache,
             "seconds": seconds if tuning.tried and measured and not emulated() else None,
-            "configurations": [t.event() for t in tuning.trials[:MOST_CONFIGURATIONS]],
+            "configurations": [t.event() for t in tuning.trials[:MAX_CONFIGURATIONS]],
             "winner": None if winner is None else tuning.trials.index(winner),
         }
     )

@@ -168,7 +168,7 @@ def counted_function(name: str, function: Callable[..., Any], facts: dict[str, A
         function = emulated(function)
     call = observed(function, before, _returned, "counting calls of extensions")
     # Dynamo would look into this function, and cannot into the one that it stands for.
-    call._torchdynamo_disable = True
+    vars(call)["_torchdynamo_disable"] = True
     return call
 
 

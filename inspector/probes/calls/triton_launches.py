@@ -7,8 +7,6 @@ gets the grid as it was evaluated and the arguments as they were bound, from any
 
 from __future__ import annotations
 
-import time
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -48,8 +46,11 @@ def _name(names: list[str], key: Any) -> str:
     return names[key] if isinstance(key, int) and key < len(names) else str(key)
 
 
-def watch(kernel: Any) -> None:
-    """Count the launches of a kernel that has just been loaded."""
+def watch(kernel: Any, record: Callable[[], object]) -> None:
+    """Count the launches of a kernel that has just been loaded.
+
+    ``record`` is called before its first launch in a recording, and keeps no kernel alive.
+    """
     space = kernel.__dict__
     slot = "_run" if space.get("_run") is not None else "run"
     inner = space.get(slot)
@@ -67,21 +68,8 @@ def watch(kernel: Any) -> None:
     warp = getattr(metadata, "warp_size", None) or getattr(metadata.target, "warp_size", 32)
     threads = int(metadata.num_warps) * int(warp or 32)
     digest, name, shared = kernel.hash, metadata.name, metadata.shared
-    known = weakref.ref(kernel)
-    subject = _recording(lambda: _record(known()), digest, name, threads, shared)
+    subject = _recording(record, digest, name, threads, shared)
     space[slot] = counted(inner, Counter(subject, LEADING, bound))
-
-
-def _record(kernel: Any) -> None:
-    """Record a kernel that was compiled before this recording began."""
-    from ..compiles import triton_compiles
-
-    if kernel is not None and triton_compiles.unknown(kernel.hash):
-        triton_compiles.record(kernel, kernel.src, time.time())
-        triton_compiles.loaded(
-            kernel.hash, getattr(kernel, "n_regs", None), getattr(kernel, "n_spills", None),
-            getattr(kernel, "n_max_threads", None),
-        )  # fmt: skip
 
 
 def watch_static(

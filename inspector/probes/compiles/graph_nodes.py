@@ -70,8 +70,9 @@ def _of_fusion(why: Any, number: int) -> str:
 
 def attach_debug(module: Any) -> None:
     """``torch._inductor.debug``: the IR before and after fusion, which it writes only if asked."""
-    for name in ("ir_pre_fusion", "ir_post_fusion"):
-        private_names.observe(f"torch._inductor.debug:log_{name}", partial(_ir, name))
+    for name in ("log_ir_pre_fusion", "log_ir_post_fusion"):
+        kept = partial(_ir, name.removeprefix("log_"))
+        private_names.observe(f"torch._inductor.debug:{name}", kept)
 
 
 class Refused:

@@ -9,9 +9,9 @@ import sysconfig
 from importlib.machinery import ExtensionFileLoader
 from typing import Any
 
+from .. import hooks, private_names
 from ..driver.native import has_fatbin
-from ..hooks import unseen
-from ..writer import emit, problem
+from ..writer import emit
 
 # Libraries of these packages hold thousands of kernels that are not the user's.
 NOT_HIS = ("torch", "nvidia", "triton", "torchvision", "torchaudio", "cupy", "jaxlib", "numba")
@@ -27,66 +27,46 @@ def attach(module: object) -> None:
 
 def install() -> None:
     """Look at each extension module once, after it has been created."""
-    original: Any = ExtensionFileLoader.create_module
+    loader: Any = ExtensionFileLoader
+    loader.create_module = hooks.observed(loader.create_module, _creating, _created)
+    loader.exec_module = hooks.observed(loader.exec_module, _executing, _executed)
 
-    @functools.wraps(original)
-    def create_module(self: Any, spec: Any) -> Any:
-        try:
-            module = original(self, spec)
-        except BaseException as error:
-            unseen(error)
-            raise
-        try:
-            if _look(str(self.path), str(spec.name)):
-                _his.add(str(spec.name))
-        except Exception as error:
-            problem("library", error)
-        return module
 
-    executed: Any = ExtensionFileLoader.exec_module
+def _creating(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, str]:
+    loader, spec = (*args, *kwargs.values())
+    return str(loader.path), str(spec.name)
 
-    @functools.wraps(executed)
-    def exec_module(self: Any, module: Any) -> Any:
-        try:
-            result = executed(self, module)
-        except BaseException as error:
-            unseen(error)
-            raise
-        try:
-            if getattr(module, "__name__", None) in _his:
-                from ..calls import graphs
 
-                graphs.watch_module(module)
-        except Exception as error:
-            problem("an extension's calls", error)
-        return result
+def _created(token: tuple[str, str], result: Any, error: BaseException | None) -> None:
+    if error is None and _look(*token):
+        _his.add(token[1])
 
-    ExtensionFileLoader.create_module = create_module  # type: ignore[method-assign]
-    ExtensionFileLoader.exec_module = exec_module  # type: ignore[method-assign]
+
+def _executing(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    _, module = (*args, *kwargs.values())
+    return module
+
+
+def _executed(module: Any, result: Any, error: BaseException | None) -> None:
+    if error is None and getattr(module, "__name__", None) in _his:
+        from ..calls import graphs
+
+        graphs.watch_module(module)
 
 
 def attach_ops(module: Any) -> None:
     """Look at what ``torch.ops.load_library`` loads: libraries of operators, no Python modules."""
-    from .. import private_names
-
-    private_names.wrap("torch._ops:_Ops.load_library", _loading)
+    private_names.observe("torch._ops:_Ops.load_library", _loading, _loaded)
 
 
-def _loading(original: Any) -> Any:
-    @functools.wraps(original)
-    def load_library(self: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            result = original(self, path, *args, **kwargs)
-        except BaseException as error:
-            unseen(error)
-            raise
-        try:
-            _look(str(path), os.path.basename(str(path)))
-        except Exception as error:
-            problem("library", error)
-        return result
+def _loading(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    _, path = (*args, *kwargs.values())[:2]
+    return str(path)
 
-    return load_library
+
+def _loaded(path: str, result: Any, error: BaseException | None) -> None:
+    if error is None:
+        _look(path, os.path.basename(path))
 
 
 def _look(path: str, name: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import weakref
 from collections.abc import Iterable
 from typing import Any
 
@@ -46,11 +47,6 @@ def _compiled(token: Any, kernel: Any, error: BaseException | None) -> None:
             record(kernel, src, began)
     finally:
         triton_failures.end(files)
-
-
-def unknown(digest: object) -> bool:
-    """Whether this recording lacks a kernel that this process has."""
-    return str(digest) not in _seen
 
 
 def record(kernel: Any, src: Any, began: float) -> None:
@@ -189,10 +185,25 @@ def _loaded(kernel: Any, result: Any, error: BaseException | None) -> None:
         not_loaded(digest, error)
     elif error is None:
         try:
-            triton_launches.watch(kernel)
+            watch(kernel)
         finally:
             loaded(digest, getattr(kernel, "n_regs", None), getattr(kernel, "n_spills", None),
                    getattr(kernel, "n_max_threads", None))  # fmt: skip
+
+
+def watch(kernel: Any) -> None:
+    """Count the launches of a loaded kernel, which is recorded where a recording lacks it."""
+    held = weakref.ref(kernel)
+    triton_launches.watch(kernel, lambda: _record_again(held()))
+
+
+def _record_again(kernel: Any) -> None:
+    if kernel is not None and str(kernel.hash) not in _seen:
+        record(kernel, kernel.src, time.time())
+        loaded(
+            kernel.hash, getattr(kernel, "n_regs", None), getattr(kernel, "n_spills", None),
+            getattr(kernel, "n_max_threads", None),
+        )  # fmt: skip
 
 
 def not_loaded(digest: object, error: BaseException) -> None:

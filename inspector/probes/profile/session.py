@@ -8,7 +8,6 @@ put aside, and the schedule begins. Traces are stored as Kineto writes them, and
 from __future__ import annotations
 
 import atexit
-import ctypes
 import json
 import os
 import sys
@@ -25,81 +24,41 @@ from . import steps, watch
 from .watch import keep
 
 # -- the end of a window --------------------------------------------------------------------------
-# Ends a window of the profiler when its time or memory is used up, in the program's main thread.
 
-EVERY = 0.2  # seconds between two checks
-# A window ends when the program has taken this part of the memory that was free at its beginning:
-# torch's records of operators take seven times as much once a trace is made of them (measured).
-PART = 0.08
-
-
-_KIND = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+MEMORY_CHECK_SECONDS = 0.2
+"""Seconds between two readings of the memory in use."""
+MAX_MEMORY_SHARE = 0.08
+"""Share of the memory free at the beginning of a window that it may take: torch's records of
+operators take seven times as much once a trace is made of them (measured)."""
 
 
 class Limits:
-    """Watches the time and memory of an open window in a thread, which never calls torch."""
+    """The time and memory of an open window, which the session's hooks compare with what is used.
 
-    def __init__(self, end: Callable[[str], None]) -> None:
-        self._end = end
-        self._stop: threading.Event | None = None
-        self._why = ""
-        # torch's profiler is stopped in the thread that began it. The interpreter calls this
-        # there, between two instructions; kept, since C holds no reference.
-        self._call = _KIND(self._reached)
-        self._others: list[Any] = []
+    torch's profiler is stopped in the thread that began it, so the hooks that run there look.
+    """
 
-    def watch(self, seconds: float | None) -> None:
-        """Begin watching a window, which ends after ``seconds`` at the latest; None: no limit."""
-        self.stop()
-        stop = self._stop = threading.Event()
-        until = None if seconds is None else time.monotonic() + seconds
-        threading.Thread(
-            target=self._look, args=(stop, until), name="ptxview-profile", daemon=True
-        ).start()
+    def __init__(self, seconds: float | None) -> None:
+        """``seconds``: after which the window ends; None if they do not matter."""
+        now = time.monotonic()
+        self._until = None if seconds is None else now + seconds
+        self._next_check = now + MEMORY_CHECK_SECONDS
+        self._free, self._in_use = available(), resident()
 
-    def stop(self) -> None:
-        """End watching: the window has ended."""
-        if self._stop is not None:
-            self._stop.set()
-            self._stop = None
-
-    def soon(self, function: Callable[[], None]) -> None:
-        """Call a function in the main thread as soon as it is between two bytecode instructions."""
-
-        def call(_: Any) -> int:
-            try:
-                function()
-            except Exception:
-                pass
-            return 0
-
-        self._others.append(_KIND(call))
-        ctypes.pythonapi.Py_AddPendingCall(self._others[-1], None)
-
-    def _look(self, stop: threading.Event, until: float | None) -> None:
-        free, in_use_before = available(), resident()
-        while not stop.wait(EVERY):
-            in_use = resident()
-            if until is not None and time.monotonic() >= until:
-                self._why = "seconds"
-            elif free and in_use_before and in_use and in_use - in_use_before > PART * free:
-                self._why = "memory"
-            else:
-                continue
-            ctypes.pythonapi.Py_AddPendingCall(self._call, None)
-            return
-
-    def _reached(self, _: Any) -> int:
-        try:
-            if self._stop is not None and not self._stop.is_set():
-                self._end(self._why)
-        except Exception:
-            pass
-        return 0
+    def used_up(self) -> str:
+        """Return what is used up: ``seconds``, ``memory`` or, if nothing is, an empty string."""
+        now = time.monotonic()
+        if self._until is not None and now >= self._until:
+            return "seconds"
+        if now < self._next_check or not self._free or not self._in_use:
+            return ""
+        self._next_check = now + MEMORY_CHECK_SECONDS
+        in_use = resident() or 0
+        return "memory" if in_use - self._in_use > MAX_MEMORY_SHARE * self._free else ""
 
 
 def resident() -> int | None:
-    """Resident memory of this process in bytes; None if it cannot be read."""
+    """Return the resident memory of this process in bytes; None if it cannot be read."""
     try:
         with open("/proc/self/statm") as file:
             return int(file.read().split()[1]) * 4096
@@ -108,7 +67,7 @@ def resident() -> int | None:
 
 
 def available() -> int | None:
-    """Memory available to programs in bytes, the machine's or the container's; None if unknown."""
+    """Return the memory available to programs in bytes, the machine's or the container's."""
     limits = []
     try:
         with open("/proc/meminfo") as file:
@@ -150,9 +109,9 @@ class Session:
         self.stored = 0
         self.ours = False
         self.ended_by = "exit"
-        self.limits = Limits(self.limit)
+        self.limits: Limits | None = None
 
-    # -- beginning ----------------------------------------------------------------------------
+    # -- what hooks call: they end profiling where they fail ------------------------------------
 
     def attach(self, torch: Any) -> None:
         """Begin, once torch has been imported."""
@@ -162,29 +121,59 @@ class Session:
             # Kineto's own lines on standard error; on a GPU they may say why CUPTI fails.
             os.environ.setdefault("KINETO_LOG_LEVEL", "6")
         watch.attach(self)
-        atexit.register(self.finish)
+        atexit.register(hooks.guarded(self.finish))
         if threading.current_thread() is not threading.main_thread():
             problem("profile", "torch was imported by a thread that is not the main one")
             self.off = True
         elif self.wish["step"] in ("auto", "optimizer", "none"):
-            self.begin(False)
+            self.change(self.begin, False)
             if not os.environ.get("PTXVIEW_TARGET"):
                 call_later = private_names.get("torch.cuda:_lazy_call")
                 if call_later is not None:
-                    call_later(self.cuda)
+                    call_later(hooks.guarded(self.cuda))
 
     def cuda(self) -> None:
         """Begin again with kernels: the program is about to use CUDA for the first time."""
+        if not self.idle() and not self.scheduled:
+            self.change(self.discard)
+            self.change(self.begin, True)
+
+    def boundary(self, kind: str, name: str) -> None:
+        """Note that a step of the program has ended or, with an explicit function, begins."""
+        if not self.idle():
+            self.change(self.stepped, kind, name)
+            self.passing()
+
+    def returned(self) -> None:
+        """End the last active step when the call that makes it returns, not at the next call."""
+        if not self.idle() and self.running is not None and self.scheduled:
+            self.change(self.last_step)
+
+    def passing(self) -> None:
+        """End the window if its time or memory is used up."""
+        if self.running is None or self.limits is None or self.ours or self.idle():
+            return
+        why = self.limits.used_up()
+        if why:
+            self.change(self.limit, why)
+
+    def aside(self) -> None:
+        """Give up: the program starts torch's profiler itself, and only one can run."""
+        if self.ours or self.idle():
+            return
+        self.off = True
+        self.before = None
+        self.discard()
+
+    def change(self, act: Callable[..., None], *args: Any) -> None:
+        """Call ``act(*args)``, and stop profiling where it fails."""
         try:
-            if threading.get_ident() != self.thread:
-                self.limits.soon(self.cuda)
-                return
-            if self.idle() or self.scheduled:
-                return
-            self.discard()
-            self.begin(True)
-        except Exception as error:
-            self.fail(error)
+            act(*args)
+        except BaseException:
+            self.off, self.running = True, None
+            raise
+
+    # -- beginning ----------------------------------------------------------------------------
 
     def idle(self) -> bool:
         """Whether there is nothing to do: profiling is over, or in another process or thread."""
@@ -219,48 +208,30 @@ class Session:
 
     def begin(self, gpu: bool) -> None:
         """Profile everything from now on."""
-        try:
-            with self.own():
-                self.running = self.make(gpu)
-                self.running.start()
-            self.began = time.time()
-            self.limits.watch(float(self.wish["seconds"]))
-        except Exception as error:
-            self.fail(error)
-
-    def fail(self, error: object) -> None:
-        """Record a problem and stop profiling."""
-        self.off, self.running = True, None
-        problem("profile", error)
+        with self.own():
+            self.running = self.make(gpu)
+            self.running.start()
+        self.began = time.time()
+        self.limits = Limits(float(self.wish["seconds"]))
 
     # -- steps --------------------------------------------------------------------------------
 
-    def boundary(self, kind: str, name: str) -> None:
-        """Note that a step of the program has ended or, with an explicit function, begins."""
-        if self.idle():
-            return
-        try:
-            self.seen += 1
-            if not self.scheduled:
-                self.step = {"kind": kind, "name": name}
-                self.put_aside()
-                self.schedule(0 if kind == "function" else 1)
-            elif self.running is not None and not self.ahead:
-                self.next()
-            self.ahead = False
-        except Exception as error:
-            self.fail(error)
+    def stepped(self, kind: str, name: str) -> None:
+        """Go on to the next step of the schedule, which begins at the first."""
+        self.seen += 1
+        if not self.scheduled:
+            self.step = {"kind": kind, "name": name}
+            self.put_aside()
+            self.schedule(0 if kind == "function" else 1)
+        elif self.running is not None and not self.ahead:
+            self.next()
+        self.ahead = False
 
-    def returned(self) -> None:
-        """End the last active step when the call that makes it returns, not at the next call."""
-        if self.idle() or self.running is None or not self.scheduled:
-            return
-        try:
-            if self.action() == "RECORD_AND_SAVE":
-                self.next()
-                self.ahead = True
-        except Exception as error:
-            self.fail(error)
+    def last_step(self) -> None:
+        """End the last active step, if it is the current one."""
+        if self.action() == "RECORD_AND_SAVE":
+            self.next()
+            self.ahead = True
 
     def next(self) -> None:
         """Tell torch's profiler that a step has ended, and let it go after the last."""
@@ -274,7 +245,6 @@ class Session:
             with self.own():
                 self.running.stop()
             self.running, self.before = None, None
-            self.limits.stop()
 
     def schedule(self, first: int) -> None:
         """Begin the schedule with step number ``first``."""
@@ -289,7 +259,7 @@ class Session:
             self.running.current_action = plan(first)
             self.running.start()
         self.scheduled, self.began = True, time.time()
-        self.limits.watch(None)
+        self.limits = Limits(None)
 
     def action(self) -> str:
         """What the schedule does with the current step: NONE, WARMUP, RECORD …"""
@@ -303,29 +273,14 @@ class Session:
 
     def limit(self, why: str) -> None:
         """End the window because its time or memory is used up."""
-        if self.idle() or self.running is None:
-            return
-        try:
-            self.ended_by = why
-            if self.scheduled:
-                self.off = True
-                with self.own():
-                    self.running.stop()
-                self.running = None
-            else:
-                self.put_aside()
-        except Exception as error:
-            self.fail(error)
-
-    def aside(self) -> None:
-        """Give up: the program starts torch's profiler itself, and only one can run."""
-        if self.ours or self.idle():
-            return
-        self.off = True
-        if self.running is not None:
-            self.discard()
-        self.before = None
-        self.limits.stop()
+        self.ended_by = why
+        if self.scheduled:
+            self.off = True
+            with self.own():
+                self.running.stop()
+            self.running = None
+        else:
+            self.put_aside()
 
     def discard(self) -> None:
         """Stop the profiler and forget what it has."""
@@ -352,32 +307,30 @@ class Session:
             ended = time.time()
             self.end(running)
             self.before = {"running": running, "began": self.began, "ended": ended}
-        self.limits.stop()
 
     def finish(self) -> None:
         """Store what was profiled when the program ends."""
         if os.getpid() != self.pid:
             return
-        self.limits.stop()
-        try:
-            if not self.idle() and self.running is not None:
-                if self.scheduled:
-                    self.off = True
-                    self.end(self.running)
-                    self.running = None
-                else:
-                    self.put_aside()
-            if self.before is not None and not self.stored:
-                mode = "fallback" if self.scheduled else "whole"
-                window = self.before
-                self.began = window["began"]
-                self.store(window["running"], mode, self.ended_by, window["ended"])
-        except Exception as error:
-            problem("profile", error)
-        finally:
-            self.off = True
-            watch.finish_others(self)
-            watch.finish(self.seen, self.step, self.wish)
+        hooks.guarded(self.finish_windows)()
+        self.off = True
+        watch.finish_others(self)
+        watch.finish(self.seen, self.step, self.wish)
+
+    def finish_windows(self) -> None:
+        """Store the window that is open, or the one before the first step."""
+        if not self.idle() and self.running is not None:
+            if self.scheduled:
+                self.off = True
+                self.end(self.running)
+                self.running = None
+            else:
+                self.put_aside()
+        if self.before is not None and not self.stored:
+            mode = "fallback" if self.scheduled else "whole"
+            window = self.before
+            self.began = window["began"]
+            self.store(window["running"], mode, self.ended_by, window["ended"])
 
     def store(self, running: Any, mode: str, ended_by: str, ended: float | None = None) -> None:
         """Keep a window's trace, with the facts about it."""
@@ -414,6 +367,6 @@ def install() -> None:
         return
     os.environ[OWNER] = f"{os.getpid()}:{rank}"
     session = Session(json.loads(wish))
-    hooks.when_imported("torch", session.attach)
+    hooks.when_imported("torch", hooks.guarded(session.attach))
     steps.install(session)
-    watch.install()
+    watch.install(session)

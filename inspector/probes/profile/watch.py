@@ -6,7 +6,6 @@ torch.compile's own record of what it compiled, and pairs of CUDA events.
 
 from __future__ import annotations
 
-import functools
 import gzip
 import os
 import shutil
@@ -47,8 +46,6 @@ def keep(session: Any, facts: dict[str, Any], write: Callable[[str], object]) ->
                 "torch": str(getattr(torch, "__version__", "")),
             }
         )
-    except Exception as error:
-        problem("profile", error)
     finally:
         for path in (plain, packed):
             if os.path.exists(path):
@@ -58,79 +55,61 @@ def keep(session: Any, facts: dict[str, Any], write: Callable[[str], object]) ->
 # -- torch.profiler as the program itself uses it -------------------------------------------------
 # Ours steps aside, and reads what the program's recorded.
 
-# Windows of the program's own profilers that are read; a result is held until the program ends.
-MOST = 8
+MAX_PROGRAM_WINDOWS = 8
+"""Windows of the program's own profilers that are read; each is held until the program ends."""
 _held: list[dict[str, Any]] = []
 _count = [0]
 
 
 def attach(session: Any) -> None:
-    """Wrap the functions that every profiler of torch's goes through."""
-    module = session.torch.autograd.profiler
+    """Observe the functions that every profiler of torch's goes through."""
     for name in ("_prepare_profiler", "_enable_profiler"):
-        wrapper = functools.partial(_before, session)
-        private_names.wrap(f"torch.autograd.profiler:{name}", wrapper)
-    kind = module.profile
-    leave, export = kind.__exit__, kind.export_chrome_trace
+        private_names.observe(
+            f"torch.autograd.profiler:{name}", lambda args, kwargs: session.aside()
+        )
+    kind = session.torch.autograd.profiler.profile
 
-    @functools.wraps(leave)
-    def __exit__(self: Any, *args: Any) -> Any:  # noqa: N807
-        result = leave(self, *args)
-        if not session.ours:
-            _ended(session, self)
-        return result
+    def left(profiler: Any, result: Any, error: BaseException | None) -> None:
+        if error is None and not session.ours and os.getpid() == session.pid:
+            _hold(profiler)
 
-    @functools.wraps(export)
-    def export_chrome_trace(self: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
-        result = export(self, path, *args, **kwargs)
-        if not session.ours:
-            _exported(session, self, path)
-        return result
+    def exported(call: tuple[Any, Any], result: Any, error: BaseException | None) -> None:
+        if error is None and not session.ours:
+            _exported(session, *call)
 
-    kind.__exit__ = __exit__
-    kind.export_chrome_trace = export_chrome_trace
+    kind.__exit__ = hooks.observed(kind.__exit__, lambda args, kwargs: args[0], left)
+    kind.export_chrome_trace = hooks.observed(
+        kind.export_chrome_trace,
+        lambda args, kwargs: (args[0], args[1] if len(args) > 1 else kwargs["path"]),
+        exported,
+    )
 
 
-def _before(session: Any, original: Any) -> Any:
-    @functools.wraps(original)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        try:
-            session.aside()
-        except Exception as error:
-            problem("profile", error)
-        return original(*args, **kwargs)
-
-    return call
-
-
-def _ended(session: Any, profiler: Any) -> None:
+def _hold(profiler: Any) -> None:
     """Hold the result of a window of the program's own profiler, which can be saved only once."""
-    try:
-        results = getattr(profiler, "kineto_results", None)
-        if results is None or not hasattr(results, "save") or os.getpid() != session.pid:
-            return
-        _count[0] += 1
-        if len(_held) >= MOST:
-            return
-        # The profiler's times are monotonic; only the length of the window is needed.
-        began_ns = getattr(profiler, "profiling_start_time_ns", 0)
-        ended_ns = getattr(profiler, "profiling_end_time_ns", 0)
-        now = time.time()
-        seconds = (ended_ns - began_ns) / 1e9 if 0 < began_ns <= ended_ns else 0.0
-        window = {
-            "results": results,
-            "facts": {
-                "by": "program",
-                "mode": "program",
-                "began": now - seconds,
-                "ended": now,
-                "stacks": bool(getattr(profiler, "with_stack", False)),
-            },
-        }
-        _held.append(window)
-        profiler._ptxview = window
-    except Exception as error:
-        problem("profile", error)
+    results = getattr(profiler, "kineto_results", None)
+    if results is None or not hasattr(results, "save"):
+        return
+    _count[0] += 1
+    if len(_held) >= MAX_PROGRAM_WINDOWS:
+        return
+    # The profiler's times are monotonic; only the length of the window is needed.
+    began_ns = getattr(profiler, "profiling_start_time_ns", 0)
+    ended_ns = getattr(profiler, "profiling_end_time_ns", 0)
+    now = time.time()
+    seconds = (ended_ns - began_ns) / 1e9 if 0 < began_ns <= ended_ns else 0.0
+    window = {
+        "results": results,
+        "facts": {
+            "by": "program",
+            "mode": "program",
+            "began": now - seconds,
+            "ended": now,
+            "stacks": bool(getattr(profiler, "with_stack", False)),
+        },
+    }
+    _held.append(window)
+    profiler._ptxview = window
 
 
 def _exported(session: Any, profiler: Any, path: Any) -> None:
@@ -147,15 +126,21 @@ def finish_others(session: Any) -> None:
     for window in _held:
         results, window["results"] = window.get("results"), None
         if results is not None:
-            keep(session, window["facts"], results.save)
+            hooks.guarded(keep)(session, window["facts"], results.save)
     if _count[0] > len(_held):
-        problem("profile", f"the program ran {_count[0]} profilers; the first {MOST} are read")
+        problem(
+            "profile",
+            f"the program ran {_count[0]} profilers; the first {MAX_PROGRAM_WINDOWS} are read",
+        )
     _held.clear()
 
 
-# Times kept of each calling line and of each pair of timing lines, and how many lines.
-MOST_TIMES = 256
-MOST_SITES = 256
+# -- compilations and timing events ---------------------------------------------------------------
+
+MAX_TIMES = 256
+"""Times kept of each calling line, of each pair of timing lines, and of Triton compilations."""
+MAX_SITES = 256
+"""Calling lines, and pairs of timing lines."""
 _calls: dict[str, list[tuple[float, float]]] = {}
 _compiles: list[dict[str, Any]] = []
 _pairs: dict[str, list[tuple[float, float]]] = {}
@@ -163,19 +148,26 @@ _counts: dict[str, int] = {}
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
-def install() -> None:
-    """Watch torch.compile, CUDA's events and Triton's compiler."""
-    hooks.when_imported("torch", _attach)
+def install(session: Any) -> None:
+    """Watch torch.compile, CUDA's events and Triton's compiler, and end windows there."""
+
+    def passing(*_: Any) -> None:
+        session.passing()
+
+    def attach_torch(torch: Any) -> None:
+        torch.compile = hooks.observed(torch.compile, _before_compile, _after_compile)
+        torch.cuda.synchronize = hooks.observed(torch.cuda.synchronize, after=passing)
+        event = torch.cuda.Event
+        event.record = hooks.observed(event.record, _before_record)
+        event.elapsed_time = hooks.observed(event.elapsed_time, _before_elapsed, passing)
+
+    def attach_graphs(_: Any) -> None:
+        private_names.observe("torch._inductor.output_code:CompiledFxGraph.__call__", after=passing)
+
+    hooks.when_imported("torch", attach_torch)
+    hooks.when_imported("torch._inductor.output_code", attach_graphs)
     # Before the probe that records it, whose work is not the compiler's.
     hooks.when_imported("triton.compiler.compiler", _attach_triton, first=True)
-
-
-def _attach(torch: Any) -> None:
-    torch.compile = _watched_compile(torch.compile)
-    event = getattr(torch.cuda, "Event", None)
-    if event is not None:
-        event.record = _watched_record(event.record)
-        event.elapsed_time = _watched_elapsed(event.elapsed_time)
 
 
 def _line(frame: Any) -> tuple[str, int]:
@@ -191,66 +183,46 @@ def _line(frame: Any) -> tuple[str, int]:
 def _note(
     times_by_site: dict[str, list[tuple[float, float]]], site: str, times: tuple[float, float]
 ) -> None:
-    if site not in times_by_site and len(times_by_site) >= MOST_SITES:
+    if site not in times_by_site and len(times_by_site) >= MAX_SITES:
         return
     _counts[site] = _counts.get(site, 0) + 1
     recorded = times_by_site.setdefault(site, [])
-    if len(recorded) < MOST_TIMES:
+    if len(recorded) < MAX_TIMES:
         recorded.append(times)
 
 
-def _watched_compile(original: Any) -> Any:
-    @functools.wraps(original)
-    def compile(*args: Any, **kwargs: Any) -> Any:
-        began = time.time()
-        try:
-            return original(*args, **kwargs)
-        finally:
-            path, line = _line(sys._getframe(1))
-            _note(_calls, f"compile {path}:{line}", (began, time.time()))
-
-    return compile
+def _before_compile(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[float, str, int]:
+    return (time.time(), *_line(sys._getframe(1)))
 
 
-def _watched_record(original: Any) -> Any:
-    @functools.wraps(original)
-    def record(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            # As little as possible: the program's two events also time this code.
-            self._ptxview = (time.time(), *_line(sys._getframe(1)))
-        except AttributeError:
-            pass
-        return original(self, *args, **kwargs)
-
-    return record
+def _after_compile(call: tuple[float, str, int], result: Any, error: object) -> None:
+    began, path, line = call
+    _note(_calls, f"compile {path}:{line}", (began, time.time()))
 
 
-def _watched_elapsed(original: Any) -> Any:
-    @functools.wraps(original)
-    def elapsed_time(self: Any, end_event: Any) -> Any:
-        first, last = getattr(self, "_ptxview", None), getattr(end_event, "_ptxview", None)
-        if first and last and last[0] >= first[0]:
-            sites = f"{first[1]}:{first[2]}\n{last[1]}:{last[2]}"
-            _note(_pairs, sites, (first[0], last[0]))
-        return original(self, end_event)
+def _before_record(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    # As little as possible: the program's two events also time this code.
+    args[0]._ptxview = (time.time(), *_line(sys._getframe(1)))
 
-    return elapsed_time
+
+def _before_elapsed(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    end_event = args[1] if len(args) > 1 else kwargs["end_event"]
+    first, last = getattr(args[0], "_ptxview", None), getattr(end_event, "_ptxview", None)
+    if first and last and last[0] >= first[0]:
+        _note(_pairs, f"{first[1]}:{first[2]}\n{last[1]}:{last[2]}", (first[0], last[0]))
 
 
 def _attach_triton(module: Any) -> None:
-    original = module.compile
+    def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[float, str]:
+        source = args[0] if args else kwargs["src"]
+        return time.time(), str(getattr(source, "name", "") or getattr(source, "fn", ""))
 
-    @functools.wraps(original)
-    def compile(src: Any, *args: Any, **kwargs: Any) -> Any:
-        began = time.time()
-        try:
-            return original(src, *args, **kwargs)
-        finally:
-            if len(_compiles) < MOST_TIMES:
-                name = str(getattr(src, "name", "") or getattr(src, "fn", ""))
-                _compiles.append({"name": name, "began": began, "ended": time.time()})
+    def after(call: tuple[float, str], result: Any, error: object) -> None:
+        began, name = call
+        if len(_compiles) < MAX_TIMES:
+            _compiles.append({"name": name, "began": began, "ended": time.time()})
 
-    module.compile = compile
+    private_names.observe("triton.compiler.compiler:compile", before, after)
 
 
 def _dynamo() -> list[dict[str, Any]]:
@@ -280,11 +252,7 @@ def _dynamo() -> list[dict[str, Any]]:
 
 def finish(seen: int, step: dict[str, str] | None, wish: dict[str, Any]) -> None:
     """Write what was seen, once, when the program ends."""
-    dynamo: list[dict[str, Any]] = []
-    try:
-        dynamo = _dynamo()
-    except Exception as error:
-        problem("profile", error)
+    dynamo = hooks.guarded(_dynamo)() or []
     emit(
         {
             "event": "profile_facts",

@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import threading
-import time
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,7 +13,6 @@ from typing import Any
 import pytest
 
 from inspector.capture.opening import open_path
-from inspector.probes.profile.session import Limits
 from inspector.recording.layout import read_events
 from tests.helpers.ptxview import Done, call, ptxview
 
@@ -75,19 +72,72 @@ def timed(n):
     torch.cuda.synchronize()
     begin.elapsed_time(end)
 
-given_away = timed
+"""
+SCRIPT = """
+from bench import timed
 for n in range(4, 9):
-    given_away(n)
+    timed(n)
+"""
+METHOD = """
+import collections
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x, again=0):
+        torch.relu(x)
+        return self(x, again - 1) if again else x
+    @staticmethod
+    def tanh(x): return torch.tanh(x)
+    @classmethod
+    def sine(cls, x): return torch.sin(x)
+class Later(Model): pass
+"""
+CALLER = """
+import threading
+from models import Later, Model
+import torch
+x = torch.ones(3)
+for n in range(6):
+    Later()(x, again=n % 2)
+    Model().tanh(x)
+    Model.sine(x)
+other = threading.Thread(target=Model.sine, args=(x,))
+other.start(); other.join()
+print(Model.forward.__qualname__, type(vars(Model)["sine"]).__name__)
 """
 
-# Without steps; it ends when nobody profiles it any more.
+# Without steps: it waits for a GPU that works, and ends when it is not profiled any more.
 WHOLE = """
 import time, torch
 until = time.monotonic() + 120
 assert torch.autograd._profiler_enabled()
 while torch.autograd._profiler_enabled() and time.monotonic() < until:
-    torch.square(torch.ones(3))
+    torch.square(torch.ones(3, device="cuda"))
+    torch.cuda.synchronize()
     time.sleep(0.01)
+"""
+# Two optimizers, one of whose steps is compiled, and one that calls the other.
+OPTIMIZERS = """
+import torch
+class Outer(torch.optim.SGD):
+    def step(self, closure=None):
+        return super().step(closure)
+one = torch.nn.Linear(4, 4)
+optimizer, other = Outer(one.parameters(), lr=0.1), torch.optim.Adam(one.parameters())
+assert torch.optim.SGD(one.parameters(), lr=0.1).step.__qualname__.endswith("SGD.step")
+for n in range(7):
+    one(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+    other.step()
+    if n == 2:
+        torch.compile(lambda x: x + 1, backend="eager")(torch.ones(3))
+try:
+    optimizer.step("no closure")
+except TypeError as error:
+    frames, trace = [], error.__traceback__
+    while trace is not None:
+        frames.append(trace.tb_frame.f_globals["__name__"])
+        trace = trace.tb_next
+    print(any("ptxview" in name for name in frames))
 """
 
 
@@ -214,13 +264,14 @@ def test_what_was_stored_is_shown_again(train: tuple[Path, Done], tmp_path: Path
 
 
 def test_a_benchmark_that_times_its_compiling_is_told(tmp_path: Path) -> None:
-    done = profiled(tmp_path, BENCH, "--step", "timed", "-o", "rec", "--json")
+    path = tmp_path / "bench.py"
+    path.write_text(BENCH)
+    done = profiled(tmp_path, SCRIPT, "--step", "bench:timed", "-o", "rec", "--json")
     assert done.status == 0, done.said
     document = json.loads(done.out)
     assert document["window"]["steps"] == [2, 3, 4]
-    assert "a step is __main__:timed" in document["window"]["about"]
+    assert "a step is bench:timed" in document["window"]["about"]
     told = document["warnings"]
-    path = tmp_path / "program.py"
     assert any("is compiling" in w and "Triton's square_kernel" in w for w in told), told
     assert any(f"torch.compile was called 5 times at {path}:16" in w for w in told), told
     assert any(
@@ -241,18 +292,49 @@ def test_without_steps_the_program_is_one_window_that_ends_in_time(tmp_path: Pat
     assert event["ended_by"] == "seconds"
 
 
-def test_what_another_thread_asks_for_happens_in_the_main_one() -> None:
-    called: list[int] = []
-    limits = Limits(lambda why: None)
-    asked = threading.Thread(
-        target=lambda: limits.soon(lambda: called.append(threading.get_ident()))
-    )
-    asked.start()
-    asked.join()
-    until = time.monotonic() + 120
-    while not called and time.monotonic() < until:
-        pass
-    assert called == [threading.main_thread().ident]
+@pytest.mark.parametrize(
+    ("method", "operator", "calls"),
+    [("forward", "aten::relu", 4), ("tanh", "aten::tanh", 3), ("sine", "aten::sin", 3)],
+)
+def test_each_call_of_a_method_in_the_main_thread_is_a_step(
+    method: str, operator: str, calls: int, tmp_path: Path
+) -> None:
+    (tmp_path / "models.py").write_text(METHOD)
+    done = profiled(tmp_path, CALLER, "--step", f"models:Model.{method}", "-o", "rec", "--json")
+    assert done.status == 0, done.said
+    assert "Model.forward classmethod\n" in done.said
+    document = json.loads(done.out)
+    assert document["window"]["steps"] == [2, 3, 4]
+    assert document["window"]["seen"] == 5  # it is stored when its last step ends
+    assert f"a step is models:Model.{method}" in document["window"]["about"]
+    assert rows(document)[operator]["calls"] == calls
+    assert document["problems"] == []
+
+
+def test_steps_of_the_first_optimizer_alone_are_counted(tmp_path: Path) -> None:
+    done = profiled(tmp_path, OPTIMIZERS, "-o", "rec", "--json")
+    assert done.status == 0, done.said
+    assert "False\n" in done.said
+    document = json.loads(done.out)
+    assert "a step ends at Outer.step" in document["window"]["about"]
+    assert document["window"]["seen"] == 5
+    assert document["problems"] == []
+
+
+def test_a_function_that_the_module_lacks_is_told(tmp_path: Path) -> None:
+    (tmp_path / "models.py").write_text(METHOD)
+    done = profiled(tmp_path, CALLER, "--step", "models:train_step", "-o", "rec")
+    assert done.status == 0, done.said
+    assert "--step models:train_step: the module has no such function or method" in done.said
+    assert "there is no profile: the program never called models:train_step" in done.said
+
+
+def test_a_function_of_the_script_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    for step in ("train_step", "__main__:train_step"):
+        done = profiled(tmp_path, "print('ran')", "--step", step)
+        assert (done.status, done.out) == (125, b""), done.said
+        assert f"--step {step}: a function of the script itself cannot be named" in done.said
+        assert "--step optimizer" in done.said
 
 
 def test_a_program_without_torch_has_no_profile(tmp_path: Path) -> None:
