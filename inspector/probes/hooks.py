@@ -184,6 +184,11 @@ def _ours(names: dict[str, Any]) -> bool:
 # -- recordings -----------------------------------------------------------------------------------
 
 
+def recording() -> bool:
+    """Whether anything is recorded now."""
+    return bool(_state["recording"])
+
+
 def per_recording(container: Any) -> Any:
     """Return a dict, list or set that is cleared whenever another recording begins."""
     _state["cleared"].append(container.clear)

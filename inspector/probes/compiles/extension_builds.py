@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import os
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import private_names
 from ..calls import graphs
-from ..hooks import unseen
-from ..writer import emit, file_blob, problem
+from ..writer import emit, file_blob
+
+if TYPE_CHECKING:
+    from ..hooks import Before
+
+EXTENSIONS = "torch.utils.cpp_extension"
 
 # The text files of a build folder; objects are read when the program has ended.
 TEXTS = (".ninja", ".cu", ".cuh", ".cpp", ".cc", ".cxx", ".h", ".hpp")
@@ -19,109 +22,78 @@ LARGEST_TEXT = 8 << 20
 
 
 def attach(module: Any) -> None:
-    """Wrap the functions that every build goes through; the build itself is torch's."""
-    private_names.wrap("torch.utils.cpp_extension:_run_ninja_build", _watch_ninja)
-    private_names.wrap("torch.utils.cpp_extension:_jit_compile", _watch_jit)
-    private_names.wrap("torch.utils.cpp_extension:BuildExtension.build_extensions", _watch_setup)
+    """Observe the functions that every build goes through; the build itself is torch's."""
+    for name, after in (("_run_ninja_build", _ninja_ended), ("_jit_compile", _loaded)):
+        function = private_names.get(f"{EXTENSIONS}:{name}")
+        if function is not None:
+            private_names.observe(f"{EXTENSIONS}:{name}", _named(function), after)
+    private_names.observe(f"{EXTENSIONS}:BuildExtension.build_extensions", _builder, _built)
 
 
-def _bound(function: Any, args: Any, kwargs: Any) -> dict[str, Any]:
-    try:
-        return dict(inspect.signature(function).bind(*args, **kwargs).arguments)
-    except TypeError:
-        return {}
+def _named(function: Any) -> Before:
+    """Return a hook whose token is the call's arguments by name, and when it began."""
+    signature = inspect.signature(function)
+
+    def began(args: Any, kwargs: Any) -> tuple[dict[str, Any], float]:
+        return dict(signature.bind(*args, **kwargs).arguments), time.time()
+
+    return began
 
 
-def _watch_ninja(original: Any) -> Any:
-    @functools.wraps(original)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        folder = _bound(original, args, kwargs).get("build_directory")
-        began = time.time()
-        try:
-            result = original(*args, **kwargs)
-        except Exception as error:
-            _say(folder, None, True, f"{error}", began)
-            unseen(error)
-            raise
-        _say(folder, None, True, None, began)
-        return result
-
-    return run
+def _ninja_ended(token: tuple[dict[str, Any], float], _: Any, error: BaseException | None) -> None:
+    arguments, began = token
+    _say(arguments.get("build_directory"), None, True, error, began)
 
 
-def _watch_jit(original: Any) -> Any:
-    @functools.wraps(original)
-    def jit(*args: Any, **kwargs: Any) -> Any:
-        arguments = _bound(original, args, kwargs)
-        try:
-            result = original(*args, **kwargs)
-        except Exception as error:
-            _say(arguments.get("build_directory"), arguments, None, f"{error}")
-            unseen(error)
-            raise
-        _say(arguments.get("build_directory"), arguments, None, None)
-        try:
-            graphs.watch_module(result)
-        except Exception as error:
-            problem("an extension's calls", error)
-        return result
-
-    return jit
+def _loaded(token: tuple[dict[str, Any], float], module: Any, error: BaseException | None) -> None:
+    arguments, _ = token
+    _say(arguments.get("build_directory"), arguments, None, error)
+    if error is None:
+        graphs.watch_module(module)
 
 
-def _watch_setup(original: Any) -> Any:
-    @functools.wraps(original)
-    def build(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return original(self, *args, **kwargs)
-        except BaseException as error:
-            unseen(error)
-            raise
-        finally:
-            try:
-                for extension in self.extensions:
-                    path = os.path.abspath(self.get_ext_fullpath(extension.name))
-                    if os.path.exists(path):
-                        emit({"event": "library", "path": path, "name": extension.name})
-            except Exception as error:
-                problem("setup.py build", error)
+def _builder(args: Any, kwargs: Any) -> Any:
+    return args[0]
 
-    return build
+
+def _built(builder: Any, _: Any, error: BaseException | None) -> None:
+    """Note the libraries that ``setup.py`` has built so far, also when one of them failed."""
+    for extension in builder.extensions:
+        path = os.path.abspath(builder.get_ext_fullpath(extension.name))
+        if os.path.exists(path):
+            emit({"event": "library", "path": path, "name": extension.name})
 
 
 def _say(
     folder: Any,
     arguments: dict[str, Any] | None,
     fresh: bool | None,
-    error: str | None,
+    error: BaseException | None,
     began: float | None = None,
 ) -> None:
     """Record a build; ``began`` is when ninja was started, where it just has ended."""
-    if not folder:
+    if not folder or not (error is None or isinstance(error, Exception)):
         return
     seconds = None if began is None else time.time() - began
-    try:
-        directory = os.path.abspath(str(folder))
-        files = {}
-        for name in sorted(os.listdir(directory)):
-            path = os.path.join(directory, name)
-            wanted = name.endswith(TEXTS) or name == ".ninja_log"
-            if wanted and os.path.isfile(path) and os.path.getsize(path) <= LARGEST_TEXT:
-                files[name] = file_blob(path)
-        event = {
-            "event": "extension",
-            "directory": directory,
-            "name": (arguments or {}).get("name"),
-            "files": files,
-            "fresh": fresh,
-            "error": None if error is None else error[-20000:],
-        }
-        if seconds is not None:
-            event |= {"began": began, "seconds": seconds}
-        sources = (arguments or {}).get("sources")
-        if sources:
-            listed = [sources] if isinstance(sources, str) else list(sources)
-            event["sources"] = {os.path.abspath(str(s)): file_blob(str(s)) for s in listed}
-        emit(event)
-    except Exception as failed:
-        problem("extension build", failed)
+    directory = os.path.abspath(str(folder))
+    files = {}
+    for name in sorted(os.listdir(directory)):
+        path = os.path.join(directory, name)
+        wanted = name.endswith(TEXTS) or name == ".ninja_log"
+        if wanted and os.path.isfile(path) and os.path.getsize(path) <= LARGEST_TEXT:
+            files[name] = file_blob(path)
+    event = {
+        "event": "extension",
+        "directory": directory,
+        "name": (arguments or {}).get("name"),
+        "files": files,
+        "fresh": fresh,
+        "error": None if error is None else str(error)[-20000:],
+    }
+    if seconds is not None:
+        event |= {"began": began, "seconds": seconds}
+    sources = (arguments or {}).get("sources")
+    if sources:
+        listed = [sources] if isinstance(sources, str) else list(sources)
+        event["sources"] = {os.path.abspath(str(s)): file_blob(str(s)) for s in listed}
+    emit(event)

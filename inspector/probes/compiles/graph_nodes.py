@@ -5,18 +5,16 @@ The texts of torch's trace name no module; the nodes of the graphs do, while the
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import json
 import re
-import sys
 import threading
-from collections.abc import Iterator
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import private_names
-from ..writer import blob, emit, folder, problem
+from ..writer import blob, emit, problem
+
+if TYPE_CHECKING:
+    from ..hooks import Before
 
 MOST_REASONS = 4096
 """Reasons against a fusion that are kept of one graph; how many more there were is counted."""
@@ -25,54 +23,47 @@ LARGEST_IR = 3000
 """Operations of a graph up to which Inductor's IR is written down: it is some kilobytes each."""
 _FRAME = re.compile(r'\s*File "([^"\n]{1,4096})", line (\d{1,9})')
 _now = threading.local()
-_printing = threading.Lock()
 
 
 def attach_compilation(module: Any) -> None:
     """``torch._inductor.compile_fx``: Dynamo's graph as Inductor is given it."""
-    private_names.wrap("torch._inductor.compile_fx:compile_fx", _compiling)
+    private_names.observe("torch._inductor.compile_fx:compile_fx", _compiling, _compiled)
 
 
-def _compiling(original: Any) -> Any:
-    @functools.wraps(original)
-    def compile_fx(model_: Any, *args: Any, **kwargs: Any) -> Any:
-        # It calls itself, for its own options and with graphs of its own making.
-        if getattr(_now, "compiling", False) or folder() is None:
-            return original(model_, *args, **kwargs)
-        _now.compiling = True
-        try:
-            _dynamo(model_)
-            return original(model_, *args, **kwargs)
-        finally:
-            _now.compiling = False
+def _compiling(args: Any, kwargs: Any) -> bool:
+    """Record Dynamo's graph; True for the outermost call, which calls itself with graphs of its
+    own making."""
+    if getattr(_now, "compiling", False):
+        return False
+    model = args[0] if args else kwargs.get("model_")
+    nodes = getattr(getattr(model, "graph", None), "nodes", None)
+    if nodes is not None:
+        emit({"event": "dynamo_nodes", "blob": blob(json.dumps(_nodes(nodes))), **ids()})
+    _now.compiling = True
+    return True
 
-    return compile_fx
+
+def _compiled(outermost: bool, _: object, error: BaseException | None) -> None:
+    if outermost:
+        _now.compiling = False
 
 
 def attach_lowering(module: Any) -> None:
     """``torch._inductor.graph``: a graph when its code is written."""
     for name in ("codegen", "codegen_subgraph"):
-        private_names.wrap(f"torch._inductor.graph:GraphLowering.{name}", _told)
+        private_names.observe(f"torch._inductor.graph:GraphLowering.{name}", _lowering, _lowered)
 
 
 def attach_scheduler(module: Any) -> None:
     """``torch._inductor.scheduler``: each reason against a fusion that Inductor would log."""
-    private_names.wrap("torch._inductor.scheduler:WhyNoFuse.__call__", _refusing)
+    private_names.observe("torch._inductor.scheduler:WhyNoFuse.__call__", _refusing)
 
 
-def _refusing(original: Any) -> Any:
-    @functools.wraps(original)
-    def why(self: Any, reason: str, *args: Any) -> Any:
-        result = original(self, reason, *args)
-        refused = getattr(_now, "refused", None)
-        if refused is not None:
-            try:
-                refused.add(_of_fusion(self, 1), _of_fusion(self, 2), reason, args)
-            except Exception as error:
-                _once("fusion", error)
-        return result
-
-    return why
+def _refusing(args: Any, kwargs: Any) -> None:
+    refused = getattr(_now, "refused", None)
+    if refused is not None:
+        why, reason, *more = args
+        refused.add(_of_fusion(why, 1), _of_fusion(why, 2), reason, tuple(more))
 
 
 def _of_fusion(why: Any, number: int) -> str:
@@ -83,22 +74,8 @@ def _of_fusion(why: Any, number: int) -> str:
 
 def attach_debug(module: Any) -> None:
     """``torch._inductor.debug``: the IR before and after fusion, which it writes only if asked."""
-    for name in ("log_ir_pre_fusion", "log_ir_post_fusion"):
-        written = partial(_written, name=name.removeprefix("log_"))
-        private_names.wrap(f"torch._inductor.debug:{name}", written)
-
-
-def _written(original: Any, name: str) -> Any:
-    @functools.wraps(original)
-    def log(nodes: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            if folder() is not None:
-                _ir(nodes, name)
-        except Exception as error:
-            _once("inductor's IR", error)
-        return original(nodes, *args, **kwargs)
-
-    return log
+    for name in ("ir_pre_fusion", "ir_post_fusion"):
+        private_names.observe(f"torch._inductor.debug:log_{name}", _ir(name))
 
 
 class Refused:
@@ -120,35 +97,23 @@ class Refused:
             self.more += 1
 
 
-def _once(what: str, error: Exception) -> None:
-    """A problem, told once a graph."""
-    if not getattr(_now, "told", False):
-        _now.told = True
-        problem(what, error)
+def _lowering(args: Any, kwargs: Any) -> tuple[Any, bool]:
+    """The graph whose code is written, and whether it is within no other."""
+    outermost = getattr(_now, "graphs", None) is None
+    if outermost:
+        _now.graphs, _now.refused = [], Refused()
+    return args[0], outermost
 
 
-def _told(original: Any) -> Any:
-    @functools.wraps(original)
-    def codegen(self: Any, *args: Any, **kwargs: Any) -> Any:
-        outer = getattr(_now, "graphs", None)
-        if outer is None and folder() is None:
-            return original(self, *args, **kwargs)  # nothing is recorded any longer
-        if outer is None:
-            _now.graphs, _now.refused, _now.told = [], Refused(), False
-        try:
-            result = original(self, *args, **kwargs)
-            try:
-                _now.graphs.append(_graph(self))
-                if outer is None:
-                    _emit_graph(_now.graphs, _now.refused)
-            except Exception as error:
-                _once("graph", error)
-        finally:
-            if outer is None:
-                _now.graphs = _now.refused = _now.printed = None
-        return result
-
-    return codegen
+def _lowered(token: tuple[Any, bool], _: object, error: BaseException | None) -> None:
+    graph, outermost = token
+    graphs, refused = _now.graphs, _now.refused
+    if outermost:
+        _now.graphs = _now.refused = None
+    if error is None:
+        graphs.append(_graph(graph))
+        if outermost:
+            _emit_graph(graphs, refused)
 
 
 def ids() -> dict[str, Any]:
@@ -170,16 +135,6 @@ def aot() -> str | None:
     name = getattr(context, "aot_graph_name", None)
     name = name[0] if isinstance(name, list) and name else name
     return name if isinstance(name, str) else None
-
-
-def _dynamo(model: Any) -> None:
-    try:
-        nodes = getattr(getattr(model, "graph", None), "nodes", None)
-        if nodes is not None:
-            text = json.dumps(_nodes(nodes))
-            emit({"event": "dynamo_nodes", "blob": blob(text), **ids()})
-    except Exception as error:
-        problem("Dynamo's graph", error)
 
 
 def _emit_graph(graphs: list[dict[str, Any]], refused: Refused) -> None:
@@ -319,45 +274,17 @@ def _figure(node: Any, name: str) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-@contextlib.contextmanager
-def _printed_once() -> Iterator[None]:
-    """Each expression of sympy's is printed once a graph: they cannot change, stand in the IR a
-    dozen times, and take half of what writing it takes."""
-    printable: Any = getattr(sys.modules.get("sympy.core._print_helpers"), "Printable", None)
-    names = ("__str__", "__repr__")
-    originals = {name: vars(printable)[name] for name in names} if printable else {}
-    if not originals or not _printing.acquire(blocking=False):
-        yield  # another version of sympy, or another thread is at it
-        return
-    printed: dict[int, tuple[Any, str]] = getattr(_now, "printed", None) or {}
-    if getattr(_now, "graphs", None) is not None:
-        _now.printed = printed
-    plain: Any = originals["__str__"]
-
-    def text(self: Any) -> Any:
-        known = printed.get(id(self))
-        if known is None:
-            known = printed[id(self)] = self, plain(self)
-        return known[1]
-
-    try:
-        for name in originals:
-            setattr(printable, name, text)
-        yield
-    finally:
-        for name, original in originals.items():
-            setattr(printable, name, original)
-        _printing.release()
-
-
-def _ir(nodes: Any, name: str) -> None:
-    write = private_names.get("torch._inductor.debug:DebugFormatter._write_ir")
-    if write is None:
-        return
-    if len(nodes) > LARGEST_IR:
-        text = f"{name}: {len(nodes)} operations; of more than {LARGEST_IR} it is not written down"
-        problem("inductor's IR", text)
-        return
-    with _printed_once():
+def _ir(name: str) -> Before:
+    def write_ir(args: Any, kwargs: Any) -> None:
+        write = private_names.get("torch._inductor.debug:DebugFormatter._write_ir")
+        nodes = args[0] if args else kwargs["nodes"]
+        if write is None:
+            return
+        if len(nodes) > LARGEST_IR:
+            said = f"{name}: {len(nodes)} operations; of more than {LARGEST_IR} it is not written down"
+            problem("inductor's IR", said)
+            return
         text = write(nodes)
-    emit({"event": "graph_text", "kind": name, "graph": aot(), "blob": blob(text), **ids()})
+        emit({"event": "graph_text", "kind": name, "graph": aot(), "blob": blob(text), **ids()})
+
+    return write_ir

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import time
 from collections.abc import Iterable
@@ -11,43 +10,40 @@ from typing import Any
 from .. import private_names
 from ..autotune import trials
 from ..calls import triton_launches
-from ..hooks import unseen
+from ..hooks import per_recording
 from ..writer import blob, emit, file_blob, plain, problem
 from . import triton_failures, triton_phases, triton_sources
 
-_seen: set[str] = set()
-_refused: set[object] = set()
+_seen: set[str] = per_recording(set())
+_refused: set[object] = per_recording(set())
 
 
 def attach(module: Any) -> None:
-    """Wrap ``triton.compiler.compiler.compile`` before anybody has imported it by name.
+    """Observe ``triton.compiler.compiler.compile`` before anybody has imported it by name.
 
     ``knobs.compilation.listener`` would be the public way; it is absent before Triton 3.4 and is
     a single slot, which stays the user's.
     """
-    private_names.wrap("triton.compiler.compiler:compile", _watched)
+    private_names.observe(
+        "triton.compiler.compiler:compile", triton_failures.Compile, _compile_ended
+    )
     triton_phases.attach()
-    private_names.wrap("triton.compiler.compiler:CompiledKernel._init_handles", _watch_loading)
+    private_names.observe(
+        "triton.compiler.compiler:CompiledKernel._init_handles", _loading, _loading_ended
+    )
 
 
-def _watched(original: Any) -> Any:
-    @functools.wraps(original)
-    def compile(src: Any, *args: Any, **kwargs: Any) -> Any:
-        began = time.time()
-        try:
-            with triton_failures.watched(src, args, kwargs):
-                kernel = original(src, *args, **kwargs)
-        except BaseException as error:
-            unseen(error)
-            raise
-        try:
+def _compile_ended(
+    compile: triton_failures.Compile, kernel: Any, error: BaseException | None
+) -> None:
+    try:
+        if error is None:
             trials.compiled(getattr(kernel, "hash", None), getattr(kernel, "name", None))
-            _record(kernel, src, began)
-        except Exception as error:
-            problem("triton compile", error)
-        return kernel
-
-    return compile
+            _record(kernel, compile.src, compile.began)
+        elif isinstance(error, Exception):
+            compile.failed(error)
+    finally:
+        compile.ended()
 
 
 def _record(kernel: Any, src: Any, began: float) -> None:
@@ -169,47 +165,39 @@ def _hit(paths: dict[str, str], began: float) -> bool | None:
         return None
 
 
-def _watch_loading(original: Any) -> Any:
+def _loading(args: Any, kwargs: Any) -> Any:
+    """The kernel that is about to be loaded; None if it already is."""
+    (kernel,) = args
+    return kernel if getattr(kernel, "module", None) is None else None
+
+
+def _loading_ended(kernel: Any, _: object, error: BaseException | None) -> None:
     """Record the registers and spills that the driver reports when it loads a binary."""
-
-    @functools.wraps(original)
-    def init_handles(self: Any) -> Any:
-        if getattr(self, "module", None) is not None:
-            return original(self)
-        try:
-            result = original(self)
-        except Exception as error:
-            trials.compiled(getattr(self, "hash", None), getattr(self, "name", None))
-            trials.failed(error)
-            not_loaded(getattr(self, "hash", None), error)
-            unseen(error)
-            raise
-        try:
-            loaded(self.hash, getattr(self, "n_regs", None), getattr(self, "n_spills", None),
-                   getattr(self, "n_max_threads", None))  # fmt: skip
-            triton_launches.watch(self)
-        except Exception as error:
-            problem("triton load", error)
-        return result
-
-    return init_handles
+    if kernel is None:
+        return
+    if error is None:
+        loaded(kernel.hash, getattr(kernel, "n_regs", None), getattr(kernel, "n_spills", None),
+               getattr(kernel, "n_max_threads", None))  # fmt: skip
+        triton_launches.watch(kernel)
+    elif isinstance(error, Exception):
+        digest = getattr(kernel, "hash", None)
+        trials.compiled(digest, getattr(kernel, "name", None))
+        trials.failed(error)
+        not_loaded(digest, error)
 
 
 def not_loaded(digest: object, error: BaseException) -> None:
     """Record that the device refused a binary, which needs more of a resource than there is."""
-    try:
-        if digest and digest not in _refused:
-            _refused.add(digest)
-            emit(
-                {
-                    "event": "not_loaded",
-                    "hash": str(digest),
-                    "error": trials.first_line(error),
-                    **triton_failures.exceeded(error),
-                }
-            )
-    except Exception as failure:
-        problem("triton load", failure)
+    if digest and digest not in _refused:
+        _refused.add(digest)
+        emit(
+            {
+                "event": "not_loaded",
+                "hash": str(digest),
+                "error": trials.first_line(error),
+                **triton_failures.exceeded(error),
+            }
+        )
 
 
 def loaded(digest: object, registers: Any, spills: Any, threads: Any = None) -> None:

@@ -7,16 +7,19 @@ single slot, which stays the user's.
 
 from __future__ import annotations
 
-import functools
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import private_names
-from ..hooks import unseen
-from ..writer import problem
+from ..hooks import observed
 
+if TYPE_CHECKING:
+    from ..hooks import Before
+
+MAX_STAGES = 64
+"""Stages of one compilation that are timed."""
 _attached: list[bool] = []
 # Of the compile under way: stages ([name, seconds]), making (the last stage that was begun, with
 # Triton's metadata and what it is made of), digest (Triton's hash of it), missed (what is called
@@ -26,22 +29,15 @@ _now = threading.local()
 
 def attach() -> None:
     """``triton.compiler.compiler``: what it calls to get a backend gives one that is timed."""
-    private_names.wrap("triton.compiler.compiler:get_cache_manager", _keyed)
-    if private_names.wrap("triton.compiler.compiler:make_backend", _timing):
+    private_names.observe("triton.compiler.compiler:get_cache_manager", _keyed)
+    if private_names.observe("triton.compiler.compiler:make_backend", after=_made):
         _attached.append(True)
 
 
-def _timing(original: Any) -> Any:
-    @functools.wraps(original)
-    def make_backend(*args: Any, **kwargs: Any) -> Any:
-        backend = original(*args, **kwargs)
-        try:
-            backend.add_stages = _timed(backend.add_stages)
-        except Exception as error:
-            problem("triton's stages", error)
-        return backend
-
-    return make_backend
+def _made(_: object, backend: Any, error: BaseException | None) -> None:
+    """Observe which stages a new backend has."""
+    if error is None:
+        backend.add_stages = observed(backend.add_stages, _adding, _added)
 
 
 def watched() -> bool:
@@ -73,44 +69,37 @@ def ended() -> list[list[Any]]:
     return stages
 
 
-def _keyed(original: Any) -> Any:
+def _keyed(args: Any, kwargs: Any) -> None:
     """Note the hash for which Triton asks for its cache: one that fails early has no other."""
-
-    @functools.wraps(original)
-    def get_cache_manager(key: Any, *args: Any, **kwargs: Any) -> Any:
-        _now.digest = str(key)
-        return original(key, *args, **kwargs)
-
-    return get_cache_manager
+    _now.digest = str(args[0] if args else kwargs["key"])
 
 
-def _timed(add_stages: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(add_stages)
-    def timed(stages: Any, *args: Any, **kwargs: Any) -> Any:
-        result = add_stages(stages, *args, **kwargs)
-        for name, stage in list(stages.items()):
-            stages[name] = _stage(str(name), stage)
-        missed = getattr(_now, "missed", None)
-        if missed is not None:
-            missed()
-        return result
-
-    return timed
+def _adding(args: Any, kwargs: Any) -> Any:
+    return args[0] if args else kwargs["stages"]
 
 
-def _stage(name: str, stage: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(stage)
-    def lower(*args: Any, **kwargs: Any) -> Any:
-        began = time.perf_counter()
+def _added(stages: Any, _: object, error: BaseException | None) -> None:
+    """Time each stage; what comes next is a compilation that was in no cache."""
+    if error is not None:
+        return
+    for name, stage in list(stages.items()):
+        stages[name] = observed(stage, _beginning(str(name)), _stage_ended)
+    missed, _now.missed = getattr(_now, "missed", None), None
+    if missed is not None:
+        missed()
+
+
+def _beginning(name: str) -> Before:
+    def stage_began(args: Any, kwargs: Any) -> tuple[str, float]:
         metadata = args[1] if len(args) > 1 and isinstance(args[1], dict) else {}
         _now.making = (name, metadata, args[0] if args else None)
-        try:
-            return stage(*args, **kwargs)
-        except BaseException as error:
-            unseen(error)
-            raise
-        finally:
-            if len(getattr(_now, "stages", ())) < 64:
-                _now.__dict__.setdefault("stages", []).append([name, time.perf_counter() - began])
+        return name, time.perf_counter()
 
-    return lower
+    return stage_began
+
+
+def _stage_ended(token: tuple[str, float], _: object, error: BaseException | None) -> None:
+    name, began = token
+    stages = _now.__dict__.setdefault("stages", [])
+    if len(stages) < MAX_STAGES:
+        stages.append([name, time.perf_counter() - began])
