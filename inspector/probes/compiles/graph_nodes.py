@@ -281,7 +281,9 @@ def _ir(name: str) -> Before:
         if write is None:
             return
         if len(nodes) > LARGEST_IR:
-            said = f"{name}: {len(nodes)} operations; of more than {LARGEST_IR} it is not written down"
+            said = (
+                f"{name}: {len(nodes)} operations; of more than {LARGEST_IR} it is not written down"
+            )
             problem("inductor's IR", said)
             return
         text = write(nodes)
