@@ -45,20 +45,29 @@ def _load(name: str) -> Any:
 
 def _before() -> None:
     # Not for ever, whatever an import does: the program's fork is worth more than the recording.
-    _waited[get_ident()] = _loading.acquire(timeout=5)
+    try:
+        _waited[get_ident()] = _loading.acquire(timeout=5)
+    except Exception:
+        return
 
 
 def _in_parent() -> None:
-    if _waited.pop(get_ident(), False):
-        _loading.release()
+    try:
+        if _waited.pop(get_ident(), False):
+            _loading.release()
+    except Exception:
+        return
 
 
 def _in_child() -> None:
     """A thread that held the lock is not in the child, and would never give it back."""
     global _lock, _loading
-    _lock, _loading = RLock(), RLock()
-    _waited.clear()
-    _now.__dict__.clear()
+    try:
+        _lock, _loading = RLock(), RLock()
+        _waited.clear()
+        _now.__dict__.clear()
+    except Exception:
+        return
 
 
 os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)

@@ -11,7 +11,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from .. import private_names
-from ..writer import blob, emit, problem
+from ..writer import blob, emit
 
 if TYPE_CHECKING:
     from ..hooks import Before
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 MOST_REASONS = 4096
 """Reasons against a fusion that are kept of one graph; how many more there were is counted."""
 MOST_NODES = 20_000
-LARGEST_IR = 3000
-"""Operations of a graph up to which Inductor's IR is written down: it is some kilobytes each."""
+MAX_IR_CHARACTERS = 1 << 18
+"""Characters of Inductor's IR after which no further operation is written: torch takes about two
+microseconds for each."""
 _FRAME = re.compile(r'\s*File "([^"\n]{1,4096})", line (\d{1,9})')
 _now = threading.local()
 
@@ -280,13 +281,15 @@ def _ir(name: str) -> Before:
         nodes = args[0] if args else kwargs["nodes"]
         if write is None:
             return
-        if len(nodes) > LARGEST_IR:
-            said = (
-                f"{name}: {len(nodes)} operations; of more than {LARGEST_IR} it is not written down"
-            )
-            problem("inductor's IR", said)
-            return
-        text = write(nodes)
-        emit({"event": "graph_text", "kind": name, "graph": aot(), "blob": blob(text), **ids()})
+        parts: list[str] = []
+        size = 0
+        for node in nodes:
+            if size > MAX_IR_CHARACTERS:
+                parts.append(f"# {len(nodes) - len(parts)} further operations are not recorded\n")
+                break
+            parts.append(write([node]))
+            size += len(parts[-1])
+        digest = blob("".join(parts))
+        emit({"event": "graph_text", "kind": name, "graph": aot(), "blob": digest, **ids()})
 
     return write_ir
