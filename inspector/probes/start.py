@@ -38,7 +38,7 @@ def start() -> None:
     children.install()
     hooks.when_imported("subprocess", children.attach)
     hooks.when_imported("multiprocessing.spawn", children.attach_multiprocessing)
-    atexit.register(_finish)
+    atexit.register(hooks.guarded(_finish))
     # What a program without torch and Triton would wait for in vain is loaded with these.
     for module in ("torch", "triton"):
         hooks.when_imported(module, _lazily("calls.subjects", "attach"))

@@ -43,20 +43,41 @@ def _load(name: str) -> Any:
         return __import__(name)
 
 
+def is_programs(error: BaseException) -> bool:
+    """Whether the program raised an exception while code of ours was running.
+
+    That is Ctrl-C, an exit, or what one of its signal handlers raised.
+    """
+    if isinstance(error, KeyboardInterrupt | SystemExit):
+        return True
+    import signal
+
+    handlers = [signal.getsignal(number) for number in signal.valid_signals()]
+    codes = {getattr(handler, "__code__", None) for handler in handlers} - {None}
+    traceback = error.__traceback__
+    while traceback is not None:
+        if traceback.tb_frame.f_code in codes:
+            return True
+        traceback = traceback.tb_next
+    return False
+
+
 def _before() -> None:
     # Not for ever, whatever an import does: the program's fork is worth more than the recording.
     try:
         _waited[get_ident()] = _loading.acquire(timeout=5)
-    except Exception:
-        return
+    except BaseException as error:
+        if is_programs(error):
+            raise
 
 
 def _in_parent() -> None:
     try:
         if _waited.pop(get_ident(), False):
             _loading.release()
-    except Exception:
-        return
+    except BaseException as error:
+        if is_programs(error):
+            raise
 
 
 def _in_child() -> None:
@@ -66,8 +87,9 @@ def _in_child() -> None:
         _lock, _loading = RLock(), RLock()
         _waited.clear()
         _now.__dict__.clear()
-    except Exception:
-        return
+    except BaseException as error:
+        if is_programs(error):
+            raise
 
 
 os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)
@@ -160,8 +182,9 @@ def emit(event: dict[str, Any]) -> None:
         line = _line({**event, **more})
         with _lock:
             _append(line)
-    except Exception:
-        return
+    except BaseException as error:
+        if is_programs(error):
+            raise
 
 
 def problem(where: str, error: object) -> None:

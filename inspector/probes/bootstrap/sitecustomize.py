@@ -53,7 +53,9 @@ def _main() -> None:
     own_folder = os.path.dirname(os.path.abspath(__file__))
     try:
         _wake(own_folder)
-    except Exception:
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:
         pass
     _chain(own_folder)
 
