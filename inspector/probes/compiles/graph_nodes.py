@@ -75,8 +75,8 @@ def _of_fusion(why: Any, number: int) -> str:
 
 def attach_debug(module: Any) -> None:
     """``torch._inductor.debug``: the IR before and after fusion, which it writes only if asked."""
-    for name in ("ir_pre_fusion", "ir_post_fusion"):
-        private_names.observe(f"torch._inductor.debug:log_{name}", _ir(name))
+    for name in ("log_ir_pre_fusion", "log_ir_post_fusion"):
+        private_names.observe(f"torch._inductor.debug:{name}", _ir(name.removeprefix("log_")))
 
 
 class Refused:
