@@ -44,7 +44,7 @@ def assembled(recording: Recording, cache: DerivedCache, device: str | None = No
             made = _made(source, target, cache, UNASKED_SECONDS if device is None else SECONDS)
         except PtxviewError as error:
             return _without(recording, f"{error.message}. {error.hint}".rstrip(". "))
-        if device is None and made.cubin is None and made.seconds >= UNASKED_SECONDS:
+        if device is None and made.cubin is None and (made.seconds or 0) >= UNASKED_SECONDS:
             longer = f"{made.failed}: --device {own} gives it {SECONDS:.0f} s"
             made = replace(made, failed=longer)
         if made.failed is None or target == own:
