@@ -342,7 +342,7 @@ class Uncaptured:
 class Unwatched:
     """A process that nothing could be recorded of, and why.
 
-    ``command`` is its interpreter with its options and what it runs, or a shell's name. ``why`` is
+    ``command`` is its interpreter, its options and what it runs, or the run's program. ``why`` is
     the option (``-I``, ``-E``, ``-S``) with which Python does not load the probes, ``environment``
     where it was given one that does not name them, ``sitecustomize`` where another would be found
     before ours, ``none`` where no interpreter of the whole run loaded them.
