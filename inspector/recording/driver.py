@@ -370,7 +370,7 @@ class DriverLaunches:
                 id="",
                 hash=digest_of(ptx)
                 if ptx is not None and error is None
-                else hashlib.sha256(asked.encode()).hexdigest(),
+                else hashlib.sha256(asked.encode("utf-8", "surrogatepass")).hexdigest(),
                 symbol=symbol,
                 target=None if ptx is None else target_of(ptx, {}),
                 config=config,
@@ -405,7 +405,8 @@ class DriverLaunches:
         if made is not None:
             span, config = self._compiled(made, launches.symbol, stages)
         # A kernel's own: a module has hundreds, and all that is known is known of one.
-        own = hashlib.sha256(f"{launches.module}\0{launches.symbol}".encode()).hexdigest()
+        named = f"{launches.module}\0{launches.symbol}".encode("utf-8", "surrogatepass")
+        own = hashlib.sha256(named).hexdigest()
         self._strangers[own] = launches
         return VariantOfKernel(
             ("extern", launches.symbol, by or ""),

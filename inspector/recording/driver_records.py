@@ -136,7 +136,7 @@ class _Decoder:
         form, error = _BEGAN.unpack(self._data[begin : begin + _BEGAN.size])
         if form != FORMAT:
             raise ValueError("it is of another version")
-        program = _text(self._data[begin + _BEGAN.size : end])
+        program = _path(self._data[begin + _BEGAN.size : end])
         why = {"error": error} if error > 0 else {"why": ERRORS.get(error, str(error))}
         yield {"event": "driver", "schema": 1, "began": not error, **(why if error else {})}
         if program and not PurePath(program).name.startswith("python"):
@@ -230,7 +230,7 @@ class _Decoder:
         address, library, symbol = _FRAME.unpack(head)
         at = begin + _FRAME.size
         if at + library + symbol == end:
-            path = _text(self._data[at : at + library])
+            path = _path(self._data[at : at + library])
             self._frames[address] = path, _text(self._data[at + library : end])
 
     # -- meaning --------------------------------------------------------------------------------
@@ -320,4 +320,8 @@ def operator_of(symbol: str) -> str | None:
 
 
 def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def _path(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")

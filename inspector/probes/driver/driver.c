@@ -23,7 +23,6 @@
 #include <errno.h>
 #include <execinfo.h>
 #include <fcntl.h>
-#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -134,8 +133,6 @@ enum { LOST_LAUNCHES, LOST_MODULES, LOST_GRAPHS, CHANGED_GRAPHS, FAILED_WRITES, 
 
 #define MAX_ENTRIES 16384             /* distinct launches of a process */
 #define MAX_ENTRIES_OF_KERNEL 256
-#define FIRST_SLOTS 1024              /* of the table of launches: small ones stay in a cache */
-#define MAX_SLOTS (1 << 16)
 #define MAX_QUEUED_BYTES (256ul << 20)
 #define MAX_FILE_BYTES (768ul << 20)
 #define MAX_PARAMETERS 64
@@ -151,24 +148,20 @@ typedef struct { uint16_t offset, size, at; } Parameter;
 
 /* What every launch reads and writes is in one line of a cache, the rest after it. */
 typedef struct {
-  uint64_t count, told;      /* launches; the sum of all counts that is written already */
+  void *f;                   /* 0 when its module was unloaded */
+  uint64_t count;
   uint64_t varied;           /* a bit for each parameter that not every such launch had alike */
   uint64_t captured;         /* into graphs: asked for, and not launched */
   Parameter *sizes;          /* as the first such launch had them */
   unsigned char *bytes;      /* in the same block */
   int parameters;
   int others;                /* launches of a kernel that are not told apart */
+  uint64_t told;             /* the sum of all counts that is written already */
   uint64_t replayed;         /* by graphs */
   char *symbol;
   int module, device, operator;
   unsigned dims[7], cluster[3];
 } __attribute__((aligned(64))) Entry;
-
-typedef struct {
-  void *f;
-  unsigned dims[7];
-  int device, operator, entry;
-} __attribute__((aligned(64))) Slot;
 
 typedef struct {
   void *exec;
@@ -187,8 +180,7 @@ static uint64_t news;                               /* when something new was se
 static uint64_t quiet_ms = 2000, window_ms = 1000, period_ms = 10000;
 static Entry *entries;
 static int entry_count;
-static Slot *slots;
-static int slot_count, slot_room;
+static uint16_t table[MAX_ENTRIES * 2];   /* entries by their hash, from 1 */
 static struct Handle { void *handle; int module; } *handles;
 static int handle_count, handle_room;
 static Exec *execs;
@@ -286,39 +278,21 @@ static int write_all(int fd, const char *data, size_t n) {
   return 0;
 }
 
-typedef struct { uintptr_t address; char path[4096]; } Place;
-
-static int library_of(struct dl_phdr_info *info, size_t size, void *data) {
-  Place *place = data;
-  (void)size;
-  for (int i = 0; i < info->dlpi_phnum; i++) {
-    const ElfW(Phdr) *head = &info->dlpi_phdr[i];
-    if (head->p_type != PT_LOAD || place->address - info->dlpi_addr - head->p_vaddr >= head->p_memsz)
-      continue;
-    snprintf(place->path, sizeof place->path, "%s", info->dlpi_name ? info->dlpi_name : "");
-    return 1;
-  }
-  return 0;
-}
-
-/* The library of a frame, and of libtorch_cpu, which has ATen's operators, the function: once for
- * each address. dladdr looks through all of that library's 200,000 symbols. */
+/* The library and the function of a frame: once for each address, since dladdr looks through all of a
+ * library's symbols, of which libtorch_cpu has 200,000. */
 static void name_frame(int fd, uint64_t address) {
   uint64_t at = address * 0x9e3779b97f4a7c15ull >> 50;   /* 14 bits */
   while (addresses[at] && addresses[at] != address) at = (at + 1) % MAX_ADDRESSES;
   if (addresses[at] || address_count > MAX_ADDRESSES / 4 * 3) return;
   addresses[at] = address, address_count++;
-  Place place = {(uintptr_t)address - 1, ""};
   Dl_info info = {0};
-  dl_iterate_phdr(library_of, &place);
-  if (strstr(place.path, "libtorch_cpu")) dladdr((void *)place.address, &info);
-  const char *symbol = info.dli_sname ? info.dli_sname : "";
-  FrameHead frame = {address, (uint32_t)strlen(place.path), (uint32_t)strlen(symbol)};
-  Record head = {FRAME, (uint32_t)sizeof frame + frame.library + frame.symbol, 0};
-  char data[sizeof head + sizeof frame], *to = data;
-  put(&to, &head, sizeof head), put(&to, &frame, sizeof frame);
-  if (write_all(fd, data, sizeof data) || write_all(fd, place.path, frame.library)
-      || write_all(fd, symbol, frame.symbol)) lose(FAILED_WRITES, 1);
+  if (!dladdr((void *)(uintptr_t)(address - 1), &info)) return;
+  const char *library = info.dli_fname ? info.dli_fname : "", *symbol = info.dli_sname ? info.dli_sname : "";
+  struct { Record head; FrameHead frame; } record = {
+    {FRAME, (uint32_t)(sizeof(FrameHead) + strlen(library) + strlen(symbol)), 0},
+    {address, (uint32_t)strlen(library), (uint32_t)strlen(symbol)}};
+  if (write_all(fd, (char *)&record, sizeof record) || write_all(fd, library, record.frame.library)
+      || write_all(fd, symbol, record.frame.symbol)) lose(FAILED_WRITES, 1);
 }
 
 /* Append what is queued. */
@@ -455,11 +429,6 @@ static void *work_on(void *nothing) {
 
 /* -- handles: which module a function is of ----------------------------------------------------- */
 
-static void forget_slots(void) {
-  memset(slots, 0, (size_t)slot_room * sizeof *slots);
-  slot_count = 0;
-}
-
 static int tied(void *handle) {
   for (int i = handle_count - 1; handle && i >= 0; i--)
     if (handles[i].handle == handle) return handles[i].module;
@@ -470,8 +439,10 @@ static void tie(void *handle, int module) {
   if (!handle || module < 0) return;
   for (int i = handle_count - 1; i >= 0; i--)
     if (handles[i].handle == handle) {
-      /* A handle that comes again means something else, as may those of its module's functions. */
-      if (handles[i].module != module) handles[i].module = module, forget_slots();
+      /* A handle that comes again: what it was of is unloaded, and its functions mean nothing. */
+      for (int j = 0; handles[i].module != module && j < entry_count; j++)
+        if (entries[j].module == handles[i].module) entries[j].f = 0;
+      handles[i].module = module;
       return;
     }
   if (handle_count == handle_room) {
@@ -508,14 +479,39 @@ static const char *name_of(void *f, const char *symbol) {
 
 /* -- launches --------------------------------------------------------------------------------- */
 
+/* A launch, by whichever function it was asked for. */
+typedef struct {
+  void *f, *stream, **params, **extra;
+  unsigned dims[7], cluster[3];   /* grid, block and dynamic shared memory */
+} Asked;
+
+static int is_launch(const Callback *call, uint32_t id, Asked *a) {
+  memset(a, 0, sizeof *a);
+  if (id == LAUNCH_EX || id == LAUNCH_EX_PTSZ) {
+    const LaunchEx *p = call->params;
+    const Config *config = p->config;
+    if (!config) return 0;
+    *a = (Asked){.f = p->f, .stream = config->stream, .params = p->params, .extra = p->extra};
+    memcpy(a->dims, config->grid, sizeof a->dims);
+    for (unsigned i = 0; i < config->count; i++)
+      if (config->attributes[i].id == 4) memcpy(a->cluster, config->attributes[i].value, sizeof a->cluster);
+  } else if (id == LAUNCH || id == LAUNCH_PTSZ || id == COOPERATIVE || id == COOPERATIVE_PTSZ) {
+    const Launch *p = call->params;
+    *a = (Asked){.f = p->f, .stream = p->stream, .params = p->params};
+    if (id == LAUNCH || id == LAUNCH_PTSZ) a->extra = p->extra;   /* a cooperative launch has none */
+    memcpy(a->dims, p->grid, sizeof a->dims);
+  }
+  return a->f != 0;
+}
+
 /* Where a launch has its parameter: an array of pointers, or one buffer with its size. */
-static const unsigned char *parameter(void **params, void **extra, int i, size_t offset, size_t size) {
-  if (params) return params[i];
+static const unsigned char *parameter(const Asked *a, int i, size_t offset, size_t size) {
+  if (a->params) return a->params[i];
   const unsigned char *buffer = 0;
   size_t bytes = 0;
-  for (int j = 0; extra && extra[j] && j < 8; j += 2) {
-    if (extra[j] == (void *)1) buffer = extra[j + 1];         /* CU_LAUNCH_PARAM_BUFFER_POINTER */
-    else if (extra[j] == (void *)2) bytes = *(size_t *)extra[j + 1];
+  for (int j = 0; a->extra && a->extra[j] && j < 8; j += 2) {
+    if (a->extra[j] == (void *)1) buffer = a->extra[j + 1];         /* CU_LAUNCH_PARAM_BUFFER_POINTER */
+    else if (a->extra[j] == (void *)2) bytes = *(size_t *)a->extra[j + 1];
   }
   return buffer && offset + size <= bytes ? buffer + offset : 0;
 }
@@ -525,14 +521,14 @@ static int size_of_parameter(void *f, size_t i, size_t *offset, size_t *size) {
       || (ask.kernel_param_info && !ask.kernel_param_info(f, i, offset, size));
 }
 
-static void keep_parameters(Entry *entry, void *f, void **params, void **extra) {
+static void keep_parameters(Entry *entry, const Asked *a) {
   Parameter sizes[MAX_PARAMETERS];
   unsigned char bytes[MAX_PARAMETER_BYTES];
   size_t offset, size, total = 0;
   int n = 0;
-  if (!params && !extra) return;
-  for (; n < MAX_PARAMETERS && size_of_parameter(f, (size_t)n, &offset, &size); n++) {
-    const unsigned char *from = parameter(params, extra, n, offset, size);
+  if (!a->params && !a->extra) return;
+  for (; n < MAX_PARAMETERS && size_of_parameter(a->f, (size_t)n, &offset, &size); n++) {
+    const unsigned char *from = parameter(a, n, offset, size);
     if (!from || total + size > MAX_PARAMETER_BYTES || offset > 65535) break;
     memcpy(bytes + total, from, size);
     sizes[n] = (Parameter){(uint16_t)offset, (uint16_t)size, (uint16_t)total};
@@ -545,10 +541,10 @@ static void keep_parameters(Entry *entry, void *f, void **params, void **extra) 
   entry->parameters = n;
 }
 
-static void compare_parameters(Entry *entry, void **params, void **extra) {
+static void compare_parameters(Entry *entry, const Asked *a) {
   for (int i = 0; i < entry->parameters; i++) {
     if (entry->varied >> i & 1) continue;
-    const unsigned char *now = parameter(params, extra, i, entry->sizes[i].offset, entry->sizes[i].size);
+    const unsigned char *now = parameter(a, i, entry->sizes[i].offset, entry->sizes[i].size);
     if (!now || memcmp(now, entry->bytes + entry->sizes[i].at, entry->sizes[i].size))
       entry->varied |= 1ull << i, entry->told = ~0ull;
   }
@@ -597,75 +593,45 @@ static int operators_now(void) {
   return n ? (int)(h >> 33) | 1 : 0;
 }
 
-static uint64_t mixed(void *f, const unsigned *dims, int device, int operator) {
-  uint64_t h = (uint64_t)(uintptr_t)f * 0x9e3779b97f4a7c15ull + (uint64_t)(unsigned)device * 31 + (uint64_t)operator;
+static uint64_t mixed(void *f, const unsigned *dims, int other) {
+  uint64_t h = (uint64_t)(uintptr_t)f * 0x9e3779b97f4a7c15ull + (unsigned)other;
   for (int i = 0; i < 7; i++) h = (h ^ dims[i]) * 0x100000001b3ull;
   return h ^ h >> 29;
 }
 
-/* Zeroed memory that begins with a line of the cache. */
-static void *whole_lines(size_t bytes) {
-  void *memory = 0;
-  return posix_memalign(&memory, 64, bytes) ? 0 : memset(memory, 0, bytes);
-}
-
-static int room_for_slots(int room) {
-  Slot *grown = whole_lines((size_t)room * sizeof *grown);
-  if (!grown) return -1;
-  for (int i = 0; i < slot_room; i++) {
-    if (!slots[i].f) continue;
-    unsigned to = (unsigned)mixed(slots[i].f, slots[i].dims, slots[i].device, slots[i].operator);
-    while (grown[to & (unsigned)(room - 1)].f) to++;
-    grown[to & (unsigned)(room - 1)] = slots[i];
+/* Where the table has a launch, or would have it. */
+static uint16_t *place_of(const Asked *a, int device, int operator) {
+  for (unsigned at = (unsigned)mixed(a->f, a->dims, device ^ operator);; at++) {
+    uint16_t *place = &table[at % (MAX_ENTRIES * 2)];
+    const Entry *entry = *place ? &entries[*place - 1] : 0;
+    if (!entry || (entry->f == a->f && entry->device == device && entry->operator == operator
+        && !memcmp(entry->dims, a->dims, sizeof a->dims)
+        && !memcmp(entry->cluster, a->cluster, sizeof a->cluster))) return place;
   }
-  free(slots);
-  slots = grown, slot_room = room;
-  return 0;
 }
 
 /* The entry of a launch, made when there is none: -1 if there is no room. */
-static int entry_of(void *f, const char *symbol, const unsigned *dims, const unsigned *cluster,
-                    int device, int operator, void **params, void **extra, int in_graph) {
-  uint64_t h = mixed(f, dims, device, operator);
-  for (unsigned i = (unsigned)h;; i++) {
-    const Slot *slot = &slots[i & (unsigned)(slot_room - 1)];
-    if (!slot->f) break;
-    if (slot->f == f && slot->device == device && slot->operator == operator
-        && !memcmp(slot->dims, dims, sizeof slot->dims)) return slot->entry;
-  }
-  if (!(symbol = name_of(f, symbol))) return -1;
-  int module = module_of(f), found = -1, same = 0, others = -1;
-  for (int i = 0; i < entry_count && found < 0; i++) {
-    Entry *entry = &entries[i];
-    if (entry->module != module || strcmp(entry->symbol, symbol)) continue;
-    if (entry->others) { others = i; continue; }
-    same++;
-    if (!memcmp(entry->dims, dims, sizeof entry->dims) && entry->device == device
-        && entry->operator == operator && !memcmp(entry->cluster, cluster, sizeof entry->cluster))
-      found = i;
-  }
-  if (found < 0 && same >= MAX_ENTRIES_OF_KERNEL) found = others;
-  if (found < 0) {
-    if (entry_count >= MAX_ENTRIES) return -1;
-    Entry *entry = &entries[entry_count];
-    memset(entry, 0, sizeof *entry);
-    if (!(entry->symbol = strdup(symbol))) return -1;
-    entry->others = same >= MAX_ENTRIES_OF_KERNEL;
-    entry->module = module, entry->device = device, entry->operator = operator;
-    memcpy(entry->dims, dims, sizeof entry->dims);
-    memcpy(entry->cluster, cluster, sizeof entry->cluster);
-    found = entry_count++;
-    if (!entry->others) keep_parameters(entry, f, params, extra);
-    push_entry(found, in_graph);
-  }
-  if (slot_count > slot_room / 2 && (slot_room >= MAX_SLOTS || room_for_slots(slot_room * 2)))
-    forget_slots();
-  Slot *slot;
-  for (unsigned i = (unsigned)h; (slot = &slots[i & (unsigned)(slot_room - 1)])->f;) i++;
-  slot_count++;
-  slot->f = f, slot->device = device, slot->operator = operator, slot->entry = found;
-  memcpy(slot->dims, dims, sizeof slot->dims);
-  return found;
+static int entry_of(const Asked *a, const char *symbol, int device, int in_graph) {
+  Asked others = {.f = a->f};   /* all launches of a kernel that are not told apart */
+  int operator = by_operator ? operators_now() : 0, same = 0;
+  uint16_t *place = place_of(a, device, operator);
+  if (*place) return *place - 1;
+  uint16_t *rest = place_of(&others, device, 0);
+  if (*rest) return *rest - 1;
+  if (entry_count >= MAX_ENTRIES || !(symbol = name_of(a->f, symbol))) return -1;
+  for (int i = 0; i < entry_count; i++) same += entries[i].f == a->f;
+  if (same >= MAX_ENTRIES_OF_KERNEL) a = &others, operator = 0, place = rest;
+  Entry *entry = &entries[entry_count];
+  memset(entry, 0, sizeof *entry);
+  if (!(entry->symbol = strdup(symbol))) return -1;
+  entry->f = a->f, entry->others = a == &others, entry->module = module_of(a->f);
+  entry->device = device, entry->operator = operator;
+  memcpy(entry->dims, a->dims, sizeof entry->dims);
+  memcpy(entry->cluster, a->cluster, sizeof entry->cluster);
+  keep_parameters(entry, a);
+  *place = (uint16_t)(entry_count + 1);
+  push_entry(entry_count, in_graph);
+  return entry_count++;
 }
 
 static int in_capture(void *stream) {
@@ -673,15 +639,14 @@ static int in_capture(void *stream) {
   return capturing > 0 && ask.is_capturing && !ask.is_capturing(stream, &status) && status;
 }
 
-static void launched(const Callback *call, void *f, const unsigned *dims, const unsigned *cluster,
-                     void *stream, void **params, void **extra) {
+static void launched(const Callback *call, const Asked *a) {
   static __thread void *context;
   static __thread int device = -1;
   if (call->context != context) context = call->context, device = device_of(context);
-  int captured = in_capture(stream);
-  tie_launched(f);
-  int entry = entry_of(f, call->symbol, dims, cluster, device, operators_now(), params, extra, captured);
-  if (entry >= 0) compare_parameters(&entries[entry], params, extra);
+  int captured = in_capture(a->stream);
+  tie_launched(a->f);
+  int entry = entry_of(a, call->symbol, device, captured);
+  if (entry >= 0) compare_parameters(&entries[entry], a);
   if (entry >= 0 && captured) entries[entry].captured++;
   else if (entry >= 0) entries[entry].count++;
   else if (!captured) lose(LOST_LAUNCHES, 1);
@@ -697,35 +662,20 @@ static int is_refusal(int error) {
   return 0;
 }
 
-static void refused(const Callback *call, uint32_t id, int error) {
-  static struct { void *f; unsigned dims[7]; int error; } told[MAX_REFUSED];
+static void refused(const Callback *call, const Asked *a, int error) {
+  static uint64_t told[MAX_REFUSED];
   static int many;
-  void *f = 0;
-  unsigned dims[7];
-  switch (id) {
-  case LAUNCH: case LAUNCH_PTSZ: case COOPERATIVE: case COOPERATIVE_PTSZ: {
-    const Launch *p = call->params;
-    f = p->f, memcpy(dims, p->grid, sizeof dims);
-    break;
-  }
-  case LAUNCH_EX: case LAUNCH_EX_PTSZ: {
-    const LaunchEx *p = call->params;
-    if (p->config) f = p->f, memcpy(dims, p->config->grid, sizeof dims);
-    break;
-  }
-  }
-  if (!f) return;
-  for (int i = 0; i < many; i++)
-    if (told[i].f == f && told[i].error == error && !memcmp(told[i].dims, dims, sizeof dims)) return;
+  uint64_t h = mixed(a->f, a->dims, error);
+  for (int i = 0; i < many; i++) if (told[i] == h) return;
   if (many >= MAX_REFUSED) { lose(LOST_REFUSALS, 1); return; }
-  told[many].f = f, told[many].error = error, memcpy(told[many++].dims, dims, sizeof dims);
-  tie_launched(f);
-  const char *symbol = name_of(f, call->symbol), *name = 0, *words = 0;
+  told[many++] = h;
+  tie_launched(a->f);
+  const char *symbol = name_of(a->f, call->symbol), *name = 0, *words = 0;
   if (!symbol || !ask.error_name || ask.error_name(error, &name) || !name) return;
   if (!ask.error_words || ask.error_words(error, &words) || !words) words = name;
-  RefusedHead head = {.module = module_of(f), .texts = {
+  RefusedHead head = {.module = module_of(a->f), .texts = {
     (uint32_t)strlen(symbol), (uint32_t)strlen(name), (uint32_t)strlen(words)}};
-  memcpy(head.dims, dims, sizeof dims);
+  memcpy(head.dims, a->dims, sizeof a->dims);
   push_texts(REFUSED, &head, sizeof head, symbol, name, words);
 }
 
@@ -749,17 +699,13 @@ static int collect(void *graph, Exec *exec, void *context, int depth) {
       NodeParams params;
       memset(&params, 0, sizeof params);
       if (ask.node_params(nodes[i], &params)) { bad = 1; continue; }
-      unsigned dims[7], none[3] = {0};
-      memcpy(dims, params.grid, sizeof params.grid);
-      memcpy(dims + 3, params.block, sizeof params.block);
-      dims[6] = params.shared;
-      void *f = params.f ? params.f : params.kernel;
+      Asked a = {.f = params.f ? params.f : params.kernel, .params = params.params, .extra = params.extra};
+      memcpy(a.dims, params.grid, sizeof a.dims);
       int *grown = realloc(exec->entries, (size_t)(exec->count + 1) * sizeof *grown);
       if (!grown) { bad = 1; continue; }
       exec->entries = grown;
-      int entry = entry_of(f, 0, dims, none, device_of(params.context ? params.context : context), 0,
-                           params.params, params.extra, 1);
-      if (entry >= 0) compare_parameters(&entries[entry], params.params, params.extra);
+      int entry = entry_of(&a, 0, device_of(params.context ? params.context : context), 1);
+      if (entry >= 0) compare_parameters(&entries[entry], &a);
       if (entry < 0) bad = 1;
       exec->entries[exec->count++] = entry;
     }
@@ -799,9 +745,9 @@ static void instantiated(void *handle, void *graph, void *context) {
 /* -- callbacks -------------------------------------------------------------------------------- */
 
 static void returned(const Callback *call, uint32_t id) {
-  const void *params = call->params;
-  void *const *words = params;
-  unsigned none[3] = {0}, dims[7];
+  void *const *words = call->params;
+  Asked a;
+  if (is_launch(call, id, &a)) { launched(call, &a); return; }
   switch (id) {
   case LOAD: case LOAD_DATA: case LOAD_DATA_EX: case LOAD_FATBIN: case GET_KERNEL: case KERNEL_FUNCTION:
     if (words[0]) tie(*(void **)words[0], loaded_here);
@@ -810,22 +756,6 @@ static void returned(const Callback *call, uint32_t id) {
     tie(words[1], loaded_here);
     if (words[0]) tie(*(void **)words[0], loaded_here >= 0 ? loaded_here : tied(words[1]));
     break;
-  case LAUNCH: case LAUNCH_PTSZ: case COOPERATIVE: case COOPERATIVE_PTSZ: {
-    const Launch *p = params;
-    /* A cooperative launch has no extra. */
-    launched(call, p->f, p->grid, none, p->stream, p->params,
-             id == LAUNCH || id == LAUNCH_PTSZ ? p->extra : 0);
-    break;
-  }
-  case LAUNCH_EX: case LAUNCH_EX_PTSZ: {
-    const LaunchEx *p = params;
-    unsigned cluster[3] = {0};
-    memcpy(dims, p->config->grid, sizeof dims);
-    for (unsigned i = 0; i < p->config->count; i++)
-      if (p->config->attributes[i].id == 4) memcpy(cluster, p->config->attributes[i].value, sizeof cluster);
-    launched(call, p->f, dims, cluster, p->config->stream, p->params, p->extra);
-    break;
-  }
   case COOPERATIVE_MULTI: lose(LOST_LAUNCHES, 1); break;
   case CAPTURE: case CAPTURE_PTSZ: case CAPTURE_2: case CAPTURE_2_PTSZ: case CAPTURE_TO:
   case CAPTURE_TO_PTSZ: capturing++; break;
@@ -856,7 +786,8 @@ static void called(void *user, int domain, uint32_t id, const void *data) {
   (void)user;
   if (!active || busy) return;
   const Callback *call = data;
-  int error = 0;
+  int error = 0, ends_capture = id == CAPTURED || id == CAPTURED_PTSZ;   /* a failed one, too */
+  Asked a;
   if (domain == RESOURCE) {
     module_loaded(((const Resource *)data)->descriptor);
     return;
@@ -864,15 +795,15 @@ static void called(void *user, int domain, uint32_t id, const void *data) {
   if (call->site == 0) {
     loaded_here = -1;
     if (id != EXEC_DESTROY) return;
-  } else if (!call->result || ((error = *(int *)call->result) && !is_refusal(error))) return;
+  } else if (!call->result || ((error = *(int *)call->result) && !is_refusal(error) && !ends_capture)) return;
   busy = 1;
   int loaded = call->site && loaded_here >= 0, captures = capturing;
   pthread_mutex_lock(&lock);
   if (id == EXEC_DESTROY) {
     Exec *exec = call->site == 0 ? exec_of(*(void *const *)call->params) : 0;
     if (exec) replayed(exec), exec->gone = 1, free(exec->entries), exec->entries = 0, exec->count = 0;
-  } else if (error) refused(call, id, error);
-  else returned(call, id);
+  } else if (!error || ends_capture) returned(call, id);
+  else if (is_launch(call, id, &a)) refused(call, &a, error);
   captures = capturing > captures;
   pthread_mutex_unlock(&lock);
   if (loaded || captures) see_launches();
@@ -925,8 +856,7 @@ static int subscribe(void) {
   for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
     *names[i].to = (Answer)dlsym(names[i].from, names[i].name);
   if (!ask.subscribe || !ask.unsubscribe || !ask.enable) return OTHER_CUPTI;
-  if (!entries) entries = whole_lines(MAX_ENTRIES * sizeof *entries);
-  if (!entries || (!slots && room_for_slots(FIRST_SLOTS))) return NO_MEMORY;
+  if (!entries && posix_memalign((void **)&entries, 64, MAX_ENTRIES * sizeof *entries)) return NO_MEMORY;
   void *frames[4];
   backtrace(frames, 4);   /* its first call loads a library, here and not within a launch */
   int error = ask.subscribe(&subscriber, called, (void *)0);
@@ -944,11 +874,7 @@ static int subscribe(void) {
 
 static int start_thread(void) {
   pthread_t thread;
-  pthread_condattr_t monotonic;
   sigset_t all, before;
-  pthread_condattr_init(&monotonic);
-  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-  pthread_cond_init(&work, &monotonic);
   sigfillset(&all);   /* signals are the program's */
   pthread_sigmask(SIG_SETMASK, &all, &before);
   int error = pthread_create(&thread, 0, work_on, 0);
@@ -981,6 +907,10 @@ static void begin(void) {
   char program[4096] = "";
   ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
   if (length < 0) program[0] = 0;
+  pthread_condattr_t monotonic;
+  pthread_condattr_init(&monotonic);
+  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+  pthread_cond_init(&work, &monotonic);
   pthread_mutex_lock(&switching);
   Began began = {FORMAT, subscribe()};
   pthread_mutex_unlock(&switching);
