@@ -36,6 +36,7 @@ from tests.helpers.ptxview import (
     variants_of,
     write_events,
 )
+from tests.helpers.tools import needs
 
 
 @pytest.fixture
@@ -389,6 +390,7 @@ def test_listing_on_a_terminal_shows_controls_and_obeys_none(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("words", [["list"], ["list", "--json"], ["show", "--json"], ["doctor"]])
+@needs("bash")
 def test_reader_that_goes_away_is_no_error_message(words: list[str]) -> None:
     if words[0] != "doctor":
         words = [words[0], str(LECTURE), *(["matmul_kernel"] if words[0] == "show" else []),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Callable
 from functools import partial
@@ -114,6 +113,7 @@ VARIANTS = """
 import sys
 import torch
 from kernels import matmul, softmax, square
+from tests.helpers.ptxview import tool
 from inspector.probes.replay.script import compared, poison
 for module, sizes in ((square, {"N": 1500, "M": 3}), (softmax, {"N": 100, "M": 5}),
                       (matmul, {"N": 64, "M": 64, "K": 64})):
@@ -240,9 +240,7 @@ def test_matmul_runs_on_tensor_cores_with_a_pipeline(
 
 def nvcc_ptx(name: str, folder: Path) -> str:
     """PTX that nvcc makes of a CUDA specimen's kernel, its host function left out."""
-    nvcc = shutil.which("nvcc")
-    if nvcc is None:
-        pytest.skip("no nvcc on this machine")
+    nvcc = tool("nvcc")
     tree = ast.parse((KERNELS / f"{name}.py").read_text(encoding="utf-8"))
     kernel = next(
         ast.literal_eval(node.value)
