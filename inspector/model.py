@@ -370,7 +370,8 @@ class Variant:
 
     ``launches`` are the program's own, ``benchmarks`` those of autotuning; None if none was
     seen. ``launches`` exceeds the sum of the calls' counts where there were more distinct calls
-    than are kept.
+    than are kept. ``launches_exact`` is False where it is a lower bound: the driver's launches were
+    seen for a part of the time.
 
     ``options`` are Triton's others than those of ``config``, with the ``triton_version`` that
     compiled it, as far as they were recorded; ``unpassed`` is Triton's IR as it was before the

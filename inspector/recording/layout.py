@@ -5,6 +5,7 @@ recorded its folder lies beside it, as ``<file>.<tag>.unfinished``::
 
     events.jsonl              the run's own record: one complete JSON object a line
     events-<pid>-<tag>.jsonl  one file a process that was recorded
+    driver-<pid>-<tag>.records  launches at the CUDA driver, until the run ends (driver_records.py)
     blobs/<sha256>            each named by its content, written before the event that names it
     unwritten-<pid>-<errno>   empty: events of that process could not be written, for that reason
     watched                   empty: an interpreter of the program loaded the probes
@@ -31,8 +32,8 @@ import tempfile
 import time
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -40,6 +41,7 @@ import platformdirs
 
 from inspector import files
 from inspector.errors import Unreadable
+from inspector.recording.driver_records import decode, is_records
 from inspector.text import counted
 
 if TYPE_CHECKING:
@@ -103,6 +105,22 @@ class ZipContent:
         member = f"blobs/{self.digest}"
         where = f"{member} in {self.archive.path}"
         return _as_named(self.archive.read(member), self.digest, where)
+
+
+@dataclass(frozen=True, slots=True)
+class PartContent:
+    """A part of a recording's file, with the SHA-256 that it must have."""
+
+    path: Path
+    digest: str
+    begin: int
+    end: int
+
+    def read(self) -> bytes:
+        with files.opened(self.path, follow=False) as file:
+            file.seek(self.begin)
+            data = file.take(self.end - self.begin)
+        return _as_named(data, self.digest, f"a module in {self.path}")
 
 
 def _as_named(data: bytes, digest: str, where: str) -> bytes:
@@ -199,9 +217,12 @@ class Events:
     events: tuple[dict[str, object], ...]
     problems: tuple[str, ...]
     archive: files.Archive | None = None
+    parts: Mapping[str, PartContent] = field(default_factory=dict)
 
     def holds(self, digest: str) -> bool:
         """Whether there is a blob of that name."""
+        if digest in self.parts:
+            return True
         if self.archive is not None:
             return f"blobs/{digest}" in self.archive
         return (self.path / "blobs" / digest).is_file()
@@ -213,6 +234,8 @@ class Events:
         """
         if not isinstance(digest, str) or len(digest) != 64 or not HEX.issuperset(digest):
             return None
+        if digest in self.parts:
+            return self.parts[digest]
         if self.archive is not None:
             if say is not None and (why := self.archive.why_not(f"blobs/{digest}")) is not None:
                 say(why)
@@ -238,7 +261,8 @@ def read_events(path: Path, keep: Keep | None = None) -> Events:
     taking = _Taking(files.Allowance(share=2), keep)
     rows: Iterator[tuple[str, Iterator[bytes]]]
     if archive is None:
-        rows = ((file.name, taking.lines_of(file)) for file in _event_files(path, taking.problems))
+        every = list(_event_files(path, taking.problems))
+        rows = ((file.name, taking.lines_of(file)) for file in every if not is_records(file.name))
     else:
         rows = (
             (name, taking.lines_of(archive, name)) for name in _members(archive, taking.problems)
@@ -248,6 +272,9 @@ def read_events(path: Path, keep: Keep | None = None) -> Events:
         if taking.full:
             break
     if archive is None:
+        for file in every:
+            if is_records(file.name) and not taking.full:
+                taking.records(file)
         marks = unwritten(path)
         taking.problems.extend(text for text, _ in marks[:SAID])
         if len(marks) > SAID:
@@ -259,7 +286,8 @@ def read_events(path: Path, keep: Keep | None = None) -> Events:
     if not taking.events and not taking.problems:
         raise Unreadable(f"{path} holds no events", "Was the run stopped before it began?")
     taking.events.sort(key=lambda e: (e[0], e[1]))
-    return Events(path, tuple(e[2] for e in taking.events), tuple(taking.problems), archive)
+    return Events(path, tuple(e[2] for e in taking.events), tuple(taking.problems), archive,
+                  taking.parts)  # fmt: skip
 
 
 def event_files(path: Path) -> list[Path]:
@@ -316,14 +344,16 @@ def standing(path: Path) -> list[tuple[dict[str, object], Path]]:
 
 def is_watched(path: Path) -> bool:
     """Whether an interpreter that loaded the probes recorded into a folder."""
-    return (path / WATCHED).exists() or any(path.glob("events-*.jsonl"))
+    return (path / WATCHED).exists() or any(
+        next(path.glob(pattern), None) for pattern in ("events-*.jsonl", "driver-*.records")
+    )
 
 
 def _event_files(path: Path, problems: list[str]) -> Iterator[Path]:
     entries, more = files.names(path)
     if more:
         problems.append(files.more_names(path, files.limits()))
-    matches = [e for e in entries if _is_events(e.name)]
+    matches = [e for e in entries if _is_events(e.name) or is_records(e.name)]
     for entry in sorted(matches, key=lambda e: (e.name != "events.jsonl", e.name)):
         file = path / entry.name
         if entry.is_file(follow_symlinks=False):
@@ -364,6 +394,7 @@ class _Taking:
         self.problems: list[str] = []
         self.bound: files.TooLarge | None = None
         self.full = False
+        self.parts: dict[str, PartContent] = {}
         self._allowance = allowance
         self._keep = keep
         self._long: list[int] = []
@@ -407,6 +438,28 @@ class _Taking:
             no_record = "line is no record" if rest == 1 else "lines are no records"
             self.problems.append(f"{name}: {rest:,} more {no_record}")
 
+    def records(self, file: Path) -> None:
+        """Take in what was seen at the driver."""
+        start = len(self.events)
+
+        def keep(digest: str, begin: int, end: int) -> None:
+            self.parts[digest] = PartContent(file, digest, begin, end)
+
+        def take(size: int) -> None:
+            self._allowance.take(size, f"{file.name}: a record")
+
+        try:
+            data = files.read(file, follow=False)
+            for number, event in enumerate(decode(file.name, data, keep, take)):
+                kept = event if self._keep is None else self._keep(event)
+                self.events.append((_stamp_of(event), start + number, kept))
+        except files.TooLarge as error:
+            self.bound = self.bound or error
+            self.full = self._allowance.left < 0
+            self.problems.append(error.message)
+        except Unreadable as error:
+            self.problems.append(error.message)
+
     def _event(self, name: str, number: int, row: bytes) -> dict[str, object] | str:
         """The event of a line, or what is wrong with it. Raises ``TooLarge`` without allowance."""
         try:
@@ -438,6 +491,11 @@ class _Taking:
         )
         self.bound = self.bound or files.TooLarge(message)
         self.problems.append(message)
+
+
+def _stamp_of(event: Mapping[str, object]) -> float:
+    stamp = event.get("time")
+    return stamp if isinstance(stamp, float) else 0.0
 
 
 class Writer:
@@ -481,6 +539,29 @@ class Writer:
             # A line that is cut short would swallow the next.
             self._events.truncate(size)
             raise
+
+    def keep_records(self) -> None:
+        """Turn what was seen at the driver into events and blobs.
+
+        Raises ``OSError`` if they cannot be written, ``Unreadable`` if a file cannot be read.
+        """
+        for file in [f for f in event_files(self.folder) if is_records(f.name)]:
+            data = files.read(file, follow=False)
+            allowance = files.Allowance(share=2)
+
+            def keep(digest: str, begin: int, end: int, data: bytes = data) -> None:
+                self.blob(data[begin:end])
+
+            def take(size: int, name: str = file.name, left: files.Allowance = allowance) -> None:
+                left.take(size, name)
+
+            target = file.with_name(f"events-{file.stem}.jsonl")
+            part = target.with_name(f".{target.name}")
+            with part.open("w", encoding="ascii") as out:
+                for event in decode(file.name, data, keep, take):
+                    out.write(json.dumps(event, separators=(",", ":")) + "\n")
+            part.replace(target)
+            file.unlink()
 
     def close(self) -> None:
         """Close the file of events."""

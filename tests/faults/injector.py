@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from difflib import unified_diff
 from itertools import count
@@ -84,14 +85,16 @@ class Injector:
         self._server.wait()
 
     def run(
-        self, program: str, fault: Fault | None = None, recorded: bool = True, fresh: bool = False
+        self, program: str, fault: Fault | None = None, recorded: bool = True
     ) -> Outcome:
         """One program, in a folder of its own."""
         place = self.folder / f"run{next(self._numbers)}"
         (place / "recording" / "blobs").mkdir(parents=True)
         (place / "cache" / "triton").mkdir(parents=True)
         if program in self._ready:
-            shutil.copytree(self._ready[program], place / "cache", copy_function=os.link, dirs_exist_ok=True)
+            shutil.copytree(
+                self._ready[program], place / "cache", copy_function=os.link, dirs_exist_ok=True
+            )
         env = {
             **self._env,
             "TRITON_CACHE_DIR": str(place / "cache" / "triton"),
@@ -104,10 +107,13 @@ class Injector:
             }  # fmt: skip
         if fault is not None:
             env["FAULT"] = f"{fault.function}:{fault.kind}"
-        with (place / "out").open("w") as out, (place / "err").open("w") as err:
-            with Path(os.devnull).open() as nothing:
-                streams = (nothing.fileno(), out.fileno(), err.fileno())
-                status = self._wait([str(PROGRAMS / f"{program}.py")], env, place, streams)
+        (place / "in").touch()
+        with ExitStack() as files:
+            streams = [
+                files.enter_context((place / name).open(mode)).fileno()
+                for name, mode in (("in", "r"), ("out", "w"), ("err", "w"))
+            ]
+            status = self._wait([str(PROGRAMS / f"{program}.py")], env, place, streams)
         said = [(place / name).read_text(errors="replace") for name in ("out", "err")]
         log = (place / "log").read_text().split() if (place / "log").exists() else ()
         if program not in self._ready:

@@ -109,7 +109,8 @@ def run(script: Path, recorded: bool) -> Ended:
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             return Ended(-1, "", f"no end in {TIME_LIMIT_SECONDS} s", TIME_LIMIT_SECONDS)
-        return Ended(done.returncode, done.stdout, done.stderr, time.monotonic() - began)
+        said = [text.replace(folder, "") for text in (done.stdout, done.stderr)]
+        return Ended(done.returncode, *said, time.monotonic() - began)
 
 
 def words(text: str) -> set[str]:
