@@ -1,4 +1,4 @@
-"""The suite on a machine that has Python, git and coreutils alone, and in CI with a tool missing."""
+"""The suite with Python, git and coreutils alone, and in CI with a tool missing."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ import pytest
 
 from inspector.capture.opening import open_path
 from tests.helpers.ptxview import Done, call, command, environment, ptxview
-from tests.helpers.tools import needs
+from tests.helpers.tools import as_no_root, needs
 
 # What a program writes that is asked for what it was given.
 ASK = """
@@ -283,14 +283,14 @@ def test_place_that_cannot_be_written_is_said_before_the_program_runs(
     assert "cannot be written" in done.said and "-o" in done.said
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_folder_without_permission_is_said(tmp_path: Path) -> None:
     path = script(tmp_path, "print('ran')")
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o500)
     for name in ("rec", "x.ptxview"):
-        done = ptxview("run", "-o", closed / name, path)
-        assert done.status == 125 and not done.out
+        words = [*as_no_root(), *command(["run", "-o", closed / name, path])]
+        done = subprocess.run(words, capture_output=True, env=environment())
+        assert done.returncode == 125 and not done.stdout
 
 
 # -- the probes --------------------------------------------------------------------------------

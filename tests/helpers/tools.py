@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
 import sys
 import sysconfig
@@ -21,6 +22,7 @@ INSTALL = {
     "fish": "apt-get install fish",
     "g++": "apt-get install g++",
     "gcc": "apt-get install gcc",
+    "mount": "apt-get install mount",
     "ninja": "pip install ninja",
     "nm": "apt-get install binutils",
     "nvcc": "pip install -e '.[cuda]', or a CUDA toolkit",
@@ -29,6 +31,7 @@ INSTALL = {
     "readelf": "apt-get install binutils",
     "script": "apt-get install bsdutils",
     "sed": "apt-get install sed",
+    "setpriv": "apt-get install util-linux",
     "sh": "apt-get install dash",
     "strip": "apt-get install binutils",
     "tmux": "apt-get install tmux",
@@ -80,3 +83,11 @@ def skip_without(*names: str) -> None:
     for name in names:
         if path_of(name) is None:
             pytest.skip(lack(name))
+
+
+def as_no_root() -> list[str]:
+    """The words before a command that permissions of files hold for, though root starts it."""
+    if os.geteuid():
+        return []
+    skip_without("setpriv")
+    return ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"]

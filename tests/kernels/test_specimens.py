@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.ptxview import tool
+
 ROOT = Path(__file__).resolve().parents[2]
 KERNELS = ROOT / "kernels"
 
@@ -113,7 +115,6 @@ VARIANTS = """
 import sys
 import torch
 from kernels import matmul, softmax, square
-from tests.helpers.ptxview import tool
 from inspector.probes.replay.script import compared, poison
 for module, sizes in ((square, {"N": 1500, "M": 3}), (softmax, {"N": 100, "M": 5}),
                       (matmul, {"N": 64, "M": 64, "K": 64})):
