@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +12,8 @@ from typing import Any
 import pytest
 
 from inspector.capture import failed_builds
-from inspector.system.toolchain import find
 from tests.helpers.ptxview import Done, call, environment, ptxview, write_events
+from tests.helpers.tools import needs, path_of
 from tests.probes.conftest import INDUCTOR, Run, ok
 
 PROGRAM = """
@@ -479,16 +478,14 @@ build main.o: cpp {folder}/main.cpp
 """
 
 
-@pytest.mark.skipif(find("nvcc") is None, reason="nvcc is not here")
+@needs("nvcc", "ninja", "g++")
 def test_a_build_that_fails_has_its_messages_at_the_lines_of_its_sources(tmp_path: Path) -> None:
     """Real nvcc, c++ and ninja; what torch's function raises is ninja's output."""
-    nvcc, ninja = find("nvcc"), shutil.which("ninja")
-    if nvcc is None or ninja is None:
-        pytest.skip("ninja is not here")
+    nvcc, ninja = path_of("nvcc"), str(path_of("ninja"))
     build = tmp_path / "build"
     build.mkdir()
     texts = {"k.cu": CUDA, "main.cpp": CPP}
-    texts["build.ninja"] = NINJA.format(nvcc=nvcc.path, folder=build)
+    texts["build.ninja"] = NINJA.format(nvcc=nvcc, folder=build)
     for name, text in texts.items():
         (build / name).write_text(text)
     done = subprocess.run(

@@ -16,6 +16,7 @@ import pytest
 
 from inspector.recording.layout import Writer, read_events
 from tests.helpers.samples import DATA
+from tests.helpers.tools import skip_without
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -98,6 +99,7 @@ Drive = Callable[..., Driven]
 @pytest.fixture(scope="session")
 def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the stand-in, as libcuda and as libcupti, compiled with NVIDIA's headers."""
+    skip_without("cc")
     spec = find_spec("triton")
     assert spec is not None and spec.origin is not None
     headers = Path(spec.origin).parent / "backends" / "nvidia" / "include"
@@ -114,6 +116,7 @@ def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> str:
     """``driver.c``, compiled as the installation does it."""
+    skip_without("cc")
     path = tmp_path_factory.mktemp("driver") / "ptxview_driver.so"
     source = ROOT / "inspector" / "probes" / "driver" / "driver.c"
     subprocess.run(

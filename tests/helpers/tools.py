@@ -1,0 +1,93 @@
+"""Programs that tests drive and a machine may lack: tests skip and name what to install."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from inspector.system.toolchain import find
+
+INSTALL = {
+    "bash": "apt-get install bash",
+    "c++filt": "apt-get install binutils",
+    "cc": "apt-get install gcc",
+    "chromium": "apt-get install chromium",
+    "dash": "apt-get install dash",
+    "fish": "apt-get install fish",
+    "g++": "apt-get install g++",
+    "gcc": "apt-get install gcc",
+    "mount": "apt-get install mount",
+    "ninja": "pip install ninja",
+    "nm": "apt-get install binutils",
+    "nvcc": "pip install -e '.[cuda]', or a CUDA toolkit",
+    "ps": "apt-get install procps",
+    "Python.h": "apt-get install python3-dev",
+    "readelf": "apt-get install binutils",
+    "script": "apt-get install bsdutils",
+    "sed": "apt-get install sed",
+    "setpriv": "apt-get install util-linux",
+    "sh": "apt-get install dash",
+    "strip": "apt-get install binutils",
+    "tmux": "apt-get install tmux",
+    "vim": "apt-get install vim",
+    "zsh": "apt-get install zsh",
+}
+OTHER_NAMES = {
+    "cc": ("gcc",),
+    "chromium": ("google-chrome",),
+    "g++": ("c++", "clang++"),
+}
+
+
+def path_of(name: str) -> str | None:
+    """Find a program (or Python.h) as the tests start it."""
+    if name == "Python.h":
+        header = Path(sysconfig.get_path("include")) / name
+        return str(header) if header.exists() else None
+    if name in ("nvcc", "ptxas", "nvdisasm", "cuobjdump"):
+        vendors = find(name)
+        return str(vendors.path) if vendors else None
+    for each in (name, *OTHER_NAMES.get(name, ())):
+        if found := shutil.which(each):
+            return found
+    if name == "ninja":
+        beside = Path(sys.executable).with_name(name)
+        if beside.exists():
+            return str(beside)
+        if importlib.util.find_spec(name) is not None:
+            import ninja
+
+            return str(Path(ninja.BIN_DIR) / name)
+    return None
+
+
+def lack(name: str) -> str:
+    """Say what is missing and how to install it."""
+    return f"needs {name}: {INSTALL.get(name, 'pip install triton')}"
+
+
+def needs(*names: str) -> pytest.MarkDecorator:
+    """Mark tests that skip where one of these programs is missing."""
+    missing = [name for name in names if path_of(name) is None]
+    return pytest.mark.skipif(bool(missing), reason="; ".join(map(lack, missing)))
+
+
+def skip_without(*names: str) -> None:
+    """Skip the test that runs, or asks for a fixture, where one of these programs is missing."""
+    for name in names:
+        if path_of(name) is None:
+            pytest.skip(lack(name))
+
+
+def as_no_root() -> list[str]:
+    """The words before a command that permissions of files hold for, though root starts it."""
+    if os.geteuid():
+        return []
+    skip_without("setpriv")
+    return ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"]
