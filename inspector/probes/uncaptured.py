@@ -82,7 +82,7 @@ def private_names() -> Any:
 def _watch(name: str, tell: Callable[..., None]) -> None:
     """Have ``tell`` called with a compiler's arguments before it, even if it then fails."""
     try:
-        private_names().observe(name, lambda args, kwargs: tell(*args, **kwargs))
+        private_names().wrap(name, lambda args, kwargs: tell(*args, **kwargs))
     except (AttributeError, TypeError):
         return  # written in C
 
@@ -110,7 +110,7 @@ def attach_nvrtc(module: Any) -> None:
                 more["symbol"] = made[1]
         told(NVRTC, [name], source, **more)
 
-    private_names().observe("torch.cuda._utils:_nvrtc_compile", compiling, compiled)
+    private_names().wrap("torch.cuda._utils:_nvrtc_compile", compiling, compiled)
 
     def load(ptx: Any, kernel_names: Any = None, *args: Any, **kwargs: Any) -> None:
         text = ptx.encode() if isinstance(ptx, str) else ptx

@@ -84,9 +84,7 @@ class Injector:
         self._server.leave()
         self._server.wait()
 
-    def run(
-        self, program: str, fault: Fault | None = None, recorded: bool = True
-    ) -> Outcome:
+    def run(self, program: str, fault: Fault | None = None, recorded: bool = True) -> Outcome:
         """One program, in a folder of its own."""
         place = self.folder / f"run{next(self._numbers)}"
         (place / "recording" / "blobs").mkdir(parents=True)

@@ -84,7 +84,7 @@ def attach(module: Any) -> None:
         ("run", _running, _ran),
         ("warmup", _warming, _warmed),
     ):
-        private_names.observe(f"triton.runtime.autotuner:Autotuner.{name}", before, after)
+        private_names.wrap(f"triton.runtime.autotuner:Autotuner.{name}", before, after)
 
 
 def _subclassing(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -26,8 +26,8 @@ def attach(module: Any) -> None:
     for name, after in (("_run_ninja_build", _ninja_ended), ("_jit_compile", _loaded)):
         function = private_names.get(f"{EXTENSIONS}:{name}")
         if function is not None:
-            private_names.observe(f"{EXTENSIONS}:{name}", _named(function), after)
-    private_names.observe(f"{EXTENSIONS}:BuildExtension.build_extensions", _builder, _built)
+            private_names.wrap(f"{EXTENSIONS}:{name}", _named(function), after)
+    private_names.wrap(f"{EXTENSIONS}:BuildExtension.build_extensions", _builder, _built)
 
 
 def _named(function: Any) -> Before:

@@ -27,7 +27,7 @@ _began: weakref.WeakKeyDictionary[Any, float] = per_recording(weakref.WeakKeyDic
 def attach(module: Any) -> None:
     """``torch._inductor.graph``: what goes wrong there is noted, and goes on as it was raised."""
     for name, stage in PARTS:
-        private_names.observe(f"torch._inductor.graph:GraphLowering.{name}", _began_at, _of(stage))
+        private_names.wrap(f"torch._inductor.graph:GraphLowering.{name}", _began_at, _of(stage))
 
 
 def _began_at(args: Any, kwargs: Any) -> float:

@@ -28,7 +28,7 @@ _now = threading.local()
 
 def attach_compilation(module: Any) -> None:
     """``torch._inductor.compile_fx``: Dynamo's graph as Inductor is given it."""
-    private_names.observe("torch._inductor.compile_fx:compile_fx", _compiling, _compiled)
+    private_names.wrap("torch._inductor.compile_fx:compile_fx", _compiling, _compiled)
 
 
 def _compiling(args: Any, kwargs: Any) -> bool:
@@ -52,12 +52,12 @@ def _compiled(outermost: bool, _: object, error: BaseException | None) -> None:
 def attach_lowering(module: Any) -> None:
     """``torch._inductor.graph``: a graph when its code is written."""
     for name in ("codegen", "codegen_subgraph"):
-        private_names.observe(f"torch._inductor.graph:GraphLowering.{name}", _lowering, _lowered)
+        private_names.wrap(f"torch._inductor.graph:GraphLowering.{name}", _lowering, _lowered)
 
 
 def attach_scheduler(module: Any) -> None:
     """``torch._inductor.scheduler``: each reason against a fusion that Inductor would log."""
-    private_names.observe("torch._inductor.scheduler:WhyNoFuse.__call__", _refusing)
+    private_names.wrap("torch._inductor.scheduler:WhyNoFuse.__call__", _refusing)
 
 
 def _refusing(args: Any, kwargs: Any) -> None:
@@ -76,7 +76,7 @@ def _of_fusion(why: Any, number: int) -> str:
 def attach_debug(module: Any) -> None:
     """``torch._inductor.debug``: the IR before and after fusion, which it writes only if asked."""
     for name in ("log_ir_pre_fusion", "log_ir_post_fusion"):
-        private_names.observe(f"torch._inductor.debug:{name}", _ir(name.removeprefix("log_")))
+        private_names.wrap(f"torch._inductor.debug:{name}", _ir(name.removeprefix("log_")))
 
 
 class Refused:

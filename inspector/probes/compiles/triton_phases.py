@@ -29,8 +29,8 @@ _now = threading.local()
 
 def attach() -> None:
     """``triton.compiler.compiler``: what it calls to get a backend gives one that is timed."""
-    private_names.observe("triton.compiler.compiler:get_cache_manager", _keyed)
-    if private_names.observe("triton.compiler.compiler:make_backend", after=_made):
+    private_names.wrap("triton.compiler.compiler:get_cache_manager", _keyed)
+    if private_names.wrap("triton.compiler.compiler:make_backend", after=_made):
         _attached.append(True)
 
 

@@ -124,7 +124,7 @@ def leave_before(module: Any, functions: tuple[str, ...], who: str) -> None:
     from .. import private_names
 
     for name in functions:
-        private_names.observe(f"{module.__name__}:{name}", lambda args, kwargs: leave(who))
+        private_names.wrap(f"{module.__name__}:{name}", lambda args, kwargs: leave(who))
 
 
 def _yield_to(who: str) -> None:
