@@ -1,5 +1,7 @@
 """The only code that knows how a recording lies on disk.
 
+One module because what writes a name, reads it and removes it have to agree.
+
 A recording is a folder, or one ``.ptxview`` file (a zip of that folder). While such a file is being
 recorded its folder lies beside it, as ``<file>.<tag>.unfinished``::
 
