@@ -19,6 +19,7 @@ from inspector import __version__
 from inspector.capture import machine
 from inspector.capture.machine import PROBES
 from inspector.errors import PtxviewError, RunFailed, Stopped, Unreadable
+from inspector.recording.driver_records import keep_records
 from inspector.recording.layout import (
     SCHEMA,
     SUFFIX,
@@ -334,7 +335,7 @@ class Run:
             if not self._watches and not is_watched(self.folder):
                 program = Path(self.argv[0]).name
                 self._writer.event(event="unwatched", command=program, why="none")
-            self._writer.keep_records()
+            keep_records(self.folder, self._writer.blob)
             for text, mark in unwritten(self.folder):
                 self._writer.event(event="problem", where="recording", text=text)
                 mark.unlink(missing_ok=True)

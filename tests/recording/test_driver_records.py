@@ -13,7 +13,7 @@ import pytest
 from inspector.capture.opening import open_path
 from inspector.capture.running import Follower
 from inspector.listing.cubin import read_cubin
-from inspector.recording.driver_records import operator_of
+from inspector.recording.driver_records import keep_records, operator_of
 from inspector.recording.layout import Writer, read_events
 from tests.helpers.samples import DATA
 
@@ -89,7 +89,7 @@ def test_the_end_of_a_run_keeps_what_was_launched(folder: Path, symbol: bytes) -
     (folder / NAME).write_bytes(whole(symbol) + module(1, CUBIN[:-1]))
     before = read_events(folder).events
     writer = Writer(folder)
-    writer.keep_records()
+    keep_records(folder, writer.blob)
     writer.close()
     assert read_events(folder).events == before
     assert not (folder / NAME).exists() and len(list((folder / "blobs").iterdir())) == 1
