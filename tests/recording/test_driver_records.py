@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
 import struct
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -99,6 +102,10 @@ def test_counts_of_a_process_that_was_sampled_are_lower_bounds(folder: Path, sym
     (folder / NAME).write_bytes(whole(symbol, sampled=1))
     (variant,) = open_path(folder).kernels[0].variants
     assert (variant.launches, variant.launches_exact) == (5, False)
+    command = [sys.executable, "-m", "inspector", "list", "--json", str(folder)]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    (listed,) = json.loads(printed)["kernels"][0]["variants"]
+    assert (listed["launches"], listed["launches_exact"]) == (5, False)
 
 
 def test_a_recording_that_grows_has_new_records_followed(folder: Path, symbol: bytes) -> None:
