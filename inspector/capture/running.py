@@ -94,6 +94,7 @@ def grows(path: Path, recording: Recording) -> bool:
     return path.is_dir() and not recording.complete and os.access(path, os.R_OK)
 
 
+INJECTION = "CUDA_INJECTION64_PATH"
 NVIDIA_TOOLS = frozenset((
     "ncu", "nsys", "nsys-launcher", "nv-nsight-cu-cli", "compute-sanitizer", "cuda-gdb", "nvprof",
     "cuda-memcheck", "nvidia-smi", "nvcc", "ptxas", "cuobjdump", "nvdisasm", "dcgmi",
@@ -227,6 +228,8 @@ def allowed(variables: Mapping[str, str]) -> dict[str, str]:
 def environment(folder: Path, request: RunRequest, target: str | None) -> dict[str, str]:
     """The program's environment: the user's, with the probes first on PYTHONPATH."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("PTXVIEW_")}
+    if "ptxview_driver" in Path(env.get(INJECTION, "")).name:
+        del env[INJECTION]  # of a run around this one
     python_path = env.get("PYTHONPATH")
     env["PYTHONPATH"] = f"{PROBES}{os.pathsep}{python_path}" if python_path else str(PROBES)
     env["PTXVIEW_RECORDING"] = str(folder)
@@ -303,7 +306,7 @@ class Run:
         """Have the driver load the library, in the program and in its children."""
         self.env["PTXVIEW_DRIVER"] = library
         # Another tool's is left alone: the probes then tell of it.
-        self.env.setdefault("CUDA_INJECTION64_PATH", library)
+        self.env.setdefault(INJECTION, library)
 
     @property
     def folder(self) -> Path:

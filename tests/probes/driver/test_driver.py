@@ -575,6 +575,7 @@ def test_the_variable_is_not_set_where_another_is_at_the_driver(
 ) -> None:
     monkeypatch.setattr(machine, "gpu_present", lambda: True)
     monkeypatch.setattr(machine, "driver_library", lambda: Path("/nowhere/driver.so"))
+    monkeypatch.setenv("CUDA_INJECTION64_PATH", "/of/a/run/around/it/ptxview_driver.so")
     run = of_run(tmp_path, words, **fields)
     assert not {"CUDA_INJECTION64_PATH", "PTXVIEW_DRIVER"} & set(run.env)
     run.abandon()
