@@ -19,6 +19,7 @@ from inspector import __version__
 from inspector.capture import machine
 from inspector.capture.machine import PROBES
 from inspector.errors import PtxviewError, RunFailed, Stopped, Unreadable
+from inspector.recording.driver_records import keep_records
 from inspector.recording.layout import (
     SCHEMA,
     SUFFIX,
@@ -93,6 +94,7 @@ def grows(path: Path, recording: Recording) -> bool:
     return path.is_dir() and not recording.complete and os.access(path, os.R_OK)
 
 
+INJECTION = "CUDA_INJECTION64_PATH"
 NVIDIA_TOOLS = frozenset((
     "ncu", "nsys", "nsys-launcher", "nv-nsight-cu-cli", "compute-sanitizer", "cuda-gdb", "nvprof",
     "cuda-memcheck", "nvidia-smi", "nvcc", "ptxas", "cuobjdump", "nvdisasm", "dcgmi",
@@ -226,6 +228,8 @@ def allowed(variables: Mapping[str, str]) -> dict[str, str]:
 def environment(folder: Path, request: RunRequest, target: str | None) -> dict[str, str]:
     """The program's environment: the user's, with the probes first on PYTHONPATH."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("PTXVIEW_")}
+    if "ptxview_driver" in Path(env.get(INJECTION, "")).name:
+        del env[INJECTION]  # of a run around this one
     python_path = env.get("PYTHONPATH")
     env["PYTHONPATH"] = f"{PROBES}{os.pathsep}{python_path}" if python_path else str(PROBES)
     env["PTXVIEW_RECORDING"] = str(folder)
@@ -302,7 +306,7 @@ class Run:
         """Have the driver load the library, in the program and in its children."""
         self.env["PTXVIEW_DRIVER"] = library
         # Another tool's is left alone: the probes then tell of it.
-        self.env.setdefault("CUDA_INJECTION64_PATH", library)
+        self.env.setdefault(INJECTION, library)
 
     @property
     def folder(self) -> Path:
@@ -334,7 +338,7 @@ class Run:
             if not self._watches and not is_watched(self.folder):
                 program = Path(self.argv[0]).name
                 self._writer.event(event="unwatched", command=program, why="none")
-            self._writer.keep_records()
+            keep_records(self.folder, self._writer.blob)
             for text, mark in unwritten(self.folder):
                 self._writer.event(event="problem", where="recording", text=text)
                 mark.unlink(missing_ok=True)

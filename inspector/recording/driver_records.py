@@ -8,10 +8,15 @@ and passed over. One that is cut short by a kill is the last.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import struct
 from collections.abc import Callable, Iterator
-from pathlib import PurePath
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+from inspector import files
+from inspector.errors import Unreadable
 
 FORMAT = 1
 BEGAN, MODULE, ENTRY, REFUSED, COUNTS, FRAME, LEFT = range(1, 8)
@@ -81,6 +86,62 @@ def decode(name: str, data: bytes, keep: Keep, take: Callable[[int], object]) ->
     """
     if (named := _NAME.fullmatch(name)) is not None:
         yield from _Decoder(int(named[1]), data, keep, take).events()
+
+
+@dataclass(frozen=True, slots=True)
+class PartContent:
+    """A part of a file, with the SHA-256 that it must have."""
+
+    path: Path
+    digest: str
+    begin: int
+    end: int
+
+    def read(self) -> bytes:
+        with files.opened(self.path, follow=False) as file:
+            file.seek(self.begin)
+            data = file.take(self.end - self.begin)
+        if hashlib.sha256(data).hexdigest() != self.digest:
+            raise Unreadable(f"a module in {self.path} is damaged")
+        return data
+
+
+def read_records(
+    file: Path, take: Callable[[int], object], parts: dict[str, PartContent]
+) -> Iterator[tuple[float, Event]]:
+    """Yield the events of a file, each with its time, and add its modules to ``parts``.
+
+    Raises ``Unreadable``, and what ``take`` raises.
+    """
+
+    def keep(digest: str, begin: int, end: int) -> None:
+        parts[digest] = PartContent(file, digest, begin, end)
+
+    for event in decode(file.name, files.read(file, follow=False), keep, take):
+        stamp = event["time"]
+        yield stamp if isinstance(stamp, float) else 0.0, event
+
+
+def keep_records(folder: Path, blob: Callable[[bytes], object]) -> None:
+    """Turn the records of a recording's folder into events, and the cubins of kernels into blobs.
+
+    Raises ``OSError`` if they cannot be written, ``Unreadable`` if a file cannot be read.
+    """
+    for file in [f for f in files.files_in(folder) if is_records(f.name)]:
+        data = files.read(file, follow=False)
+        left = files.Allowance(share=2)
+        target = file.with_name(f"events-{file.stem}.jsonl")
+        part = target.with_name(f".{target.name}")
+        with part.open("w", encoding="ascii") as out:
+            for event in decode(
+                file.name,
+                data,
+                lambda _, begin, end, data=data: blob(data[begin:end]),
+                lambda size, name=file.name, left=left: left.take(size, name),
+            ):
+                out.write(json.dumps(event, separators=(",", ":")) + "\n")
+        part.replace(target)
+        file.unlink()
 
 
 class _Decoder:

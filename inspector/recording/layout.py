@@ -36,6 +36,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -43,7 +44,7 @@ import platformdirs
 
 from inspector import files
 from inspector.errors import Unreadable
-from inspector.recording.driver_records import decode, is_records
+from inspector.recording.driver_records import PartContent, is_records, read_records
 from inspector.text import counted
 
 if TYPE_CHECKING:
@@ -107,22 +108,6 @@ class ZipContent:
         member = f"blobs/{self.digest}"
         where = f"{member} in {self.archive.path}"
         return _as_named(self.archive.read(member), self.digest, where)
-
-
-@dataclass(frozen=True, slots=True)
-class PartContent:
-    """A part of a recording's file, with the SHA-256 that it must have."""
-
-    path: Path
-    digest: str
-    begin: int
-    end: int
-
-    def read(self) -> bytes:
-        with files.opened(self.path, follow=False) as file:
-            file.seek(self.begin)
-            data = file.take(self.end - self.begin)
-        return _as_named(data, self.digest, f"a module in {self.path}")
 
 
 def _as_named(data: bytes, digest: str, where: str) -> bytes:
@@ -346,9 +331,7 @@ def standing(path: Path) -> list[tuple[dict[str, object], Path]]:
 
 def is_watched(path: Path) -> bool:
     """Whether an interpreter that loaded the probes recorded into a folder."""
-    return (path / WATCHED).exists() or any(
-        next(path.glob(pattern), None) for pattern in ("events-*.jsonl", "driver-*.records")
-    )
+    return (path / WATCHED).exists() or any(path.glob("[ed]*-*.*"))
 
 
 def _event_files(path: Path, problems: list[str]) -> Iterator[Path]:
@@ -442,19 +425,12 @@ class _Taking:
 
     def records(self, file: Path) -> None:
         """Take in what was seen at the driver."""
+        take = partial(self._allowance.take, what=f"{file.name}: a record")
         start = len(self.events)
-
-        def keep(digest: str, begin: int, end: int) -> None:
-            self.parts[digest] = PartContent(file, digest, begin, end)
-
-        def take(size: int) -> None:
-            self._allowance.take(size, f"{file.name}: a record")
-
         try:
-            data = files.read(file, follow=False)
-            for number, event in enumerate(decode(file.name, data, keep, take)):
+            for number, (stamp, event) in enumerate(read_records(file, take, self.parts)):
                 kept = event if self._keep is None else self._keep(event)
-                self.events.append((_stamp_of(event), start + number, kept))
+                self.events.append((stamp, start + number, kept))
         except files.TooLarge as error:
             self.bound = self.bound or error
             self.full = self._allowance.left < 0
@@ -493,11 +469,6 @@ class _Taking:
         )
         self.bound = self.bound or files.TooLarge(message)
         self.problems.append(message)
-
-
-def _stamp_of(event: Mapping[str, object]) -> float:
-    stamp = event.get("time")
-    return stamp if isinstance(stamp, float) else 0.0
 
 
 class Writer:
@@ -541,29 +512,6 @@ class Writer:
             # A line that is cut short would swallow the next.
             self._events.truncate(size)
             raise
-
-    def keep_records(self) -> None:
-        """Turn what was seen at the driver into events and blobs.
-
-        Raises ``OSError`` if they cannot be written, ``Unreadable`` if a file cannot be read.
-        """
-        for file in [f for f in event_files(self.folder) if is_records(f.name)]:
-            data = files.read(file, follow=False)
-            allowance = files.Allowance(share=2)
-
-            def keep(digest: str, begin: int, end: int, data: bytes = data) -> None:
-                self.blob(data[begin:end])
-
-            def take(size: int, name: str = file.name, left: files.Allowance = allowance) -> None:
-                left.take(size, name)
-
-            target = file.with_name(f"events-{file.stem}.jsonl")
-            part = target.with_name(f".{target.name}")
-            with part.open("w", encoding="ascii") as out:
-                for event in decode(file.name, data, keep, take):
-                    out.write(json.dumps(event, separators=(",", ":")) + "\n")
-            part.replace(target)
-            file.unlink()
 
     def close(self) -> None:
         """Close the file of events."""

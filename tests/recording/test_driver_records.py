@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
 import struct
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +16,7 @@ import pytest
 from inspector.capture.opening import open_path
 from inspector.capture.running import Follower
 from inspector.listing.cubin import read_cubin
-from inspector.recording.driver_records import operator_of
+from inspector.recording.driver_records import keep_records, operator_of
 from inspector.recording.layout import Writer, read_events
 from tests.helpers.samples import DATA
 
@@ -89,7 +92,7 @@ def test_the_end_of_a_run_keeps_what_was_launched(folder: Path, symbol: bytes) -
     (folder / NAME).write_bytes(whole(symbol) + module(1, CUBIN[:-1]))
     before = read_events(folder).events
     writer = Writer(folder)
-    writer.keep_records()
+    keep_records(folder, writer.blob)
     writer.close()
     assert read_events(folder).events == before
     assert not (folder / NAME).exists() and len(list((folder / "blobs").iterdir())) == 1
@@ -99,6 +102,10 @@ def test_counts_of_a_process_that_was_sampled_are_lower_bounds(folder: Path, sym
     (folder / NAME).write_bytes(whole(symbol, sampled=1))
     (variant,) = open_path(folder).kernels[0].variants
     assert (variant.launches, variant.launches_exact) == (5, False)
+    command = [sys.executable, "-m", "inspector", "list", "--json", str(folder)]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    (listed,) = json.loads(printed)["kernels"][0]["variants"]
+    assert (listed["launches"], listed["launches_exact"]) == (5, False)
 
 
 def test_a_recording_that_grows_has_new_records_followed(folder: Path, symbol: bytes) -> None:

@@ -136,8 +136,11 @@ def _yield_to(who: str) -> None:
 
 def leave(who: str) -> None:
     """Leave CUPTI to ``who``, once. CUDA may not have begun: it is then left alone."""
+    if _state["left"]:
+        return
+    prepare()  # a profiler may be all that was imported
     library = _state["library"]
-    if library is None or _state["left"]:
+    if library is None:
         return
     _state["left"] = True
     began = library.ptxview_driver_active()

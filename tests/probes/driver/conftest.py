@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from inspector.recording.driver_records import keep_records
 from inspector.recording.layout import Writer, read_events
 from tests.helpers.samples import DATA
 from tests.helpers.tools import skip_without
@@ -148,7 +149,7 @@ def drive(stand_in: Path, compiled: str, tmp_path: Path) -> Drive:
             return Driven(done.returncode, done.stdout, done.stderr, folder, ())
         before = read_events(folder).events
         writer = Writer(folder)
-        writer.keep_records()
+        keep_records(folder, writer.blob)
         writer.close()
         events = read_events(folder).events
         assert [e for e in events if e["event"] != "driver_counts"] == [

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -542,3 +543,42 @@ def test_a_child_by_fork_writes_nothing_into_its_parents_file(drive: Drive, gelu
     assert done.status == 0, done.err
     assert done.launches() == {(gelu, (1, 1, 1), (32, 1, 1)): [2, 0, 0, 0]}
     assert len({e["pid"] for e in done.of("driver")}) == 1
+
+
+def of_run(tmp_path: Path, words: tuple[str, ...], **fields: Any) -> Run:
+    return Run(RunRequest("command", words, tmp_path / "recording", **fields))
+
+
+def test_without_the_library_the_recording_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "gpu_present", lambda: True)
+    monkeypatch.setattr(machine, "driver_library", lambda: None)
+    run = of_run(tmp_path, ("true",))
+    assert "CUDA_INJECTION64_PATH" not in run.env
+    recording = run.ended(0, print).recording
+    assert recording is not None
+    assert any("without a C compiler (apt install gcc" in text for text in recording.problems)
+
+
+@pytest.mark.parametrize(
+    ("words", "fields"),
+    [
+        (("/opt/nvidia/ncu", "true"), {}),
+        (("true",), {"driver": False}),
+        (("true",), {"environment": (("PTXVIEW_PROFILE", "1"),)}),
+        (("true",), {"target": "sm_90"}),
+    ],
+)
+def test_the_variable_is_not_set_where_another_is_at_the_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], fields: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(machine, "gpu_present", lambda: True)
+    monkeypatch.setattr(machine, "driver_library", lambda: Path("/nowhere/driver.so"))
+    monkeypatch.setenv("CUDA_INJECTION64_PATH", "/of/a/run/around/it/ptxview_driver.so")
+    run = of_run(tmp_path, words, **fields)
+    assert not {"CUDA_INJECTION64_PATH", "PTXVIEW_DRIVER"} & set(run.env)
+    run.abandon()
+    run = of_run(tmp_path, ("true",))
+    assert run.env["CUDA_INJECTION64_PATH"] == "/nowhere/driver.so"
+    run.abandon()
