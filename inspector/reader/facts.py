@@ -377,7 +377,10 @@ def code_of(facts: VariantFacts, variant: Variant, stage: Stage) -> FunctionFact
 def _is_long(variant: Variant) -> bool:
     """Whether a variant's PTX is too long to count its hints beside others'."""
     ptx = variant.stages.get(Stage.PTX)
-    return ptx is not None and ptx.content.read().count(b"\n") > MAX_COUNTED_LINES
+    try:
+        return ptx is not None and ptx.content.read().count(b"\n") > MAX_COUNTED_LINES
+    except PtxviewError:  # the count says so
+        return False
 
 
 class HintCounts:
