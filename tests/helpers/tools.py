@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import sys
@@ -56,14 +55,9 @@ def path_of(name: str) -> str | None:
     for each in (name, *OTHER_NAMES.get(name, ())):
         if found := shutil.which(each):
             return found
-    if name == "ninja":
-        beside = Path(sys.executable).with_name(name)
-        if beside.exists():
-            return str(beside)
-        if importlib.util.find_spec(name) is not None:
-            import ninja
-
-            return str(Path(ninja.BIN_DIR) / name)
+    beside = Path(sys.executable).with_name(name)  # where pip puts ninja, on the PATH or not
+    if beside.exists():
+        return str(beside)
     return None
 
 
