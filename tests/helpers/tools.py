@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import sys
@@ -56,14 +55,9 @@ def path_of(name: str) -> str | None:
     for each in (name, *OTHER_NAMES.get(name, ())):
         if found := shutil.which(each):
             return found
-    if name == "ninja":
-        beside = Path(sys.executable).with_name(name)
-        if beside.exists():
-            return str(beside)
-        if importlib.util.find_spec(name) is not None:
-            import ninja
-
-            return str(Path(ninja.BIN_DIR) / name)
+    beside = Path(sys.executable).with_name(name)  # where pip puts ninja, on the PATH or not
+    if beside.exists():
+        return str(beside)
     return None
 
 
@@ -72,17 +66,22 @@ def lack(name: str) -> str:
     return f"needs {name}: {INSTALL.get(name, 'pip install triton')}"
 
 
+def missing(names: tuple[str, ...]) -> list[str]:
+    """Name what this machine lacks of the programs, and of what they start themselves."""
+    wanted = [*names, *("g++" for name in names if name == "nvcc")]
+    return [name for name in wanted if path_of(name) is None]
+
+
 def needs(*names: str) -> pytest.MarkDecorator:
     """Mark tests that skip where one of these programs is missing."""
-    missing = [name for name in names if path_of(name) is None]
-    return pytest.mark.skipif(bool(missing), reason="; ".join(map(lack, missing)))
+    lacking = missing(names)
+    return pytest.mark.skipif(bool(lacking), reason="; ".join(map(lack, lacking)))
 
 
 def skip_without(*names: str) -> None:
     """Skip the test that runs, or asks for a fixture, where one of these programs is missing."""
-    for name in names:
-        if path_of(name) is None:
-            pytest.skip(lack(name))
+    if lacking := missing(names):
+        pytest.skip("; ".join(map(lack, lacking)))
 
 
 def as_no_root() -> list[str]:
