@@ -127,21 +127,28 @@ def keep_records(folder: Path, blob: Callable[[bytes], object]) -> None:
 
     Raises ``OSError`` if they cannot be written, ``Unreadable`` if a file cannot be read.
     """
-    for file in [f for f in files.files_in(folder) if is_records(f.name)]:
-        data = files.read(file, follow=False)
-        left = files.Allowance(share=2)
-        target = file.with_name(f"events-{file.stem}.jsonl")
-        part = target.with_name(f".{target.name}")
-        with part.open("w", encoding="ascii") as out:
-            for event in decode(
-                file.name,
-                data,
-                lambda _, begin, end, data=data: blob(data[begin:end]),
-                lambda size, name=file.name, left=left: left.take(size, name),
-            ):
-                out.write(json.dumps(event, separators=(",", ":")) + "\n")
-        part.replace(target)
-        file.unlink()
+    for file in files.files_in(folder):
+        if is_records(file.name):
+            _keep_file(file, blob)
+
+
+def _keep_file(file: Path, blob: Callable[[bytes], object]) -> None:
+    data = files.read(file, follow=False)
+    left = files.Allowance(share=2)
+
+    def keep(digest: str, begin: int, end: int) -> None:
+        blob(data[begin:end])
+
+    def take(size: int) -> None:
+        left.take(size, file.name)
+
+    target = file.with_name(f"events-{file.stem}.jsonl")
+    part = target.with_name(f".{target.name}")
+    with part.open("w", encoding="ascii") as out:
+        for event in decode(file.name, data, keep, take):
+            out.write(json.dumps(event, separators=(",", ":")) + "\n")
+    part.replace(target)
+    file.unlink()
 
 
 class _Decoder:
