@@ -342,7 +342,7 @@ class Uncaptured:
 class Unwatched:
     """A process that nothing could be recorded of, and why.
 
-    ``command`` is its interpreter with its options and what it runs, or a shell's name. ``why`` is
+    ``command`` is its interpreter, its options and what it runs, or the run's program. ``why`` is
     the option (``-I``, ``-E``, ``-S``) with which Python does not load the probes, ``environment``
     where it was given one that does not name them, ``sitecustomize`` where another would be found
     before ours, ``none`` where no interpreter of the whole run loaded them.
@@ -370,7 +370,9 @@ class Variant:
 
     ``launches`` are the program's own, ``benchmarks`` those of autotuning; None if none was
     seen. ``launches`` exceeds the sum of the calls' counts where there were more distinct calls
-    than are kept.
+    than are kept. ``launches_exact`` is False where it is a lower bound: a process was
+    killed, a launch could not be counted, or the driver's launches were seen for a part of the
+    time.
 
     ``options`` are Triton's others than those of ``config``, with the ``triton_version`` that
     compiled it, as far as they were recorded; ``unpassed`` is Triton's IR as it was before the

@@ -87,6 +87,36 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(100_000, 20, 50)
 
 
+MAY_LACK = ("needs nvcc", "needs a GPU")
+"""What a machine of CI need not have: any other test that skips there fails the run."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Tell CI which tests skipped for lack of a tool that .ci/run should have installed."""
+    for reason in unexpected_skips(terminalreporter):
+        terminalreporter.write_line(f"skipped in CI: {reason}", red=True)
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Fail in CI if tests were skipped that have all they need there."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if exitstatus == 0 and reporter is not None and unexpected_skips(reporter):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def unexpected_skips(reporter: pytest.TerminalReporter) -> list[str]:
+    """Find the tests that skipped in CI without a reason that holds there."""
+    if os.environ.get("CI") != "true":
+        return []
+    skipped = [(report.nodeid, report.longrepr[2]) for report in reporter.stats.get("skipped", [])]
+    return [
+        f"{test}: {reason}"
+        for test, reason in skipped
+        if not reason.removeprefix("Skipped: ").startswith(MAY_LACK)
+    ]
+
+
 PICKLE = "inductor/fxgraph/2x/f2x7v6gvreumntz423uyucjumf7sjhaes4kadit3p5jmchek5ey5/entry"
 
 

@@ -7,6 +7,7 @@ read and parsed once; each test holds all modules against one rule and tells eve
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import subprocess
 import sys
@@ -464,7 +465,7 @@ def test_a_journey_is_one_way_through_the_code() -> None:
 
 # Tests stand where what they test stands.
 
-NO_ROOM = {"data", "helpers", "fuzz", "benchmarks", "gpu"}
+NO_ROOM = {"data", "helpers", "fuzz", "faults", "benchmarks", "gpu"}
 """Folders of tests that are of no room: what tests read and share, and what is run by hand."""
 
 
@@ -489,3 +490,72 @@ def test_every_benchmark_is_run_by_the_one_command() -> None:
     kept = tomllib.loads((ROOT / "tests" / "benchmarks" / "kept.toml").read_text("utf-8"))
     assert modules == {f"bench_{name}" for name in benchmarks.NAMES}
     assert list(kept) == list(benchmarks.NAMES)
+
+
+# -- the boundary ---------------------------------------------------------------------------------
+
+# Our own processes, and the device that takes the place of torch's own functions.
+BEYOND_THE_BOUNDARY = ("replay", "ahead", "target")
+# The boundary itself, and what it stands on, which guards its own fork handlers.
+BOUNDARY = ("inspector.probes.hooks", "inspector.probes.writer")
+HELD = re.compile(r"_?(original|inner|wrapped|genuine)")
+
+
+def _calls_of_what_was_replaced(module: Module) -> Iterator[str]:
+    """Calls of a parameter of an enclosing function, of a name that holds what was replaced, and
+    calls that pass a function's own ``*args, **kwargs`` on."""
+    tree = module.nodes[0]
+
+    def visit(node: ast.AST, outer: frozenset[str], own: ast.arguments | None) -> Iterator[str]:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            if own is not None:
+                outer |= {a.arg for a in (*own.posonlyargs, *own.args, *own.kwonlyargs)}
+            hidden = {a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)}
+            outer, own = outer - hidden, node.args
+        elif isinstance(node, ast.Call):
+            name = ast.unparse(node.func)
+            last = name.rpartition(".")[2]
+            starred = {ast.unparse(a.value) for a in node.args if isinstance(a, ast.Starred)}
+            doubled = {ast.unparse(k.value) for k in node.keywords if k.arg is None}
+            forwards = (
+                own is not None and own.vararg is not None and own.kwarg is not None
+                and own.vararg.arg in starred and own.kwarg.arg in doubled
+            )  # fmt: skip
+            if name in outer or HELD.fullmatch(last) or forwards:
+                yield f"{module.name}:{node.lineno} calls {name}"
+        for child in ast.iter_child_nodes(node):
+            yield from visit(child, outer, own)
+
+    yield from visit(tree, frozenset(), None)
+
+
+def test_the_boundary_alone_calls_what_a_probe_has_replaced() -> None:
+    """One function can be right; a wrapper that guards itself will forget one day."""
+    within_the_program = [
+        module for module in PROBES if module.name not in BOUNDARY
+        and not within(module.name, *(f"inspector.probes.{room}" for room in BEYOND_THE_BOUNDARY))
+    ]  # fmt: skip
+    faults = [fault for m in within_the_program for fault in _calls_of_what_was_replaced(m)]
+    assert not faults, "\n".join(faults)
+
+
+def test_probes_wrap_names_with_hooks_alone() -> None:
+    from inspector.probes import hooks, private_names
+
+    for function in (private_names.wrap, hooks.observed):
+        hook_names = list(inspect.signature(function).parameters)[1:3]
+        assert hook_names == ["before", "after"]
+
+
+def test_a_wrapper_that_calls_the_original_itself_is_found(tmp_path: Path) -> None:
+    file = tmp_path / "probe.py"
+    file.write_text(
+        "def a(original):\n    def call(*args, **kwargs):\n        return original(*args)\n"
+        "def b(f):\n    return lambda x: f(x)\n"
+        "def c(*args, **kwargs):\n    return there(*args, **kwargs)\n"
+        "class D:\n    def e(self):\n        return self._inner()\n"
+        "def fine(f, *args):\n    f()\n    print(*args)\n"
+    )
+    found = list(_calls_of_what_was_replaced(Module("probe", file)))
+    assert found == ["probe:3 calls original", "probe:5 calls f", "probe:7 calls there",
+                     "probe:10 calls self._inner"]  # fmt: skip

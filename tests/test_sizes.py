@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -419,3 +420,77 @@ def test_a_list_takes_work_in_proportion_to_its_kernels(
     works = [counts.of("list", folder) for folder in folders]
     assert works[2] - works[1] < 1.2 * (works[1] - works[0]), works
     assert (works[2] - works[0]) / 400 < 1800, works
+
+
+def seconds_of(*words: str | Path) -> float:
+    """Seconds of CPU of a command in this process, and of the tools that it ran."""
+    before = os.times()
+    assert call(*words).status == 0
+    return sum(os.times()[:4]) - sum(before[:4])
+
+
+def nested(path: Path, blocks: int) -> Path:
+    """A kernel of blocks inside each other, a brace a line."""
+    braces = "{\n" * blocks + "}\n" * blocks
+    path.write_text(f"{HEAD}.visible .entry k()\n{{\n{braces}ret;\n}}\n")
+    return path
+
+
+def values(path: Path, many: int) -> Path:
+    """A kernel, and a section of so many bytes on one line, in which ptxas takes quadratic time."""
+    row = ",".join("1" * many)
+    path.write_text(
+        f"{HEAD}.visible .entry k()\n{{\nret;\n}}\n.section .debug_str\n{{\n.b8 {row}\n}}\n"
+    )
+    return path
+
+
+def problems(path: Path, many: int) -> Path:
+    """A recording of so many problems."""
+    writer = Writer(path)
+    writer.event(event="recording", schema=1, command=["x"], mode="gpu")
+    writer.event(event="triton", name="k", hash="a" * 64, metadata={"name": "k"}, files={})
+    for n in range(many):
+        writer.event(event="problem", where="w", text=f"text {n}")
+    writer.close()
+    return path
+
+
+HEAD = ".version 8.3\n.target sm_90\n.address_size 64\n"
+
+
+@pytest.mark.parametrize(
+    ("make", "words", "many"),
+    [(nested, ("list",), 40_000), (values, ("show", "-a"), 75_000), (problems, ("list",), 10_000)],
+    ids=["nested", "values", "problems"],
+)
+def test_four_times_as_much_takes_less_than_eight_times_as_long(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    make: Callable[[Path, int], Path],
+    words: tuple[str, ...],
+    many: int,
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    seconds_of("list", nested(tmp_path / "first.ptx", 1))  # modules are imported once
+    command_, *more = words
+    one, four = (
+        seconds_of(command_, make(tmp_path / f"{n}.ptx", n), *more) for n in (many, 4 * many)
+    )
+    assert four < 8 * one, (one, four)
+
+
+def test_a_list_counts_no_hints_of_long_variants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("inspector.reader.facts.MAX_COUNTED_LINES", 1000)
+    for blocks, hints in ((400, 0), (600, None)):
+        done = call("list", nested(tmp_path / "x.ptx", blocks), "--json")
+        assert done.json["kernels"][0]["variants"][0]["hints"] == hints
+
+
+def test_problems_beyond_a_bound_are_counted(tmp_path: Path) -> None:
+    done = call("list", problems(tmp_path / "rec", 1000))
+    assert "text 100\n" in done.said and "text 900\n" not in done.said
+    assert re.search(r"! \d{3} more problems: ptxview list --json has all", done.said)

@@ -39,6 +39,7 @@ from inspector.tui.timing.screen import TimingScreen, TimingState
 from tests.helpers.ptxview import EXTENSION, REPOSITORY, SQUARE, Done, call, environment, ptxview
 from tests.helpers.ptxview import LECTURE as CACHES
 from tests.helpers.shared import once
+from tests.helpers.tools import needs
 from tests.tui.conftest import (  # noqa: F401
     frames_at_rest,
     styles_parsed_once,
@@ -729,7 +730,7 @@ async def test_a_recorded_path_is_a_file_to_the_editor_and_nothing_else(
     assert path == str(tmp_path / name)
 
 
-@pytest.mark.skipif(shutil.which("vim") is None, reason="there is no vim here")
+@needs("vim", "sh")
 @pytest.mark.parametrize("name", NAMES)
 async def test_vim_obeys_no_recorded_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

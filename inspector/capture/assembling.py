@@ -14,7 +14,8 @@ from inspector.recording.layout import BytesContent, DerivedCache
 from inspector.recording.resources import from_ptxas
 
 _VERSION = re.compile(r"^[^\S\n]*\.version\s", re.MULTILINE)
-SECONDS = 120.0
+SECONDS, UNASKED_SECONDS = 120.0, 6.0
+"""Time limits of ptxas for a device that was named, and where nobody asked for machine code."""
 
 
 def assembled(recording: Recording, cache: DerivedCache, device: str | None = None) -> Recording:
@@ -40,22 +41,25 @@ def assembled(recording: Recording, cache: DerivedCache, device: str | None = No
         return _without(recording, "it has no .target")
     for target in dict.fromkeys(filter(None, (device, own))):
         try:
-            made = _made(source, target, cache)
+            made = _made(source, target, cache, UNASKED_SECONDS if device is None else SECONDS)
         except PtxviewError as error:
             return _without(recording, f"{error.message}. {error.hint}".rstrip(". "))
+        if device is None and made.cubin is None and (made.seconds or 0) >= UNASKED_SECONDS:
+            longer = f"{made.failed}: --device {own} gives it {SECONDS:.0f} s"
+            made = replace(made, failed=longer)
         if made.failed is None or target == own:
             return _with(recording, source, target, made)
     return recording
 
 
-def _made(source: CompilerInput, target: str, cache: DerivedCache) -> Compiled:
+def _made(source: CompilerInput, target: str, cache: DerivedCache, seconds: float) -> Compiled:
     """What ptxas makes of it, from the cache where it has been made before."""
     version = next((f"{t.path} {t.version}" for t in assemblers()), "")
     key = cache.key("assembled", version, target, source.data)
     cubin, printed = cache.get(cache.key(key, "cubin")), cache.get(cache.key(key, "printed"))
     if cubin is not None and printed is not None and version:
         return Compiled(source.data, cubin, printed=printed.decode("utf-8", "replace"))
-    made = compile_ptx(source, target, (), seconds=SECONDS)
+    made = compile_ptx(source, target, (), seconds=seconds)
     # What has something to say says it again.
     if made.cubin is not None and not made.messages:
         cache.put(cache.key(key, "cubin"), made.cubin)

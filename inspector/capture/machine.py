@@ -38,6 +38,11 @@ def gpu_present() -> bool:
     return bool(nodes) or Path("/dev/dxg").exists()
 
 
+def driver_library() -> Path | None:
+    """The library that sees launches at the CUDA driver, which was built at the installation."""
+    return next(iter(sorted((PROBES.parent / "driver").glob("*driver*.so"))), None)
+
+
 def interpreter(asked: str | None) -> str:
     """The Python for the user's program.
 

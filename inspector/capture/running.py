@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import datetime
-import json
 import os
 import re
 import secrets
-import shutil
 import sys
 import tempfile
 import time
@@ -21,6 +19,7 @@ from inspector import __version__
 from inspector.capture import machine
 from inspector.capture.machine import PROBES
 from inspector.errors import PtxviewError, RunFailed, Stopped, Unreadable
+from inspector.recording.driver_records import keep_records
 from inspector.recording.layout import (
     SCHEMA,
     SUFFIX,
@@ -37,10 +36,8 @@ from inspector.recording.layout import (
     work_folder,
 )
 from inspector.system.process import (
-    begin,
     instead_of_ending,
     run_program,
-    run_tool,
     stop_tools,
 )
 from inspector.text import without_secrets
@@ -97,8 +94,16 @@ def grows(path: Path, recording: Recording) -> bool:
     return path.is_dir() and not recording.complete and os.access(path, os.R_OK)
 
 
-NATIVE = PROBES.parent / "calls" / "launch_native.py"
-WITHOUT_PYTHON = PROBES.parent / "driver" / "native.py"
+INJECTION = "CUDA_INJECTION64_PATH"
+NVIDIA_TOOLS = frozenset((
+    "ncu", "nsys", "nsys-launcher", "nv-nsight-cu-cli", "compute-sanitizer", "cuda-gdb", "nvprof",
+    "cuda-memcheck", "nvidia-smi", "nvcc", "ptxas", "cuobjdump", "nvdisasm", "dcgmi",
+))  # fmt: skip
+"""NVIDIA's own programs: some are at the driver themselves, and refuse to run beside another."""
+NO_DRIVER = (
+    "launches at the CUDA driver are not recorded: ptxview was installed without a C compiler "
+    "(apt install gcc, then pip install --force-reinstall --no-deps ptxview)"
+)
 DEFAULT_TARGET = "sm_90"
 ENVIRONMENT = (
     "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING", "CC", "CXX",
@@ -223,6 +228,8 @@ def allowed(variables: Mapping[str, str]) -> dict[str, str]:
 def environment(folder: Path, request: RunRequest, target: str | None) -> dict[str, str]:
     """The program's environment: the user's, with the probes first on PYTHONPATH."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("PTXVIEW_")}
+    if "ptxview_driver" in Path(env.get(INJECTION, "")).name:
+        del env[INJECTION]  # of a run around this one
     python_path = env.get("PYTHONPATH")
     env["PYTHONPATH"] = f"{PROBES}{os.pathsep}{python_path}" if python_path else str(PROBES)
     env["PTXVIEW_RECORDING"] = str(folder)
@@ -283,29 +290,23 @@ class Run:
             ) from None
         self.env = environment(folder, request, target)
         if target is None:
-            # It takes half a second, once, and ends before the program has imported torch.
-            begin([self._python, "-I", NATIVE])
-            if request.driver and here is None:
-                self.env["PTXVIEW_DRIVER"] = "1"
-                if request.kind == "command":
-                    self._watch(request.words[0])
+            wanted = request.driver and here is None and not self._is_profiled(request)
+            if wanted and machine.driver_library() is None:
+                self._writer.event(event="problem", where="driver", text=NO_DRIVER)
+            elif wanted:
+                self._see_launches(str(machine.driver_library()))
 
-    def _watch(self, program: str) -> None:
-        """Have launches be seen of a program that is for CUDA, and not Python's."""
-        path = shutil.which(program)
-        if path is None:
-            return
-        try:
-            # Not in the background: such a program may use the GPU at once.
-            found = run_tool([self._python, WITHOUT_PYTHON, path]).text
-            variables = {str(k): str(v) for k, v in json.loads(found).items()}
-        except (PtxviewError, ValueError, AttributeError):
-            return
-        self.env.update(variables)
-        if variables:
-            self._watches = True
-            whole = str(Path(path).absolute())
-            self._writer.event(event="library", path=whole, name=Path(path).name, pid=0)
+    @staticmethod
+    def _is_profiled(request: RunRequest) -> bool:
+        """Whether another is at the driver: torch.profiler, or a tool of NVIDIA's."""
+        tool = request.kind == "command" and Path(request.words[0]).name in NVIDIA_TOOLS
+        return tool or any(name == "PTXVIEW_PROFILE" for name, _ in request.environment)
+
+    def _see_launches(self, library: str) -> None:
+        """Have the driver load the library, in the program and in its children."""
+        self.env["PTXVIEW_DRIVER"] = library
+        # Another tool's is left alone: the probes then tell of it.
+        self.env.setdefault(INJECTION, library)
 
     @property
     def folder(self) -> Path:
@@ -337,6 +338,7 @@ class Run:
             if not self._watches and not is_watched(self.folder):
                 program = Path(self.argv[0]).name
                 self._writer.event(event="unwatched", command=program, why="none")
+            keep_records(self.folder, self._writer.blob)
             for text, mark in unwritten(self.folder):
                 self._writer.event(event="problem", where="recording", text=text)
                 mark.unlink(missing_ok=True)

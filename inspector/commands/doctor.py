@@ -41,11 +41,13 @@ def examine(asked: str | None) -> dict[str, object]:
                 "get": remedy,
             }
         )
+    library = machine.driver_library()
     return {
         "schema": SCHEMA,
         "tools": tools,
         "python": {"path": python, **machine.versions(python)},
         "compilers": {n: shutil.which(n) for n in ("cc", "g++", "ninja")},
+        "driver_library": None if library is None else str(library),
         "gpu": machine.nvidia_smi() if machine.gpu_present() else None,
         "gpu_present": machine.gpu_present(),
         "folders": {"recordings": str(recordings_folder()), "cache": str(user_cache())},
@@ -89,9 +91,12 @@ _MODULES = {
     "torch": "no PyTorch program runs. pip install 'ptxview[run]'",
     "triton": "no Triton kernels, no torch.compile for GPUs. pip install 'ptxview[run]'",
 }
+_DRIVER = {
+    "driver library": "launches at the CUDA driver are not recorded (kernels of libraries, grids "
+    "of CUDA C++). apt install gcc, then pip install --force-reinstall --no-deps ptxview",
+}
 _COMPILERS = {
-    "cc": "launches at the CUDA driver are not seen (kernels of libraries, grids of CUDA C++). "
-    "apt install gcc",
+    "cc": "an installation from source has no driver library. apt install gcc",
     "g++": "load_inline cannot build, nor the emulated device. apt install g++",
     "ninja": "load_inline cannot build. pip install ninja",
 }
@@ -115,6 +120,7 @@ def _rest(table: Table, report: dict[str, object]) -> None:
     compilers = report["compilers"]
     assert isinstance(compilers, dict)
     _found_or_missing(table, compilers, _COMPILERS)
+    _found_or_missing(table, {"driver library": report["driver_library"]}, _DRIVER)
     gpu = report["gpu"]
     if isinstance(gpu, dict):
         said = f"{gpu['name']}, compute capability {gpu['compute_cap']}"

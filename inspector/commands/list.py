@@ -250,7 +250,8 @@ def narrate_uncounted(left: int) -> None:
     if left:
         narrate(
             f"hints of {plural(left, 'variant')} are not counted yet: ptxview list counts for "
-            "some seconds, and the next one goes on; ptxview show KERNEL -a tells those of one"
+            "some seconds, and the next one goes on, but for variants of more than "
+            f"{facts.MAX_COUNTED_LINES:,} lines; ptxview show KERNEL -a tells those of one"
         )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from inspector import files, printing
@@ -85,7 +86,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         if not gpu_present():
             raise ToolMissing("ncu needs an NVIDIA GPU, and there is none on this machine")
         tool = ncu_files.need()
-        made = Run(request)
+        made = Run(replace(request, driver=False))  # ncu refuses to run beside the library
     except RunFailed as error:
         raise UsageError(error.message, error.hint) from None
     with tempfile.TemporaryDirectory(prefix="ptxview-ncu-") as folder:

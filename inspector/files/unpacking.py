@@ -1,4 +1,4 @@
-"""Unpacks what somebody packed into a private folder, which is gone when the process has ended.
+"""Unpacks what somebody packed into a private temporary folder, removed when the process exits.
 
 A tar (plain, or through gzip, bzip2, xz, zstd) or a zip may say anything of its members. Each is
 written by us as a new regular file below a new folder of our own, its name taken apart first:
@@ -10,17 +10,13 @@ from __future__ import annotations
 
 import atexit
 import bz2
-import contextlib
 import errno
-import fcntl
 import importlib
 import io
 import lzma
 import os
 import re
-import secrets
 import shutil
-import signal
 import stat
 import tarfile
 import tempfile
@@ -42,7 +38,6 @@ from inspector.files import (
     archive,
     identity,
     limits,
-    names,
     opened,
 )
 
@@ -251,7 +246,6 @@ class Unpacked:
 
 
 _unpacked: dict[tuple[int, int, int, int], Unpacked] = {}
-_folders: dict[Path, int | None] = {}
 _lock = threading.Lock()
 
 
@@ -286,79 +280,14 @@ def unpacked(path: Path) -> Unpacked:
 
 
 def _folder() -> Path:
-    """A new folder below the one for temporary files, which is removed however we end.
-
-    A lock is held on it: what was left by a process that was killed is nobody's, and goes now.
-    """
-    root = Path(tempfile.gettempdir())
-    with contextlib.suppress(Unreadable, OSError):
-        for entry in names(root)[0]:
-            if entry.name.startswith(PREFIX) and entry.is_dir(follow_symlinks=False):
-                _remove_if_left(Path(entry.path))
-    if not _folders:
-        atexit.register(_remove_all, os.getpid())
-        _remove_at_signals()
-    while True:
-        made = root / f"{PREFIX}{secrets.token_hex(8)}"
-        _folders[made] = None  # before it is there: a signal may come as soon as it is
-        try:
-            made.mkdir(0o700)
-            if _locked(made):
-                return made
-        except BaseException:
-            _remove(made)
-            raise
-        _remove(made)
-
-
-def _locked(folder: Path) -> bool:
-    """Whether a new folder is ours: who begins just now may have held it for one that was left."""
-    try:
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        _folders[folder] = handle
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return os.path.samestat(os.fstat(handle), folder.stat())
-    except (BlockingIOError, FileNotFoundError):
-        return False
-
-
-def _remove_if_left(folder: Path) -> None:
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            if os.fstat(handle).st_uid == os.geteuid():
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(folder, ignore_errors=True)
-        finally:
-            os.close(handle)
+    """A new folder below the one for temporary files, removed at exit; a kill leaves it there."""
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    atexit.register(_remove, folder)
+    return folder
 
 
 def _remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
-    if (handle := _folders.pop(folder, None)) is not None:
-        os.close(handle)
-
-
-def _remove_all(process: int) -> None:
-    if os.getpid() == process:  # a fork's are its parent's
-        for folder in list(_folders):
-            _remove(folder)
-
-
-def _remove_at_signals() -> None:
-    """Have the folders removed where we are asked to end, too; then end by the same signal."""
-    process = os.getpid()
-
-    def end(number: int, frame: object) -> None:
-        _remove_all(process)
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
-
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        # Elsewhere than in the main thread, or where somebody else waits for it, it stays theirs.
-        with contextlib.suppress(ValueError):
-            if signal.getsignal(number) is signal.SIG_DFL:
-                signal.signal(number, end)
 
 
 # -- members --------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 
-from .writer import problem
+from .writer import is_programs, problem
 
 TYPE_CHECKING = False  # typing takes two milliseconds, and a program may never need it
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def guarded(function: Callable[..., Any], name: str | None = None) -> Any:
 def _failed(name: str, error: BaseException) -> bool:
     """Count and report the failure of a hook; True if the exception is the program's own."""
     try:
-        if isinstance(error, KeyboardInterrupt | SystemExit) or _by_signal_handler(error):
+        if is_programs(error):
             return True
         count = _failures[name] = _failures.get(name, 0) + 1
         if count == 1:
@@ -129,20 +129,6 @@ def _failed(name: str, error: BaseException) -> bool:
         raise
     except BaseException:
         pass
-    return False
-
-
-def _by_signal_handler(error: BaseException) -> bool:
-    """Whether a signal handler of the program's raised while a hook of ours was running."""
-    import signal
-
-    handlers = [signal.getsignal(number) for number in signal.valid_signals()]
-    codes = {getattr(handler, "__code__", None) for handler in handlers} - {None}
-    traceback = error.__traceback__
-    while traceback is not None:
-        if traceback.tb_frame.f_code in codes:
-            return True
-        traceback = traceback.tb_next
     return False
 
 
@@ -183,6 +169,11 @@ def _ours(names: dict[str, Any]) -> bool:
 # -- recordings -----------------------------------------------------------------------------------
 
 
+def recording() -> bool:
+    """Whether anything is recorded now."""
+    return bool(_state["recording"])
+
+
 def per_recording(container: Any) -> Any:
     """Return a dict, list or set that is cleared whenever another recording begins."""
     _state["cleared"].append(container.clear)
@@ -193,11 +184,6 @@ def at_new_recording(function: Any) -> Any:
     """Call ``function()`` whenever another recording begins in this process; a decorator."""
     _state["cleared"].append(function)
     return function
-
-
-def recording() -> bool:
-    """Whether hooks are called."""
-    return bool(_state["recording"])
 
 
 def begin_recording() -> None:

@@ -37,12 +37,12 @@ _SHARED = re.compile(r"too much shared data \((0x[0-9a-f]{1,16}) bytes, (0x[0-9a
 
 def attach_dispatcher(module: Any) -> None:
     """``numba.cuda.dispatcher``: a ``_Kernel`` is a function compiled for types of arguments."""
-    private_names.observe("numba.cuda.dispatcher:_Kernel.__init__", _making, _made)
+    private_names.wrap("numba.cuda.dispatcher:_Kernel.__init__", _making, _made)
 
 
 def attach_compiler(module: Any) -> None:
     """``numba.cuda.compiler``: ``compile`` gives the PTX of a function, and launches nothing."""
-    private_names.observe("numba.cuda.compiler:compile", _compiling, _compiled)
+    private_names.wrap("numba.cuda.compiler:compile", _compiling, _compiled)
 
 
 def attach_codegen(module: Any) -> None:
@@ -50,8 +50,8 @@ def attach_codegen(module: Any) -> None:
     # The first calls the second, which earlier versions have alone.
     names = [n for n in ("get_asm_strs", "get_asm_str") if hasattr(module.CUDACodeLibrary, n)]
     library = "numba.cuda.codegen:CUDACodeLibrary"
-    private_names.observe(f"{library}.{(names or ASKED)[0]}", _library_of, _asked)
-    private_names.observe(f"{library}.get_cubin", _linking, _linked)
+    private_names.wrap(f"{library}.{(names or ASKED)[0]}", _library_of, _asked)
+    private_names.wrap(f"{library}.get_cubin", _linking, _linked)
 
 
 def _library_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

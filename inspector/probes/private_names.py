@@ -14,15 +14,12 @@ the class before it makes.
 
 from __future__ import annotations
 
-import functools
 import importlib
 import sys
-from collections.abc import Callable
 from importlib.machinery import PathFinder
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from .hooks import observed, per_recording, unseen
+from .hooks import observed, per_recording
 from .writer import problem
 
 if TYPE_CHECKING:
@@ -251,11 +248,6 @@ _told: set[str] = per_recording(set())
 _ABSENT = object()
 
 
-def begin_anew() -> None:
-    """Another recording begins: what is missing is told again."""
-    _told.clear()
-
-
 def get(name: str) -> Any:
     """What a name stands for, its module imported where it is not yet; None where it is missing."""
     module, _, path = name.partition(":")
@@ -266,7 +258,7 @@ def get(name: str) -> Any:
     return None
 
 
-def observe(
+def wrap(
     name: str, before: Before | None = None, after: After | None = None, inherited: bool = False
 ) -> bool:
     """Have a module's or a class's own attribute observed by two hooks (``hooks.observed``).
@@ -289,53 +281,6 @@ def observe(
     made = observed(value if kind is None else value.__func__, before, after)
     setattr(owner, last, made if kind is None else kind(made))
     return True
-
-
-def wrap(name: str, wrapper: Callable[[Any], Any], inherited: bool = False) -> bool:
-    """Put ``wrapper(what stands there)`` in the place of a module's or a class's own attribute.
-
-    False, and told, where it is missing. A static method stays one, a method of a class too.
-    ``inherited``: a class may have it from another, and has its own from now on.
-    """
-    module, _, path = name.partition(":")
-    above, _, last = path.rpartition(".")
-    value = _reach(module, path)
-    owner = _ABSENT if value is _ABSENT else _reach(module, above)
-    if owner is not _ABSENT and not inherited:
-        value = vars(owner).get(last, _ABSENT)
-    if value is _ABSENT:
-        missing(name)
-        return False
-    if isinstance(value, staticmethod):
-        setattr(owner, last, staticmethod(_passing(wrapper(value.__func__))))
-    elif isinstance(value, classmethod):
-        setattr(owner, last, classmethod(_passing(wrapper(value.__func__))))
-    else:
-        setattr(owner, last, _passing(wrapper(value)))
-    return True
-
-
-def _passing(made: Any) -> Any:
-    """A wrapper from which an exception comes as if it were not there: no frame of ours stands in
-    its traceback. What is called for each launch sees to that by itself."""
-    if type(made) is not FunctionType or unseen.__name__ in made.__code__.co_names:
-        return made
-
-    hide = unseen
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return made(*args, **kwargs)
-        except BaseException as error:
-            hide(error)
-            raise
-
-    # Of the wrapper's own module: it stays, or is taken away, with what it calls.
-    code = call.__code__.replace(co_filename=made.__code__.co_filename)
-    its = FunctionType(code, made.__globals__, made.__name__, None, call.__closure__)
-    functools.update_wrapper(its, made)
-    its.__wrapped__ = getattr(made, "__wrapped__", made)  # type: ignore[attr-defined]
-    return its
 
 
 def missing(name: str) -> None:

@@ -41,9 +41,7 @@ def start() -> None:
         return
     _started.append(True)
     hooks.install()
-    children.install()
     hooks.when_imported("subprocess", children.attach)
-    hooks.when_imported("multiprocessing.spawn", children.attach_multiprocessing)
     atexit.register(hooks.guarded(_finish))
     # What a program without torch and Triton would wait for in vain is loaded with these.
     for module in ("torch", "triton"):

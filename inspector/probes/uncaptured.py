@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from .hooks import observed, per_recording
@@ -82,9 +83,13 @@ def private_names() -> Any:
 def _watch(name: str, tell: Callable[..., None]) -> None:
     """Have ``tell`` called with a compiler's arguments before it, even if it then fails."""
     try:
-        private_names().observe(name, lambda args, kwargs: tell(*args, **kwargs))
+        private_names().wrap(name, partial(_telling, tell))
     except (AttributeError, TypeError):
         return  # written in C
+
+
+def _telling(tell: Callable[..., None], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    tell(*args, **kwargs)
 
 
 # -- torch ----------------------------------------------------------------------------------------
@@ -110,7 +115,7 @@ def attach_nvrtc(module: Any) -> None:
                 more["symbol"] = made[1]
         told(NVRTC, [name], source, **more)
 
-    private_names().observe("torch.cuda._utils:_nvrtc_compile", compiling, compiled)
+    private_names().wrap("torch.cuda._utils:_nvrtc_compile", compiling, compiled)
 
     def load(ptx: Any, kernel_names: Any = None, *args: Any, **kwargs: Any) -> None:
         text = ptx.encode() if isinstance(ptx, str) else ptx

@@ -43,6 +43,25 @@ def _load(name: str) -> Any:
         return __import__(name)
 
 
+def is_programs(error: BaseException) -> bool:
+    """Whether the program raised an exception while code of ours was running.
+
+    That is Ctrl-C, an exit, or what one of its signal handlers raised.
+    """
+    if isinstance(error, KeyboardInterrupt | SystemExit):
+        return True
+    import signal
+
+    handlers = [signal.getsignal(number) for number in signal.valid_signals()]
+    codes = {getattr(handler, "__code__", None) for handler in handlers} - {None}
+    traceback = error.__traceback__
+    while traceback is not None:
+        if traceback.tb_frame.f_code in codes:
+            return True
+        traceback = traceback.tb_next
+    return False
+
+
 def _before() -> None:
     # Not for ever, whatever an import does: the program's fork is worth more than the recording.
     _waited[get_ident()] = _loading.acquire(timeout=5)
@@ -62,15 +81,14 @@ def _in_child() -> None:
 
 
 def _quiet(function: Any) -> Any:
-    """A function that cannot raise; hooks.guarded stands on this module."""
+    """A function that cannot raise; ``hooks.guarded`` imports this module."""
 
     def call() -> None:
         try:
             function()
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException:
-            pass
+        except BaseException as error:
+            if is_programs(error):
+                raise
 
     return call
 
@@ -167,8 +185,9 @@ def emit(event: dict[str, Any]) -> None:
         line = _line({**event, **more})
         with _lock:
             _append(line)
-    except Exception:
-        return
+    except BaseException as error:
+        if is_programs(error):
+            raise
 
 
 def problem(where: str, error: object) -> None:

@@ -52,6 +52,8 @@ COUNTING = 2.0
 """Seconds that a list gives to counting hints that nobody has asked for yet."""
 COUNTING_AT_ONCE = 4
 """Most of a count is Python's own, and those that begin in time are waited for."""
+MAX_COUNTED_LINES = 100_000
+"""Lines of PTX of a variant whose hints a list counts: about two seconds of analysis."""
 FUNCTIONS = 64
 """Functions of files whose analysis is kept: a file may have thousands."""
 
@@ -372,6 +374,15 @@ def code_of(facts: VariantFacts, variant: Variant, stage: Stage) -> FunctionFact
     return facts.own(variant, stage) if _at_hand(variant, stage) else None
 
 
+def _is_long(variant: Variant) -> bool:
+    """Whether a variant's PTX is too long to count its hints beside others'."""
+    ptx = variant.stages.get(Stage.PTX)
+    try:
+        return ptx is not None and ptx.content.read().count(b"\n") > MAX_COUNTED_LINES
+    except PtxviewError:  # the count says so
+        return False
+
+
 class HintCounts:
     """How many hints of ours there are on variants, kept by content from one run to the next."""
 
@@ -417,6 +428,8 @@ class HintCounts:
             if time.monotonic() > until:
                 return False
             try:
+                if _is_long(variant):
+                    return False
                 many = len(self._facts.hints(variant))
                 whole = not self._facts.lacking(variant)
             except PtxviewError:

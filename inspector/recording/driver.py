@@ -130,6 +130,7 @@ class DriverLaunches:
         self._alone: dict[tuple[str, str], str] = {}
         self._whole: dict[tuple[str, str], str] = {}
         self._blind: dict[str, None] = {}
+        self._inexact: set[_PROCESS] = set()
         self._strangers: dict[str, _Launches] = {}
         self._targets: dict[str, str | None] = {}
         self._sources: dict[str, Signatures] = {}
@@ -156,6 +157,7 @@ class DriverLaunches:
         process = (pid, self._generation.get(pid, 0))
         if kind == "driver_left":
             self._blind[f"{event.get('why')} began"] = None
+            self._inexact.add(process)
         elif kind == "driver_launch":
             self._launch(event, process)
         elif kind == "driver_counts":
@@ -166,6 +168,8 @@ class DriverLaunches:
             self.began = True
         elif (beside := as_text(event.get("beside"))) is not None:
             self._blind[f"{beside} is set: another tool is at the driver"] = None
+        elif (why := as_text(event.get("why"))) is not None:
+            self._blind[why] = None
         elif (error := as_int(event.get("error"))) is not None:
             self._blind[f"CUPTI refused (error {error})"] = None
 
@@ -189,6 +193,8 @@ class DriverLaunches:
                 self._counts[key] = (launched, replayed)
                 self._captured[key] = more[0] if more else 0
                 self._varied[key] = self._varied.get(key, 0) | varied
+        if event.get("exact") is False:
+            self._inexact.add(process)
         for what in LOST:
             if (lost := as_int(event.get(what))) is not None:
                 self._lost[process, what] = lost
@@ -210,8 +216,13 @@ class DriverLaunches:
             return replace(variant, launches=max(variant.launches + replayed - captured, 0))
         told = any(event.get("parameters") for event in launches.calls.values())
         calls = self._calls(launches, self._named(variant, demangled) if told else ())
-        return replace(variant, launches=sum(c.count for c in calls) + self._rest(launches),
-                       calls=calls)  # fmt: skip
+        processes = {process for process, _ in launches.calls}
+        return replace(
+            variant,
+            launches=sum(c.count for c in calls) + self._rest(launches),
+            launches_exact=processes.isdisjoint(self._inexact),
+            calls=calls,
+        )
 
     def _of(self, variant: Variant) -> _Launches | None:
         if (stranger := self._strangers.get(variant.hash)) is not None:
@@ -359,7 +370,7 @@ class DriverLaunches:
                 id="",
                 hash=digest_of(ptx)
                 if ptx is not None and error is None
-                else hashlib.sha256(asked.encode()).hexdigest(),
+                else hashlib.sha256(asked.encode("utf-8", "surrogatepass")).hexdigest(),
                 symbol=symbol,
                 target=None if ptx is None else target_of(ptx, {}),
                 config=config,
@@ -394,7 +405,8 @@ class DriverLaunches:
         if made is not None:
             span, config = self._compiled(made, launches.symbol, stages)
         # A kernel's own: a module has hundreds, and all that is known is known of one.
-        own = hashlib.sha256(f"{launches.module}\0{launches.symbol}".encode()).hexdigest()
+        named = f"{launches.module}\0{launches.symbol}".encode("utf-8", "surrogatepass")
+        own = hashlib.sha256(named).hexdigest()
         self._strangers[own] = launches
         return VariantOfKernel(
             ("extern", launches.symbol, by or ""),

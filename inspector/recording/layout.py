@@ -1,10 +1,13 @@
 """The only code that knows how a recording lies on disk.
 
+One module because what writes a name, reads it and removes it have to agree.
+
 A recording is a folder, or one ``.ptxview`` file (a zip of that folder). While such a file is being
 recorded its folder lies beside it, as ``<file>.<tag>.unfinished``::
 
     events.jsonl              the run's own record: one complete JSON object a line
     events-<pid>-<tag>.jsonl  one file a process that was recorded
+    driver-<pid>-<tag>.records  launches at the CUDA driver, until the run ends (driver_records.py)
     blobs/<sha256>            each named by its content, written before the event that names it
     unwritten-<pid>-<errno>   empty: events of that process could not be written, for that reason
     watched                   empty: an interpreter of the program loaded the probes
@@ -31,8 +34,9 @@ import tempfile
 import time
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -40,6 +44,7 @@ import platformdirs
 
 from inspector import files
 from inspector.errors import Unreadable
+from inspector.recording.driver_records import PartContent, is_records, read_records
 from inspector.text import counted
 
 if TYPE_CHECKING:
@@ -199,9 +204,12 @@ class Events:
     events: tuple[dict[str, object], ...]
     problems: tuple[str, ...]
     archive: files.Archive | None = None
+    parts: Mapping[str, PartContent] = field(default_factory=dict)
 
     def holds(self, digest: str) -> bool:
         """Whether there is a blob of that name."""
+        if digest in self.parts:
+            return True
         if self.archive is not None:
             return f"blobs/{digest}" in self.archive
         return (self.path / "blobs" / digest).is_file()
@@ -213,6 +221,8 @@ class Events:
         """
         if not isinstance(digest, str) or len(digest) != 64 or not HEX.issuperset(digest):
             return None
+        if digest in self.parts:
+            return self.parts[digest]
         if self.archive is not None:
             if say is not None and (why := self.archive.why_not(f"blobs/{digest}")) is not None:
                 say(why)
@@ -238,7 +248,8 @@ def read_events(path: Path, keep: Keep | None = None) -> Events:
     taking = _Taking(files.Allowance(share=2), keep)
     rows: Iterator[tuple[str, Iterator[bytes]]]
     if archive is None:
-        rows = ((file.name, taking.lines_of(file)) for file in _event_files(path, taking.problems))
+        every = list(_event_files(path, taking.problems))
+        rows = ((file.name, taking.lines_of(file)) for file in every if not is_records(file.name))
     else:
         rows = (
             (name, taking.lines_of(archive, name)) for name in _members(archive, taking.problems)
@@ -248,6 +259,9 @@ def read_events(path: Path, keep: Keep | None = None) -> Events:
         if taking.full:
             break
     if archive is None:
+        for file in every:
+            if is_records(file.name) and not taking.full:
+                taking.records(file)
         marks = unwritten(path)
         taking.problems.extend(text for text, _ in marks[:SAID])
         if len(marks) > SAID:
@@ -259,7 +273,8 @@ def read_events(path: Path, keep: Keep | None = None) -> Events:
     if not taking.events and not taking.problems:
         raise Unreadable(f"{path} holds no events", "Was the run stopped before it began?")
     taking.events.sort(key=lambda e: (e[0], e[1]))
-    return Events(path, tuple(e[2] for e in taking.events), tuple(taking.problems), archive)
+    return Events(path, tuple(e[2] for e in taking.events), tuple(taking.problems), archive,
+                  taking.parts)  # fmt: skip
 
 
 def event_files(path: Path) -> list[Path]:
@@ -316,14 +331,14 @@ def standing(path: Path) -> list[tuple[dict[str, object], Path]]:
 
 def is_watched(path: Path) -> bool:
     """Whether an interpreter that loaded the probes recorded into a folder."""
-    return (path / WATCHED).exists() or any(path.glob("events-*.jsonl"))
+    return (path / WATCHED).exists() or any(path.glob("[ed]*-*.*"))
 
 
 def _event_files(path: Path, problems: list[str]) -> Iterator[Path]:
     entries, more = files.names(path)
     if more:
         problems.append(files.more_names(path, files.limits()))
-    matches = [e for e in entries if _is_events(e.name)]
+    matches = [e for e in entries if _is_events(e.name) or is_records(e.name)]
     for entry in sorted(matches, key=lambda e: (e.name != "events.jsonl", e.name)):
         file = path / entry.name
         if entry.is_file(follow_symlinks=False):
@@ -364,6 +379,7 @@ class _Taking:
         self.problems: list[str] = []
         self.bound: files.TooLarge | None = None
         self.full = False
+        self.parts: dict[str, PartContent] = {}
         self._allowance = allowance
         self._keep = keep
         self._long: list[int] = []
@@ -406,6 +422,21 @@ class _Taking:
             rest = damaged - SAID
             no_record = "line is no record" if rest == 1 else "lines are no records"
             self.problems.append(f"{name}: {rest:,} more {no_record}")
+
+    def records(self, file: Path) -> None:
+        """Take in what was seen at the driver."""
+        take = partial(self._allowance.take, what=f"{file.name}: a record")
+        start = len(self.events)
+        try:
+            for number, (stamp, event) in enumerate(read_records(file, take, self.parts)):
+                kept = event if self._keep is None else self._keep(event)
+                self.events.append((stamp, start + number, kept))
+        except files.TooLarge as error:
+            self.bound = self.bound or error
+            self.full = self._allowance.left < 0
+            self.problems.append(error.message)
+        except Unreadable as error:
+            self.problems.append(error.message)
 
     def _event(self, name: str, number: int, row: bytes) -> dict[str, object] | str:
         """The event of a line, or what is wrong with it. Raises ``TooLarge`` without allowance."""

@@ -311,6 +311,7 @@ def variant(
         "autotune": dict(v.autotune) if v.autotune is not None else None,
         "ranks": list(v.ranks),
         "launches": v.launches,
+        "launches_exact": v.launches_exact,
         "failed": v.failed,
         "error": failure(v.error),
         "maker": v.maker,

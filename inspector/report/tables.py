@@ -20,6 +20,8 @@ Clock = Callable[[Kernel, Variant], str]
 UNKNOWN = "–"
 FAILED = " ✗"
 """Behind the id of what did not compile or could not be loaded."""
+MAX_PROBLEMS = 200
+"""Lines of problems that are printed."""
 
 
 def figure(value: int | None) -> str:
@@ -326,9 +328,14 @@ def graphs(rec: Recording, console: Console) -> None:
 
 
 def problems(rec: Recording, console: Console) -> None:
-    """What could not be read or recorded, in full."""
-    for text in (*lacking(rec), *never_ran(rec), *rec.problems):
+    """What could not be read or recorded: the first ``MAX_PROBLEMS``, and how many there are
+    beside."""
+    texts = (*lacking(rec), *never_ran(rec), *rec.problems)
+    for text in texts[:MAX_PROBLEMS]:
         console.print(Text("! " + shown(text), style="yellow"))
+    if (more := len(texts) - MAX_PROBLEMS) > 0:
+        more_problems = plural(more, "more problem")
+        console.print(Text(f"! {more_problems}: ptxview list --json has all", style="yellow"))
 
 
 def beside(

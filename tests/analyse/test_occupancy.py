@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import inspector
 from inspector.analyse.occupancy import Device, Occupancy, arch_of, base_arch, occupancy
+from tests.helpers.tools import path_of, skip_without
 
 TABLE = Path(inspector.__file__).parent / "reference" / "devices.toml"
 ENTRIES = tomllib.loads(TABLE.read_text("utf-8"))
@@ -38,12 +39,15 @@ def told(device: Device, threads: int, registers: int, shared: int) -> Occupancy
 @pytest.fixture(scope="session")
 def calculator(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """NVIDIA's ``cuda_occupancy.h``, which triton's wheel brings, as a program."""
+    skip_without("g++")
     found = importlib.util.find_spec("triton")
     assert found is not None and found.submodule_search_locations
     include = Path(next(iter(found.submodule_search_locations))) / "backends" / "nvidia" / "include"
     program = tmp_path_factory.mktemp("calculator") / "calculator"
     source = Path(__file__).with_name("calculator.cpp")
-    subprocess.run(["g++", "-O1", f"-I{include}", str(source), "-o", str(program)], check=True)
+    subprocess.run(
+        [str(path_of("g++")), "-O1", f"-I{include}", str(source), "-o", str(program)], check=True
+    )
     return program
 
 

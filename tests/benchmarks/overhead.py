@@ -79,7 +79,10 @@ def recording(folder: Path) -> dict[str, str]:
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "blobs").mkdir(parents=True)
     env = environment(folder, RunRequest("script", ("x",)), None)
-    return env | ({"PTXVIEW_DRIVER": "1"} if machine.gpu_present() else {})
+    library = machine.driver_library()
+    if library is None or not machine.gpu_present():
+        return env
+    return env | dict.fromkeys(("PTXVIEW_DRIVER", "CUDA_INJECTION64_PATH"), str(library))
 
 
 def bare() -> dict[str, str]:

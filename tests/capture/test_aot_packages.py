@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from inspector.listing import embedded
 from inspector.recording import cpp_wrapper, output_code
 from tests.helpers.ptxview import REPOSITORY, call, printed, tool, variants_of
+from tests.helpers.tools import needs
 
 PACKAGE = REPOSITORY / "tests" / "data" / "aot" / "model.pt2"
 MODEL = "model/data/aotinductor/model/"
@@ -148,6 +149,7 @@ def cubin_between(symbols: bytes, library: bytes) -> bytes:
     return library[places[f"__{NAME}_start"] : places[f"__{NAME}_end"]]
 
 
+@needs("gcc", "strip", "nm", "readelf")
 def test_cubins_within_an_object_or_a_library_are_found(tmp_path: Path) -> None:
     """As torch 2.13 makes them with embed_kernel_binary, in an object and linked by gcc."""
     kernel, variant = listed_alone(EMBEDDED)
@@ -161,10 +163,10 @@ def test_cubins_within_an_object_or_a_library_are_found(tmp_path: Path) -> None:
     item, library = tmp_path / "cubins.o", tmp_path / "model.wrapper.so"
     item.write_bytes(in_package(EMBEDDED, "cubins_combined.o"))
     # The object's read-only data begins at the section's place in the file.
-    (row,) = (r for r in printed(tool("readelf"), "-SW", item).decode().split("\n")
+    (row,) = (r for r in printed("readelf", "-SW", item).decode().split("\n")
               if ".rodata" in r)  # fmt: skip
     data = int(row.split("PROGBITS")[1].split()[1], 16)
-    cubin = cubin_between(printed(tool("nm"), item), item.read_bytes()[data:])
+    cubin = cubin_between(printed("nm", item), item.read_bytes()[data:])
     assert variant["hash"] == hashlib.sha256(cubin).hexdigest()
     subprocess.run(["gcc", "-shared", "-nostdlib", item, "-o", library], check=True)
     bare = tmp_path / "bare.so"
@@ -182,6 +184,7 @@ def test_cubins_within_an_object_or_a_library_are_found(tmp_path: Path) -> None:
     assert done.status == 4 and "holds no CUDA device code" in done.said
 
 
+@needs("gcc")
 def test_fat_binaries_are_taken_apart(tmp_path: Path) -> None:
     """As torch 2.13 makes them with emit_multi_arch_kernel, beside the PTX or within an object."""
     _, variant = listed_alone(MULTI)

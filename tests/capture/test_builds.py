@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import shlex
 import shutil
@@ -19,6 +18,7 @@ from inspector.listing.cubin import read_cubin
 from inspector.recording.layout import kept_cache
 from inspector.system.toolchain import find
 from tests.helpers.ptxview import EXTENSION, call, printed, tool, variants_of
+from tests.helpers.tools import path_of, skip_without
 
 ODD = r"""
 ninja_required_version = 1.3
@@ -46,14 +46,8 @@ default out.so
 
 def ninja() -> str:
     """The real ninja; the test is skipped where there is none."""
-    found = shutil.which("ninja")
-    if found is None and importlib.util.find_spec("ninja") is not None:
-        import ninja as package
-
-        found = str(Path(package.BIN_DIR) / "ninja")
-    if found is None:
-        pytest.skip("ninja is not on this machine")
-    return found
+    skip_without("ninja")
+    return str(path_of("ninja"))
 
 
 def commands(folder: Path) -> set[tuple[str, ...]]:

@@ -83,7 +83,7 @@ def made(folder: Path) -> Iterator[tuple[str, bytes, dict[str, Resources]]]:
 
 def test_a_cubin_says_of_spills_and_barriers_what_ptxas_said(tmp_path: Path) -> None:
     if not assemblers(()):
-        pytest.skip("no ptxas is on this machine")
+        pytest.skip("needs ptxas: pip install triton")
     spilled = clean = 0
     for name, cubin, said in made(tmp_path):
         (tmp_path / "asked.cubin").write_bytes(cubin)
@@ -106,7 +106,7 @@ def test_a_cubin_says_of_spills_and_barriers_what_ptxas_said(tmp_path: Path) -> 
 def test_a_spill_to_shared_memory_is_on_record(tmp_path: Path) -> None:
     """``.pragma "enable_smem_spilling"``: registers go to shared memory, and may leave no stack."""
     if not assemblers(()):
-        pytest.skip("no ptxas is on this machine")
+        pytest.skip("needs ptxas: pip install triton")
     judged = 0
     for assembler, values in product(assemblers(()), (34, 40, 60)):
         ptx = tmp_path / "many.ptx"
@@ -158,7 +158,7 @@ def test_no_assembler_is_asked_of_a_kernel_without_local_memory(
 def test_a_kernel_that_spills_has_the_bytes_that_ptxas_says(tmp_path: Path) -> None:
     """Local memory is there: the assembler is asked, and a variant's figures are its."""
     if not assemblers(()):
-        pytest.skip("no ptxas is on this machine")
+        pytest.skip("needs ptxas: pip install triton")
     ptx = tmp_path / "many.ptx"
     ptx.write_text(many(90, "sm_90"))
     for number, assembler in enumerate(assemblers(())):

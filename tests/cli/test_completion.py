@@ -26,6 +26,7 @@ from inspector.cli import COMMANDS
 from inspector.model import Stage
 from inspector.reader import tables
 from tests.helpers.ptxview import EXTENSION, REPOSITORY, SQUARE, call, imported, write_events
+from tests.helpers.tools import needs, skip_without
 
 RECORDING = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
 BASH = """
@@ -139,31 +140,28 @@ LINES: dict[str, tuple[set[str], set[str]]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def offered(place: Path, environment: dict[str, str]) -> dict[str, dict[str, list[str]]]:
-    """What bash and fish offer for each line, each asked by one process."""
-    made = {}
-    for shell, argv in SHELLS.items():
-        done = subprocess.run(
-            argv, input="\n".join((*LINES, "")), capture_output=True, cwd=place, env=environment,
-            encoding="utf-8", timeout=300,
-        )  # fmt: skip
-        assert not done.stderr and not done.returncode, shell
-        *answers, _ = done.stdout.split("\x1e")
-        assert len(answers) == len(LINES)
-        made[shell] = {
-            line: [word.split("\t")[0].strip() for word in answer.split("\n") if word]
-            for line, answer in zip(LINES, answers, strict=True)
-        }
-    return made
+@pytest.fixture(scope="module", params=SHELLS)
+def offered(
+    request: pytest.FixtureRequest, place: Path, environment: dict[str, str]
+) -> dict[str, list[str]]:
+    """What a shell offers for each line, asked by one process."""
+    skip_without(request.param, "sh")
+    done = subprocess.run(
+        SHELLS[request.param], input="\n".join((*LINES, "")), capture_output=True, cwd=place,
+        env=environment, encoding="utf-8", timeout=300,
+    )  # fmt: skip
+    assert not done.stderr and not done.returncode
+    *answers, _ = done.stdout.split("\x1e")
+    assert len(answers) == len(LINES)
+    return {
+        line: [word.split("\t")[0].strip() for word in answer.split("\n") if word]
+        for line, answer in zip(LINES, answers, strict=True)
+    }
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("line", LINES)
-def test_a_shell_offers_what_may_follow(
-    offered: dict[str, dict[str, list[str]]], shell: str, line: str
-) -> None:
-    words = set(offered[shell][line])
+def test_a_shell_offers_what_may_follow(offered: dict[str, list[str]], line: str) -> None:
+    words = set(offered[line])
     there, absent = LINES[line]
     assert not there - words
     assert not absent & words
@@ -221,7 +219,7 @@ def terminals(place: Path, environment: dict[str, str]) -> Iterator[list[Termina
         terminal.tmux("kill-server")
 
 
-@pytest.mark.parametrize("shell", STARTS)
+@pytest.mark.parametrize("shell", [pytest.param(s, marks=needs("tmux", s)) for s in STARTS])
 def test_the_tab_key_completes_the_line(
     place: Path, environment: dict[str, str], terminals: list[Terminal], shell: str
 ) -> None:
@@ -288,6 +286,7 @@ sys.exit(main(["list"]))
 """
 
 
+@needs("bash")
 @pytest.mark.parametrize(
     "line", ["show x.ptxview ", "show cache ", "show ext ", "show ext/cuda.cuda.o ", "diff ext "]
 )
@@ -314,11 +313,14 @@ def test_nothing_is_started_and_no_compiler_or_interface_loaded(
     assert ("square_kernel" in offered) == ("ext" not in line)
 
 
-def test_the_script_of_a_shell_is_printed_or_it_is_said_which_there_are() -> None:
-    for shell, program in (("bash", ["bash", "-n"]), ("fish", ["fish", "-n"])):
-        printed = call("completion", shell)
-        checked = subprocess.run([*program, "/dev/stdin"], input=printed.out, capture_output=True)
-        assert printed.status == 0 and checked.returncode == 0 and not checked.stderr
+@pytest.mark.parametrize("shell", [pytest.param(s, marks=needs(s)) for s in STARTS])
+def test_the_script_of_a_shell_is_printed(shell: str) -> None:
+    printed = call("completion", shell)
+    checked = subprocess.run([shell, "-n", "/dev/stdin"], input=printed.out, capture_output=True)
+    assert printed.status == 0 and checked.returncode == 0 and not checked.stderr
+
+
+def test_completion_of_no_known_shell_says_which_there_are() -> None:
     nothing = call("completion")
     assert nothing.status == 2 and "bash, zsh, fish" in nothing.said
     assert call("completion", "tcsh").status == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import subprocess
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from tests.helpers.ptxview import (
     tool,
     variants_of,
 )
+from tests.helpers.tools import needs
 
 RECORDING = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
 STAGES = ["source", "output_code", "ttir", "ttgir", "llir", "ptx", "sass"]
@@ -143,6 +145,7 @@ def test_threads_of_a_block_are_those_of_the_ptx(listed: Done) -> None:
         assert variant(listed, folder)["resources"]["max_threads"] == threads
 
 
+@needs("c++filt")
 def test_extension_has_two_kernels_with_20_and_10_registers(listed: Done) -> None:
     found = {k["name"]: (k, v) for k, v in variants_of(listed.json) if k["origin"] == "nvcc"}
     assert {k["demangled"].split("(")[0]: v["resources"]["registers"] for k, v in found.values()} \
@@ -167,9 +170,8 @@ def test_what_an_extension_does_not_say_is_null(listed: Done) -> None:
 
 
 def test_extension_is_named_by_the_digest_of_its_cubin(listed: Done, tmp_path: Path) -> None:
-    done = printed("sh", "-c", f"cd {tmp_path} && {tool('cuobjdump')} -xelf all "
-                   f"{EXTENSION / 'cuda.cuda.o'}")  # fmt: skip
-    assert done
+    words = [tool("cuobjdump"), "-xelf", "all", EXTENSION / "cuda.cuda.o"]
+    subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
     cubins = list(tmp_path.glob("*.cubin"))
     digests = {hashlib.sha256(c.read_bytes()).hexdigest() for c in cubins}
     found = {v["hash"] for k, v in variants_of(listed.json) if k["origin"] == "nvcc"}

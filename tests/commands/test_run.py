@@ -16,6 +16,7 @@ import pytest
 
 from inspector.capture.opening import open_path
 from tests.helpers.ptxview import Done, call, command, environment, ptxview
+from tests.helpers.tools import as_no_root, needs
 
 # What a program writes that is asked for what it was given.
 ASK = """
@@ -181,6 +182,7 @@ print(open("/proc/self/status").read().split("SigIgn:")[1].split()[0])
     assert ptxview("run", "-o", tmp_path / "rec", path).out == alone.stdout
 
 
+@needs("bash")
 def test_reader_that_goes_is_the_programs_affair(tmp_path: Path) -> None:
     path = script(tmp_path, "import sys\nwhile True: sys.stdout.write('x' * 4096)")
     shell = " ".join(f"'{w}'" for w in command(["run", "-o", tmp_path / "rec", path]))
@@ -281,14 +283,14 @@ def test_place_that_cannot_be_written_is_said_before_the_program_runs(
     assert "cannot be written" in done.said and "-o" in done.said
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_folder_without_permission_is_said(tmp_path: Path) -> None:
     path = script(tmp_path, "print('ran')")
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o500)
     for name in ("rec", "x.ptxview"):
-        done = ptxview("run", "-o", closed / name, path)
-        assert done.status == 125 and not done.out
+        words = [*as_no_root(), *command(["run", "-o", closed / name, path])]
+        done = subprocess.run(words, capture_output=True, env=environment())
+        assert done.returncode == 125 and not done.stdout
 
 
 # -- the probes --------------------------------------------------------------------------------
@@ -350,6 +352,7 @@ def test_probes_import_nothing_that_the_program_did_not(tmp_path: Path) -> None:
         assert name not in loaded
 
 
+@needs("bash")
 def test_closed_input_and_output_are_no_failure(tmp_path: Path) -> None:
     path = script(tmp_path, "import os; os._exit(5)")
     shell = " ".join(f"'{w}'" for w in command(["run", "-o", tmp_path / "rec", path]))

@@ -6,13 +6,13 @@ import ast
 import os
 import py_compile
 import re
-import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.helpers.tools import needs, path_of
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SCRIPTS = sorted((*EXAMPLES.glob("[0-9]*.py"), *EXAMPLES.glob("[0-9]*/*.py")))
@@ -74,13 +74,11 @@ def run_cpu(
     )
 
 
+@needs("g++", "ninja", "Python.h")
 def test_hello_world_builds_and_runs_on_the_cpu(
     tmp_path: Path, plain_python: Callable[..., str]
 ) -> None:
-    for tool in ("g++", "ninja"):
-        if shutil.which(tool) is None and not (Path(sys.executable).parent / tool).exists():
-            pytest.skip(f"no {tool} on this machine")
-    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
+    path = os.pathsep.join((str(Path(str(path_of("ninja"))).parent), os.environ.get("PATH", "")))
     done = run_cpu(plain_python("torch"), "04_load_inline_hello.py", tmp_path, PATH=path)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.startswith("Hello World! (from ")

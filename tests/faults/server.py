@@ -48,7 +48,9 @@ def attach() -> None:
     if os.environ.get("PTXVIEW_RECORDING"):
         try:
             import_module("ptxview_probes.late").begin()
-        except Exception:
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:
             pass
 
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import bz2
-import errno
-import fcntl
 import gzip
 import io
 import lzma
 import os
 import re
+import shutil
 import signal
 import struct
 import subprocess
-import sys
 import tarfile
 import time
 import zipfile
@@ -41,8 +39,8 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     monkeypatch.setenv("TMPDIR", str(folder))
     monkeypatch.setattr("tempfile.tempdir", str(folder))
     yield folder
-    for made in list(unpacking._folders):
-        unpacking._remove(made)
+    for made in unpacking._unpacked.values():
+        shutil.rmtree(made.folder)
     unpacking._unpacked.clear()
     assert not list(folder.iterdir())
 
@@ -177,7 +175,7 @@ def test_links_devices_and_pipes_are_left_out(tmp_path: Path, temporary: Path) -
         out.writestr(info, str(secret))
     done = call("list", tmp_path / "x.zip", "--json")
     assert "'link.ptx' is a link" in done.json["recording"]["problems"][0]
-    for folder in unpacking._folders:
+    for folder in temporary.iterdir():
         kinds = {p.is_symlink() or not (p.is_file() or p.is_dir()) for p in folder.rglob("*")}
         assert kinds == {False}
 
@@ -365,16 +363,13 @@ def test_it_is_unpacked_once_and_only_its_user_can_look(tmp_path: Path, temporar
     archive = packed(tmp_path / "x.tgz", LECTURE / "triton", "w:gz")
     first, second = unpacking.unpacked(archive), unpacking.unpacked(archive)
     assert first is second and first.folder.stat().st_mode & 0o777 == 0o700
-    # What a process left that was killed goes with the next; what another still holds stays.
-    left = temporary / f"{unpacking.PREFIX}left"
-    left.mkdir()
     os.utime(archive, (1, 1))
     again = unpacking.unpacked(archive)
-    assert again.folder != first.folder and first.folder.exists() and not left.exists()
+    assert again.folder != first.folder and first.folder.exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, None])
-def test_the_folder_is_gone_however_the_command_ends(
+@pytest.mark.parametrize("number", [signal.SIGINT, None])
+def test_the_folder_is_gone_when_the_command_ends_or_is_interrupted(
     tmp_path: Path, temporary: Path, number: signal.Signals | None
 ) -> None:
     folder = tmp_path / "many"
@@ -392,59 +387,8 @@ def test_the_folder_is_gone_however_the_command_ends(
     if number is not None:
         child.send_signal(number)
     _, said = child.communicate(timeout=300)
-    expected = {None: 0, signal.SIGINT: 130}.get(number, -(number or 0))
-    assert child.returncode == expected and b"Traceback" not in said
+    assert child.returncode == (130 if number else 0) and b"Traceback" not in said
     assert not list(temporary.iterdir())
-
-
-ENDED_AT_ONCE = """
-import os, signal, sys
-from pathlib import Path
-from inspector.files import unpacking
-make = os.mkdir
-def mkdir(path, *more, **named):
-    make(path, *more, **named)
-    os.kill(os.getpid(), int(sys.argv[2]))
-os.mkdir = mkdir
-unpacking.unpacked(Path(sys.argv[1]))
-"""
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_as_soon_as_the_folder_is_there_leaves_none(
-    tmp_path: Path, temporary: Path, number: signal.Signals
-) -> None:
-    archive = packed(tmp_path / "x.tgz", LECTURE / "triton", "w:gz")
-    child = subprocess.run(
-        [sys.executable, "-c", ENDED_AT_ONCE, archive, str(int(number))],
-        env=environment(TMPDIR=str(temporary)), stderr=subprocess.DEVNULL, check=False,
-    )  # fmt: skip
-    assert child.returncode == -number
-    assert not list(temporary.iterdir())
-
-
-def test_a_folder_that_another_begins_to_remove_is_left_to_it(
-    tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Who begins at the same moment takes a folder without a lock for one that was left."""
-    own, asked = fcntl.flock, []
-
-    def flock(handle: int, how: int) -> None:
-        asked.append(handle)
-        if len(asked) == 1:
-            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
-        if len(asked) == 2:
-            (there,) = temporary.glob(f"{unpacking.PREFIX}*")
-            there.rmdir()
-        own(handle, how)
-
-    monkeypatch.setattr(fcntl, "flock", flock)
-    archive = packed(tmp_path / "x.tgz", LECTURE / "triton", "w:gz")
-    made = unpacking.unpacked(archive)
-    assert len(asked) == 3 and list(temporary.iterdir()) == [made.folder] == list(
-        unpacking._folders
-    )
-    assert any(made.folder.rglob("*.ptx"))
 
 
 def test_a_full_disk_is_a_sentence(

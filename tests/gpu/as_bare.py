@@ -6,8 +6,8 @@ Run by hand on a machine with a GPU; its own programs are a Llama forward pass u
 GPT-2 training step (both of transformers, random weights) and Liger's operators where it is
 installed. Each run has caches of its own. Exits with 1 where a recorded run's exit status or
 standard output differs from the bare run's, or where standard error has a line of ptxview's probes
-or a traceback that the bare run lacks. Of given programs the words of standard output are compared, not its
-numbers.
+or a traceback that the bare run lacks. Of given programs the words of standard output are compared,
+not its numbers.
 """
 
 from __future__ import annotations
@@ -109,7 +109,8 @@ def run(script: Path, recorded: bool) -> Ended:
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             return Ended(-1, "", f"no end in {TIME_LIMIT_SECONDS} s", TIME_LIMIT_SECONDS)
-        return Ended(done.returncode, done.stdout, done.stderr, time.monotonic() - began)
+        said = [text.replace(folder, "") for text in (done.stdout, done.stderr)]
+        return Ended(done.returncode, *said, time.monotonic() - began)
 
 
 def words(text: str) -> set[str]:
@@ -121,7 +122,7 @@ def difference(bare: Ended, recorded: Ended, exact: bool) -> str:
     """The first difference from the bare run; "" if there is none."""
     if recorded.status != bare.status:
         return f"status {recorded.status}, bare {bare.status}: {recorded.err[-2000:]}"
-    if exact and recorded.out != bare.out or words(recorded.out) != words(bare.out):
+    if (exact and recorded.out != bare.out) or words(recorded.out) != words(bare.out):
         return f"stdout {recorded.out!r}, bare {bare.out!r}"
     for sign in ("ptxview_probes", "Traceback"):
         if sign in recorded.err and sign not in bare.err:

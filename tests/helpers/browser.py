@@ -7,7 +7,6 @@ import base64
 import itertools
 import os
 import re
-import shutil
 import signal
 import subprocess
 import time
@@ -17,18 +16,17 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import pytest
 
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+from tests.helpers.tools import needs, path_of
+
+BROWSER = path_of("chromium")
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--disable-dev-shm-usage", "--window-size=1200,700", "--remote-debugging-port=0",
     "--disable-features=IsolateSandboxedIframes",  # a frame is asked as its page is
 )  # fmt: skip
-needs_browser = pytest.mark.skipif(
-    BROWSER is None, reason="there is no chromium here: apt-get install chromium"
-)
+needs_browser = needs("chromium")
 KEYS = {"Enter": 13, "Escape": 27, "Tab": 9, "ArrowDown": 40, "ArrowUp": 38, "ArrowRight": 39,
         "ArrowLeft": 37, "End": 35, "Home": 36, "PageDown": 34}  # fmt: skip
 """The Windows key codes of keys that write nothing."""

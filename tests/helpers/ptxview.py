@@ -14,12 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from inspector.cli import main
-from inspector.system.toolchain import find
 from tests.helpers import samples, schemas, warm
 from tests.helpers.samples import said_of
+from tests.helpers.tools import path_of, skip_without
 
 HELD = 100_000
 """Bytes of a document up to which every test holds it against its schema."""
@@ -169,10 +167,8 @@ def command(args: Sequence[str | Path]) -> list[str]:
 
 def tool(name: str) -> str:
     """The path of a vendor's tool; the test is skipped where there is none."""
-    found = find(name)
-    if found is None:
-        pytest.skip(f"{name} is not on this machine")
-    return str(found.path)
+    skip_without(name)
+    return str(path_of(name))
 
 
 def printed(*argv: str | Path) -> bytes:

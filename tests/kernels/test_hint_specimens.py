@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.helpers.ptxview import environment, ptxview
+from tests.helpers.tools import skip_without
 from tests.kernels import hints_table
 from tests.probes.conftest import caches, parents, warm_python
 
@@ -47,8 +47,7 @@ def test_hints_of_triton_specimens_are_as_documented(compiled: Callable[..., lis
 
 @pytest.mark.nvcc
 def test_hints_of_cuda_specimens_are_as_documented(compiled: Callable[..., list[str]]) -> None:
-    if shutil.which("nvcc") is None:
-        pytest.skip("no nvcc on this machine")
+    skip_without("nvcc")
     assert compiled("hint_cuda") == documented("hint_cuda")
 
 

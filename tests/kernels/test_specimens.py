@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Callable
 from functools import partial
@@ -13,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.helpers.ptxview import tool
 
 ROOT = Path(__file__).resolve().parents[2]
 KERNELS = ROOT / "kernels"
@@ -240,9 +241,7 @@ def test_matmul_runs_on_tensor_cores_with_a_pipeline(
 
 def nvcc_ptx(name: str, folder: Path) -> str:
     """PTX that nvcc makes of a CUDA specimen's kernel, its host function left out."""
-    nvcc = shutil.which("nvcc")
-    if nvcc is None:
-        pytest.skip("no nvcc on this machine")
+    nvcc = tool("nvcc")
     tree = ast.parse((KERNELS / f"{name}.py").read_text(encoding="utf-8"))
     kernel = next(
         ast.literal_eval(node.value)

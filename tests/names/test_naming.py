@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import unicodedata
 
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from inspector.names import base_name, shortest_ids
 from inspector.system import toolchain
 from inspector.text import shown
+from tests.helpers.tools import needs, path_of
 
 SYMBOLS = [
     "_Z20square_matrix_kernelPKfPfii",
@@ -33,10 +33,9 @@ SYMBOLS = [
 ]
 
 
+@needs("c++filt")
 @pytest.mark.parametrize("symbol", SYMBOLS)
 def test_base_name_is_the_one_that_cxxfilt_says(symbol: str) -> None:
-    if shutil.which("c++filt") is None:
-        pytest.skip("c++filt is not on this machine")
     said = subprocess.run(
         ["c++filt", symbol], capture_output=True, text=True, check=True
     ).stdout.strip()
@@ -59,7 +58,7 @@ def test_demangling_keeps_the_order_and_what_is_no_cxx_name() -> None:
     done = toolchain.demangle(names)
     assert len(done) == len(names)
     assert [done[n] for n in (0, 2, 4, 5, 6)] == [names[n] for n in (0, 2, 4, 5, 6)]
-    if shutil.which("c++filt"):
+    if path_of("c++filt"):
         assert done[1] == done[3] == "a()"
 
 

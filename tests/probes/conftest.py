@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.tools import skip_without
 from tests.helpers.warm import as_python
 from tests.probes.forks import Forks
 
@@ -62,7 +63,8 @@ def caches(common: Path) -> Path:
 
 
 def needs_torch() -> None:
-    """The test is skipped where there is no torch, or no Triton."""
+    """The test is skipped where there is no torch, no Triton, or no compiler for the device."""
+    skip_without("g++")
     if find_spec("torch") is None or find_spec("triton") is None:
         pytest.skip("torch and triton are not installed")
 

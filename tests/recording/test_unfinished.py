@@ -16,6 +16,7 @@ from inspector.capture.opening import open_path
 from inspector.errors import Unreadable
 from inspector.recording.layout import Writer, overtaken_by, pack, unfinished, work_folder
 from tests.helpers.ptxview import MATMUL, call, command, environment, ptxview, write_events
+from tests.helpers.tools import skip_without
 
 BEGUN = {"event": "recording", "schema": 1, "command": ["python"], "mode": "target", "time": 1.0}
 
@@ -139,6 +140,7 @@ def small_disk(folder: Path) -> Iterator[list[str]]:
 
     Where nothing can be mounted, a limit on the size of files stands for it.
     """
+    skip_without("bash", "mount")
     folder.mkdir()
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(folder)], capture_output=True,

@@ -27,6 +27,7 @@ import pytest
 
 from inspector.capture.opening import open_path
 from tests.helpers.ptxview import command, environment, ptxview
+from tests.helpers.tools import needs, skip_without
 
 # Counts what it is sent and tells it when it is asked to end; names its descriptors, its
 # dispositions and its mask at the start.
@@ -285,6 +286,7 @@ class Shell:
     """An interactive shell on a terminal of its own."""
 
     def __init__(self, shell: list[str], folder: Path, **more: str) -> None:
+        skip_without(shell[0])
         terms = {"TERM": "dumb", "PS1": "$ ", "HISTFILE": "/dev/null", "INPUTRC": "/dev/null"}
         env = environment(**{**terms, **more})
         self.pid, self.fd = pty.fork()
@@ -496,6 +498,7 @@ def test_descriptors_masks_and_ignored_signals_are_as_they_were(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("kind", ["pass", "trap '' PIPE", "trap '' HUP", "trap '' INT TERM"])
+@needs("bash")
 def test_a_command_has_the_dispositions_of_its_shell(tmp_path: Path, kind: str) -> None:
     """A program that is no Python, which would set SIGPIPE itself."""
     said = "grep -E 'Sig(Blk|Ign|Cgt)' /proc/self/status"
@@ -511,6 +514,7 @@ def test_a_command_has_the_dispositions_of_its_shell(tmp_path: Path, kind: str) 
     assert wrapped == bare != b""
 
 
+@needs("bash")
 def test_process_substitution_and_numbered_descriptors(tmp_path: Path) -> None:
     path = tmp_path / "program.py"
     path.write_text(
@@ -534,6 +538,7 @@ def test_process_substitution_and_numbered_descriptors(tmp_path: Path) -> None:
             (tmp_path / name).unlink()
 
 
+@needs("bash")
 def test_a_socket_that_is_handed_over_is_served(tmp_path: Path) -> None:
     """As systemd does: descriptor 3, and how many in the environment."""
     import socket
@@ -602,6 +607,7 @@ def test_tools_that_follow_the_program_have_their_streams() -> None:
 
 
 @pytest.mark.parametrize("closed", ["", "<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@needs("bash")
 def test_streams_that_are_closed_stay_closed(tmp_path: Path, closed: str) -> None:
     """Nothing of ours takes 0, 1 or 2, and nothing is written into what the program opens there."""
     path = tmp_path / "program.py"

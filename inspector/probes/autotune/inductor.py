@@ -32,7 +32,7 @@ def attach_cached(module: Any) -> None:
         ("AutotuneCache.read_best", _reading, _read),
         ("cached_autotune", _tuning, _looked_up),
     ):
-        private_names.observe(f"{HEURISTICS}:{name}", before, after)
+        private_names.wrap(f"{HEURISTICS}:{name}", before, after)
 
 
 def sizes(hints: Any) -> Any:
@@ -142,7 +142,7 @@ def attach(module: Any) -> None:
         ("_precompile_config", _compiling, _compiled),
     )
     for name, before, after in wanted:
-        private_names.observe(f"{HEURISTICS}:CachingAutotuner.{name}", before, after)
+        private_names.wrap(f"{HEURISTICS}:CachingAutotuner.{name}", before, after)
     attach_cached(module)
 
 

@@ -58,16 +58,14 @@ class Selection:
 def attach(module: Any) -> None:
     """``torch._inductor.select_algorithm``; call it after all else that changes it."""
     for name in ("do_autotuning", "__call__"):
-        private_names.observe(
-            f"{CACHE}.{name}", partial(_selecting, name), partial(_selected, name)
-        )
-    private_names.observe(f"{CACHE}.lookup", _looking, _looked_up, inherited=True)
+        private_names.wrap(f"{CACHE}.{name}", partial(_selecting, name), partial(_selected, name))
+    private_names.wrap(f"{CACHE}.lookup", _looking, _looked_up, inherited=True)
     choice = private_names.get(f"{CACHE}.benchmark_choice")
     if choice is not None:
         # It is given its class first where it is a method of the class, not where it is static.
         place = list(inspect.signature(choice).parameters).index("choice")
         place += inspect.ismethod(choice)
-        private_names.observe(
+        private_names.wrap(
             f"{CACHE}.benchmark_choice", partial(_given, place, "choice"), _not_measured
         )
 
@@ -261,13 +259,13 @@ def attach_code(module: Any) -> None:
         ("benchmark_fused_nodes", _fusing, _fused),
         ("benchmark_codegened_module", _benchmarking, _benchmarked),
     ):
-        private_names.observe(f"{CODE}.{name}", before, after)
+        private_names.wrap(f"{CODE}.{name}", before, after)
 
 
 def attach_scheduler(module: Any) -> None:
     """``torch._inductor.scheduler``: it compiles a template with what could be fused into it."""
     nodes = partial(_given, 1, "nodes")
-    private_names.observe("torch._inductor.scheduler:Scheduler.compile_kernel", nodes, _compiled)
+    private_names.wrap("torch._inductor.scheduler:Scheduler.compile_kernel", nodes, _compiled)
 
 
 def _defined(nodes: Any, name: Any, error: BaseException | None) -> None:

@@ -32,6 +32,8 @@ from .trials import (
 _begun: dict[int, list[Tuning]] = hooks.per_recording({})
 _now = threading.local()  # warming: whether ``warmup`` runs, which prunes and measures nothing
 MAX_CONFIGURATIONS = 4096
+MAX_BEGUN = 8
+"""Tunings of a thread that are under way; each holds the arguments of its launch."""
 
 
 class Tuning:
@@ -84,7 +86,7 @@ def attach(module: Any) -> None:
         ("run", _running, _ran),
         ("warmup", _warming, _warmed),
     ):
-        private_names.observe(f"triton.runtime.autotuner:Autotuner.{name}", before, after)
+        private_names.wrap(f"triton.runtime.autotuner:Autotuner.{name}", before, after)
 
 
 def _subclassing(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -154,7 +156,9 @@ def _pruned(tuning: Tuning | None, remaining: Any, error: BaseException | None) 
     # A pruner of the program's may give an iterator, which is Triton's to read.
     if tuning is not None and isinstance(remaining, list | tuple | dict):
         tuning.prune(remaining)
-        _begun.setdefault(threading.get_ident(), []).append(tuning)
+        stack = _begun.setdefault(threading.get_ident(), [])
+        stack.append(tuning)
+        del stack[:-MAX_BEGUN]
 
 
 def _trying(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -73,7 +73,7 @@ def _items(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Item]:
 
 def attach_graphs(module: Any) -> None:
     """``torch._inductor.output_code``: a compiled graph is an object that is called."""
-    private_names.observe(
+    private_names.wrap(
         "torch._inductor.output_code:CompiledFxGraph.__call__", _graph_called, _returned
     )
 

@@ -1,7 +1,5 @@
 """Compiles ``launch.c`` and finds it again: what stands before a launcher, in C.
 
-Also ``../driver/driver.c``, which stands at the CUDA driver's boundary.
-
 Run as a script by ``ptxview run``, in the program's interpreter and beside the program, which does
 not wait for it: a process of the program's own might be noticed by it. Where there is no C compiler
 or no ``Python.h``, launches are counted in Python, which costs a microsecond more.
@@ -29,8 +27,6 @@ LARGEST_TENSOR = 208
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.join(HERE, "launch.c")
 NAME = "ptxview_launch"
-DRIVER_SOURCE = os.path.join(os.path.dirname(HERE), "driver", "driver.c")
-DRIVER_NAME = "libptxview_driver.so"
 _loaded: list[Any] = []  # the module or None, once that is decided
 
 
@@ -50,11 +46,6 @@ def library() -> str:
     return _cached("launch", SOURCE, NAME + str(sysconfig.get_config_var("EXT_SUFFIX") or ".so"))
 
 
-def driver_library() -> str:
-    """Where the compiled ``driver.c`` lies, or would."""
-    return _cached("driver", DRIVER_SOURCE, DRIVER_NAME)
-
-
 def build() -> str | None:
     """Compile ``launch.c`` unless it is compiled (half a second): the path, None if it failed."""
     include = sysconfig.get_path("include")
@@ -63,11 +54,6 @@ def build() -> str | None:
     if not os.path.exists(os.path.join(include, "Python.h")):
         return None
     return _compiled(SOURCE, library(), f"-I{include}")
-
-
-def build_driver() -> str | None:
-    """Compile ``driver.c`` likewise. A file ``….building`` stands beside it meanwhile."""
-    return _compiled(DRIVER_SOURCE, driver_library(), "-pthread")
 
 
 def _compiled(source: str, target: str, flag: str) -> str | None:
@@ -206,6 +192,4 @@ def _offset(offsets: range, wanted: list[tuple[int, int]]) -> int | None:
 
 
 if __name__ == "__main__":
-    # The driver's first: it is needed as soon as CUDA is initialised.
-    compiled = [build_driver(), build()]
-    sys.exit(0 if all(compiled) else 1)
+    sys.exit(0 if build() else 1)

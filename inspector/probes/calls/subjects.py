@@ -248,7 +248,7 @@ def _end_comparing(begun: int, result: Any, error: BaseException | None) -> None
 
 def as_benchmark(name: str) -> None:
     """Count what a method launches as autotuning's, if there is one of that private name."""
-    private_names.observe(name, _begin_comparing, _end_comparing)
+    private_names.wrap(name, _begin_comparing, _end_comparing)
 
 
 def comparing(original: Any) -> Any:

@@ -7,28 +7,34 @@ import os
 import sys
 from typing import Any
 
-from .. import hooks
+from ..hooks import at_new_recording, guarded, per_recording, recording
 from ..writer import emit
 
-_said: set[int] = hooks.per_recording(set())
+_said: set[int] = per_recording(set())
 
 
 def attach(module: Any) -> None:
     """Note torch's version, and look for a device when the program ends."""
-    version = getattr(module, "version", None)
-    emit(
-        {
-            "event": "torch",
-            "version": str(getattr(module, "__version__", "")),
-            "cuda": getattr(version, "cuda", None),
-        }
-    )
-    atexit.register(hooks.guarded(note))
+
+    def note_version() -> None:
+        version = getattr(module, "version", None)
+        emit(
+            {
+                "event": "torch",
+                "version": str(getattr(module, "__version__", "")),
+                "cuda": getattr(version, "cuda", None),
+            }
+        )
+
+    note_version()
+    at_new_recording(note_version)
+    atexit.register(note)
 
 
+@guarded
 def note() -> None:
     """Emit the current device once; nothing is initialised for it."""
-    if not hooks.recording() or os.getpid() in _said or os.environ.get("PTXVIEW_TARGET"):
+    if not recording() or os.getpid() in _said or os.environ.get("PTXVIEW_TARGET"):
         return
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():

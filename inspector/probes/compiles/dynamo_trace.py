@@ -7,13 +7,13 @@ memory. What is kept of a record is what torch said, without the stacks of torch
 from __future__ import annotations
 
 import json
-import logging
 import threading
 from typing import Any
 
-from .. import hooks, private_names
+from .. import private_names
+from ..hooks import at_new_recording
 from ..writer import blob, emit
-from .inductor_graphs import keep_file
+from .inductor_graphs import keep_file, listen
 
 MOST_MARKS = 4000
 """Beginnings and ends of phases that are kept of one compile."""
@@ -34,20 +34,15 @@ METRICS = ("compilation_metrics", "bwd_compilation_metrics", "aot_autograd_backw
 CACHES = ("fx_graph_cache_", "fx_graph_bundled_cache_", "aotautograd_cache_")
 
 
-class Listener(logging.Handler):
-    """Takes records about compiles as torch makes them; prints nothing, changes nothing."""
+class Listener:
+    """Takes records about compilations as torch makes them."""
 
     def __init__(self) -> None:
-        super().__init__()
         self._names: dict[int, str] = {}
         self._marks: dict[Any, list[Any]] = {}
-        self.emit = hooks.guarded(self._emit, "torch.compile's trace")  # type: ignore[method-assign]
 
-    def _emit(self, record: logging.LogRecord) -> None:
-        if hooks.recording():
-            self._take(getattr(record, "metadata", None) or {}, getattr(record, "payload", None))
-
-    def _take(self, said: dict[str, Any], payload: Any) -> None:
+    def take(self, said: dict[str, Any], payload: Any) -> None:
+        """Keep what one record says."""
         if "chromium_event" in said:
             self._mark(said, payload)
             return
@@ -73,6 +68,10 @@ class Listener(logging.Handler):
             about.pop("stack", None)
             frames = self._frames(about.pop("user_stack", None))
             emit({"event": "symbol", **ids, "kind": kind, "stack": frames, "said": short(about)})
+
+    def forget(self) -> None:
+        """Drop the phases of compilations that another recording has seen begin."""
+        self._marks.clear()
 
     def _artifact(self, name: str, payload: Any, ids: dict[str, Any]) -> None:
         if payload is None:
@@ -163,9 +162,7 @@ def short(about: dict[str, Any]) -> dict[str, Any]:
 
 
 def attach(module: Any) -> None:
-    """Listen to ``torch.__trace``; the user's own TORCH_LOGS and TORCH_TRACE are not touched."""
-    log = logging.getLogger("torch.__trace")
-    if not any(isinstance(h, Listener) for h in log.handlers):
-        listener = Listener()
-        listener.setLevel(logging.DEBUG)
-        log.addHandler(listener)
+    """Keep why torch compiled, and how long each phase took."""
+    listener = Listener()
+    at_new_recording(listener.forget)
+    listen(listener.take)

@@ -5,11 +5,16 @@ from __future__ import annotations
 import inspect
 import os
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import private_names
 from ..calls import graphs
 from ..writer import emit, file_blob
+
+if TYPE_CHECKING:
+    from ..hooks import Before
+
+EXTENSIONS = "torch.utils.cpp_extension"
 
 # The text files of a build folder; objects are read when the program has ended.
 TEXTS = (".ninja", ".cu", ".cuh", ".cpp", ".cc", ".cxx", ".h", ".hpp")
@@ -17,47 +22,44 @@ LARGEST_TEXT = 8 << 20
 
 
 def attach(module: Any) -> None:
-    """Watch the functions that every build goes through; the build itself is torch's."""
-    for name, after in (("_run_ninja_build", _ninja_ended), ("_jit_compile", _jit_ended)):
-        function = getattr(module, name, None)
-        before = None if function is None else _binding(inspect.signature(function))
-        private_names.observe(f"torch.utils.cpp_extension:{name}", before, after)
-    private_names.observe(
-        "torch.utils.cpp_extension:BuildExtension.build_extensions",
-        lambda args, kwargs: args[0], _setup_ended,
-    )  # fmt: skip
+    """Observe the functions that every build goes through; the build itself is torch's."""
+    for name, after in (("_run_ninja_build", _ninja_ended), ("_jit_compile", _loaded)):
+        function = private_names.get(f"{EXTENSIONS}:{name}")
+        if function is not None:
+            private_names.wrap(f"{EXTENSIONS}:{name}", _named(function), after)
+    private_names.wrap(f"{EXTENSIONS}:BuildExtension.build_extensions", _builder, _built)
 
 
-def _binding(signature: inspect.Signature) -> Any:
-    """A hook that notes a call's arguments by name, and when it begins."""
+def _named(function: Any) -> Before:
+    """Return a hook whose token is the call's arguments by name, and when it began."""
+    signature = inspect.signature(function)
 
-    def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[str, Any], float]:
+    def began(args: Any, kwargs: Any) -> tuple[dict[str, Any], float]:
         return dict(signature.bind(*args, **kwargs).arguments), time.time()
 
-    return before
+    return began
 
 
-def _ninja_ended(token: tuple[dict[str, Any], float], result: Any, error: Any) -> None:
+def _ninja_ended(token: tuple[dict[str, Any], float], _: Any, error: BaseException | None) -> None:
     arguments, began = token
-    _say(arguments.get("build_directory"), None, True, _text(error), began)
+    _say(arguments.get("build_directory"), None, True, error, began)
 
 
-def _jit_ended(token: tuple[dict[str, Any], float], result: Any, error: Any) -> None:
+def _loaded(token: tuple[dict[str, Any], float], module: Any, error: BaseException | None) -> None:
     arguments, _ = token
-    try:
-        _say(arguments.get("build_directory"), arguments, None, _text(error))
-    finally:
-        if error is None:
-            graphs.watch_module(result)
+    _say(arguments.get("build_directory"), arguments, None, error)
+    if error is None:
+        graphs.watch_module(module)
 
 
-def _text(error: BaseException | None) -> str | None:
-    return None if error is None else f"{error}"
+def _builder(args: Any, kwargs: Any) -> Any:
+    return args[0]
 
 
-def _setup_ended(command: Any, result: Any, error: BaseException | None) -> None:
-    for extension in command.extensions:
-        path = os.path.abspath(command.get_ext_fullpath(extension.name))
+def _built(builder: Any, _: Any, error: BaseException | None) -> None:
+    """Note the libraries that ``setup.py`` has built so far, also when one of them failed."""
+    for extension in builder.extensions:
+        path = os.path.abspath(builder.get_ext_fullpath(extension.name))
         if os.path.exists(path):
             emit({"event": "library", "path": path, "name": extension.name})
 
@@ -66,11 +68,11 @@ def _say(
     folder: Any,
     arguments: dict[str, Any] | None,
     fresh: bool | None,
-    error: str | None,
+    error: BaseException | None,
     began: float | None = None,
 ) -> None:
     """Record a build; ``began`` is when ninja was started, where it just has ended."""
-    if not folder:
+    if not folder or not (error is None or isinstance(error, Exception)):
         return
     seconds = None if began is None else time.time() - began
     directory = os.path.abspath(str(folder))
@@ -86,7 +88,7 @@ def _say(
         "name": (arguments or {}).get("name"),
         "files": files,
         "fresh": fresh,
-        "error": None if error is None else error[-20000:],
+        "error": None if error is None else str(error)[-20000:],
     }
     if seconds is not None:
         event |= {"began": began, "seconds": seconds}

@@ -2,44 +2,45 @@
 
 from __future__ import annotations
 
-import functools
 import re
 import time
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .. import hooks, private_names
-from ..writer import blob, emit, folder
+from .. import private_names
+from ..hooks import per_recording
+from ..writer import blob, emit
 from . import graph_nodes
+
+if TYPE_CHECKING:
+    from ..hooks import After
 
 PARTS = (("run", "ir_pre_fusion"), ("codegen", "output_code"), ("compile_to_module", None))
 """What Inductor does with a graph, and what it makes by it; last come the graph's kernels."""
 LONGEST_LOG = 20_000
 _QUOTED = re.compile(r"at \d+:\d+:$")
-_told: set[tuple[Any, ...]] = hooks.per_recording(set())
-_began: weakref.WeakKeyDictionary[Any, float] = weakref.WeakKeyDictionary()
+_told: set[tuple[Any, ...]] = per_recording(set())
+_began: weakref.WeakKeyDictionary[Any, float] = per_recording(weakref.WeakKeyDictionary())
 """When Inductor began with a graph, since 1970."""
 
 
 def attach(module: Any) -> None:
     """``torch._inductor.graph``: what goes wrong there is noted, and goes on as it was raised."""
     for name, stage in PARTS:
-        private_names.observe(
-            f"torch._inductor.graph:GraphLowering.{name}", _begins, functools.partial(_ended, stage)
-        )
+        private_names.wrap(f"torch._inductor.graph:GraphLowering.{name}", _began_at, _of(stage))
 
 
-def _begins(args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
-    now = time.time()
-    try:
-        return _began.setdefault(args[0], now)
-    except TypeError:  # nothing can be remembered of it
-        return now
+def _began_at(args: Any, kwargs: Any) -> float:
+    """When Inductor began with this graph, maybe with an earlier part of it."""
+    return _began.setdefault(args[0], time.time())
 
 
-def _ended(stage: str | None, began: float, result: Any, error: BaseException | None) -> None:
-    if isinstance(error, Exception) and folder() is not None:
-        _record(error, stage, began)
+def _of(stage: str | None) -> After:
+    def ended(began: float, _: Any, error: BaseException | None) -> None:
+        if isinstance(error, Exception):
+            _record(error, stage, began)
+
+    return ended
 
 
 def _record(error: BaseException, stage: str | None, began: float) -> None:

@@ -8,38 +8,43 @@ from __future__ import annotations
 import json
 import re
 import threading
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import private_names
-from ..writer import blob, emit, folder, problem
+from ..writer import blob, emit
+
+if TYPE_CHECKING:
+    from ..hooks import Before
 
 MOST_REASONS = 4096
 """Reasons against a fusion that are kept of one graph; how many more there were is counted."""
 MOST_NODES = 20_000
-MAX_IR_OPERATIONS = 3000
-"""Operations of a graph up to which Inductor's IR is written down: it is some kilobytes each."""
+MAX_IR_CHARACTERS = 1 << 18
+"""Characters of Inductor's IR after which no further operation is written: torch takes about two
+microseconds for each."""
 _FRAME = re.compile(r'\s*File "([^"\n]{1,4096})", line (\d{1,9})')
 _now = threading.local()
 
 
 def attach_compilation(module: Any) -> None:
     """``torch._inductor.compile_fx``: Dynamo's graph as Inductor is given it."""
-    private_names.observe("torch._inductor.compile_fx:compile_fx", _compiling, _compiled)
+    private_names.wrap("torch._inductor.compile_fx:compile_fx", _compiling, _compiled)
 
 
-def _compiling(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether this is the outermost call: it calls itself with graphs of its own making."""
-    if getattr(_now, "compiling", False) or folder() is None:
+def _compiling(args: Any, kwargs: Any) -> bool:
+    """Record Dynamo's graph; True for the outermost call, which calls itself with graphs of its
+    own making."""
+    if getattr(_now, "compiling", False):
         return False
-    try:
-        _dynamo(args[0] if args else kwargs.get("model_"))
-    finally:
-        _now.compiling = True
+    model = args[0] if args else kwargs.get("model_")
+    nodes = getattr(getattr(model, "graph", None), "nodes", None)
+    if nodes is not None:
+        emit({"event": "dynamo_nodes", "blob": blob(json.dumps(_nodes(nodes))), **ids()})
+    _now.compiling = True
     return True
 
 
-def _compiled(outermost: bool, result: Any, error: BaseException | None) -> None:
+def _compiled(outermost: bool, _: object, error: BaseException | None) -> None:
     if outermost:
         _now.compiling = False
 
@@ -47,19 +52,19 @@ def _compiled(outermost: bool, result: Any, error: BaseException | None) -> None
 def attach_lowering(module: Any) -> None:
     """``torch._inductor.graph``: a graph when its code is written."""
     for name in ("codegen", "codegen_subgraph"):
-        private_names.observe(f"torch._inductor.graph:GraphLowering.{name}", _writing, _written)
+        private_names.wrap(f"torch._inductor.graph:GraphLowering.{name}", _lowering, _lowered)
 
 
 def attach_scheduler(module: Any) -> None:
     """``torch._inductor.scheduler``: each reason against a fusion that Inductor would log."""
-    private_names.observe("torch._inductor.scheduler:WhyNoFuse.__call__", _refusing)
+    private_names.wrap("torch._inductor.scheduler:WhyNoFuse.__call__", _refusing)
 
 
-def _refusing(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _refusing(args: Any, kwargs: Any) -> None:
     refused = getattr(_now, "refused", None)
-    if refused is not None and not kwargs:
-        why, reason, *values = args
-        refused.add(_of_fusion(why, 1), _of_fusion(why, 2), reason, tuple(values))
+    if refused is not None:
+        why, reason, *more = args
+        refused.add(_of_fusion(why, 1), _of_fusion(why, 2), reason, tuple(more))
 
 
 def _of_fusion(why: Any, number: int) -> str:
@@ -71,8 +76,7 @@ def _of_fusion(why: Any, number: int) -> str:
 def attach_debug(module: Any) -> None:
     """``torch._inductor.debug``: the IR before and after fusion, which it writes only if asked."""
     for name in ("log_ir_pre_fusion", "log_ir_post_fusion"):
-        kept = partial(_ir, name.removeprefix("log_"))
-        private_names.observe(f"torch._inductor.debug:{name}", kept)
+        private_names.wrap(f"torch._inductor.debug:{name}", _ir(name.removeprefix("log_")))
 
 
 class Refused:
@@ -94,25 +98,21 @@ class Refused:
             self.more += 1
 
 
-def _writing(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, bool] | None:
-    """The graph, and whether it is the outermost; None where nothing is recorded."""
+def _lowering(args: Any, kwargs: Any) -> tuple[Any, bool]:
+    """The graph whose code is written, and whether it is within no other."""
     outermost = getattr(_now, "graphs", None) is None
-    if outermost and folder() is None:
-        return None
     if outermost:
         _now.graphs, _now.refused = [], Refused()
     return args[0], outermost
 
 
-def _written(token: tuple[Any, bool] | None, result: Any, error: BaseException | None) -> None:
-    if token is None:
-        return
-    lowering, outermost = token
+def _lowered(token: tuple[Any, bool], _: object, error: BaseException | None) -> None:
+    graph, outermost = token
     graphs, refused = _now.graphs, _now.refused
     if outermost:
         _now.graphs = _now.refused = None
     if error is None:
-        graphs.append(_graph(lowering))
+        graphs.append(_graph(graph))
         if outermost:
             _emit_graph(graphs, refused)
 
@@ -136,12 +136,6 @@ def aot() -> str | None:
     name = getattr(context, "aot_graph_name", None)
     name = name[0] if isinstance(name, list) and name else name
     return name if isinstance(name, str) else None
-
-
-def _dynamo(model: Any) -> None:
-    nodes = getattr(getattr(model, "graph", None), "nodes", None)
-    if nodes is not None:
-        emit({"event": "dynamo_nodes", "blob": blob(json.dumps(_nodes(nodes))), **ids()})
 
 
 def _emit_graph(graphs: list[dict[str, Any]], refused: Refused) -> None:
@@ -281,13 +275,21 @@ def _figure(node: Any, name: str) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _ir(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    write = private_names.get("torch._inductor.debug:DebugFormatter._write_ir")
-    if write is None or folder() is None:
-        return
-    nodes = args[0] if args else kwargs["nodes"]
-    if len(nodes) > MAX_IR_OPERATIONS:
-        text = f"{name} has {len(nodes)} operations: above {MAX_IR_OPERATIONS} it is not kept"
-        problem("inductor's IR", text)
-        return
-    emit({"event": "graph_text", "kind": name, "graph": aot(), "blob": blob(write(nodes)), **ids()})
+def _ir(name: str) -> Before:
+    def write_ir(args: Any, kwargs: Any) -> None:
+        write = private_names.get("torch._inductor.debug:DebugFormatter._write_ir")
+        nodes = args[0] if args else kwargs["nodes"]
+        if write is None:
+            return
+        parts: list[str] = []
+        size = 0
+        for node in nodes:
+            if size > MAX_IR_CHARACTERS:
+                parts.append(f"# {len(nodes) - len(parts)} further operations are not recorded\n")
+                break
+            parts.append(write([node]))
+            size += len(parts[-1])
+        digest = blob("".join(parts))
+        emit({"event": "graph_text", "kind": name, "graph": aot(), "blob": digest, **ids()})
+
+    return write_ir

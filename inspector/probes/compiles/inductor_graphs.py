@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import re
+from collections.abc import Callable
 from typing import Any
 
-from .. import hooks
+from ..hooks import guarded, per_recording, recording
 from ..writer import blob, emit, file_blob
 
 # Texts that tie a graph's kernels to the user's lines; the rest of the trace is left alone.
@@ -38,43 +39,55 @@ FILE = re.compile(
 # Above the copy of a kernel that the user wrote, the code names the kernel's own file.
 ORIGINAL = re.compile(r"^# Original path: ([^\n]{1,4096}):\d{1,9}$", re.MULTILINE)
 LARGEST = 8 << 20
-_seen: set[str] = hooks.per_recording(set())
+_seen: set[str] = per_recording(set())
 
 
 class Handler(logging.Handler):
-    """Takes what ``TORCH_TRACE`` would write, from memory; prints nothing."""
+    """Hands what ``TORCH_TRACE`` would write to a function of ours, from memory; prints nothing."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.emit = hooks.guarded(self._emit, "torch's trace of graphs")  # type: ignore[method-assign]
+    def __init__(self, take: Callable[[dict[str, Any], Any], None]) -> None:
+        super().__init__(logging.DEBUG)
+        self.take = take
+        self._emit = guarded(self._record)
 
-    def _emit(self, record: logging.LogRecord) -> None:
-        if hooks.recording():
-            self._take(record)
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take one record; this never raises."""
+        self._emit(record)
 
-    def _take(self, record: logging.LogRecord) -> None:
-        metadata: dict[str, Any] = getattr(record, "metadata", None) or {}
-        payload = getattr(record, "payload", None)
-        compile_ids = {
-            "frame_id": metadata.get("frame_id"),
-            "frame_compile_id": metadata.get("frame_compile_id"),
-            "attempt": metadata.get("attempt"),
-            "rank": metadata.get("rank"),
-        }
-        if "inductor_output_code" in metadata and payload is not None:
-            output_code = metadata["inductor_output_code"] or {}
-            path = output_code.get("file_path") or output_code.get("filename")
-            emit({"event": "graph", "path": path, "blob": blob(payload), **compile_ids})
-            _keep_sources(str(payload), ORIGINAL)
-            return
-        kind = next((g for g in GRAPHS if g in metadata), None)
-        artifact = metadata.get("artifact")
-        if kind is None and isinstance(artifact, dict) and artifact.get("name") in ARTIFACTS:
-            kind = artifact["name"]
-        if kind is not None and payload:
-            text = payload if isinstance(payload, str) else str(payload)
-            emit({"event": "graph_text", "kind": kind, "blob": blob(text), **compile_ids})
-            _keep_sources(text, FILE)
+    def _record(self, record: logging.LogRecord) -> None:
+        if recording():
+            self.take(getattr(record, "metadata", None) or {}, getattr(record, "payload", None))
+
+
+def listen(take: Callable[[dict[str, Any], Any], None]) -> None:
+    """Call ``take(metadata, payload)`` for each record of ``torch.__trace``.
+
+    The user's own TORCH_LOGS and TORCH_TRACE are not touched.
+    """
+    logging.getLogger("torch.__trace").addHandler(Handler(take))
+
+
+def _take(metadata: dict[str, Any], payload: Any) -> None:
+    compile_ids = {
+        "frame_id": metadata.get("frame_id"),
+        "frame_compile_id": metadata.get("frame_compile_id"),
+        "attempt": metadata.get("attempt"),
+        "rank": metadata.get("rank"),
+    }
+    if "inductor_output_code" in metadata and payload is not None:
+        output_code = metadata["inductor_output_code"] or {}
+        path = output_code.get("file_path") or output_code.get("filename")
+        emit({"event": "graph", "path": path, "blob": blob(payload), **compile_ids})
+        _keep_sources(str(payload), ORIGINAL)
+        return
+    kind = next((g for g in GRAPHS if g in metadata), None)
+    artifact = metadata.get("artifact")
+    if kind is None and isinstance(artifact, dict) and artifact.get("name") in ARTIFACTS:
+        kind = artifact["name"]
+    if kind is not None and payload:
+        text = payload if isinstance(payload, str) else str(payload)
+        emit({"event": "graph_text", "kind": kind, "blob": blob(text), **compile_ids})
+        _keep_sources(text, FILE)
 
 
 def _keep_sources(text: str, named: re.Pattern[str]) -> None:
@@ -98,9 +111,5 @@ def keep_file(path: str) -> None:
 
 
 def attach(module: Any) -> None:
-    """Listen to ``torch.__trace``; the user's own TORCH_LOGS and TORCH_TRACE are not touched."""
-    log = logging.getLogger("torch.__trace")
-    if not any(isinstance(h, Handler) for h in log.handlers):
-        handler = Handler()
-        handler.setLevel(logging.DEBUG)
-        log.addHandler(handler)
+    """Keep the graphs and the code of each compilation."""
+    listen(_take)

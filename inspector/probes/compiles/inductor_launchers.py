@@ -15,9 +15,9 @@ HEURISTICS = "torch._inductor.runtime.triton_heuristics"
 def attach(module: Any) -> None:
     """Watch the making of launchers: it happens once for each configuration that is kept."""
     for name in ("StaticTritonCompileResult", "TritonCompileResult"):
-        private_names.observe(f"{HEURISTICS}:{name}.make_launcher", _making, _made)
+        private_names.wrap(f"{HEURISTICS}:{name}.make_launcher", _making, _made)
     subjects.as_benchmark(f"{HEURISTICS}:CachingAutotuner.bench")
-    private_names.observe(
+    private_names.wrap(
         f"{HEURISTICS}:CachingAutotuner._build_fast_launcher", _making_faster, _made_faster
     )
 

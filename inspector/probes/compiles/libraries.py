@@ -56,7 +56,7 @@ def _executed(module: Any, result: Any, error: BaseException | None) -> None:
 
 def attach_ops(module: Any) -> None:
     """Look at what ``torch.ops.load_library`` loads: libraries of operators, no Python modules."""
-    private_names.observe("torch._ops:_Ops.load_library", _loading, _loaded)
+    private_names.wrap("torch._ops:_Ops.load_library", _loading, _loaded)
 
 
 def _loading(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:

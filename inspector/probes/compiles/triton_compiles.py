@@ -8,14 +8,15 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
-from .. import hooks, private_names
+from .. import private_names
 from ..autotune import trials
 from ..calls import triton_launches
+from ..hooks import per_recording
 from ..writer import blob, emit, file_blob, plain, problem
 from . import triton_failures, triton_phases, triton_sources
 
-_seen: set[str] = hooks.per_recording(set())
-_refused: set[object] = hooks.per_recording(set())
+_seen: set[str] = per_recording(set())
+_refused: set[object] = per_recording(set())
 
 
 def attach(module: Any) -> None:
@@ -24,29 +25,24 @@ def attach(module: Any) -> None:
     ``knobs.compilation.listener`` would be the public way; it is absent before Triton 3.4 and is
     a single slot, which stays the user's.
     """
-    private_names.observe("triton.compiler.compiler:compile", _compiling, _compiled)
+    private_names.wrap("triton.compiler.compiler:compile", triton_failures.Compile, _compile_ended)
     triton_phases.attach()
-    private_names.observe(
-        "triton.compiler.compiler:CompiledKernel._init_handles", _loading, _loaded
+    private_names.wrap(
+        "triton.compiler.compiler:CompiledKernel._init_handles", _loading, _loading_ended
     )
 
 
-def _compiling(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    src, rest = (args[0], args[1:]) if args else (kwargs["src"], ())
-    named = {k: v for k, v in kwargs.items() if k != "src"}
-    return src, rest, named, *triton_failures.begin(src, rest, named)
-
-
-def _compiled(token: Any, kernel: Any, error: BaseException | None) -> None:
-    src, args, kwargs, began, files = token
+def _compile_ended(
+    compile: triton_failures.Compile, kernel: Any, error: BaseException | None
+) -> None:
     try:
-        if isinstance(error, Exception):
-            triton_failures.raised(src, error, began, args, kwargs)
-        elif error is None:
+        if error is None:
             trials.compiled(getattr(kernel, "hash", None), getattr(kernel, "name", None))
-            record(kernel, src, began)
+            record(kernel, compile.src, compile.began)
+        elif isinstance(error, Exception):
+            compile.failed(error)
     finally:
-        triton_failures.end(files)
+        compile.ended()
 
 
 def record(kernel: Any, src: Any, began: float) -> None:
@@ -169,26 +165,25 @@ def _hit(paths: dict[str, str], began: float) -> bool | None:
         return None
 
 
-def _loading(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The kernel that is about to be loaded; None if it has been."""
-    return None if getattr(args[0], "module", None) is not None else args[0]
+def _loading(args: Any, kwargs: Any) -> Any:
+    """The kernel that is about to be loaded; None if it already is."""
+    (kernel,) = args
+    return kernel if getattr(kernel, "module", None) is None else None
 
 
-def _loaded(kernel: Any, result: Any, error: BaseException | None) -> None:
+def _loading_ended(kernel: Any, _: object, error: BaseException | None) -> None:
     """Record the registers and spills that the driver reports when it loads a binary."""
     if kernel is None:
         return
-    digest = getattr(kernel, "hash", None)
-    if isinstance(error, Exception):
+    if error is None:
+        loaded(kernel.hash, getattr(kernel, "n_regs", None), getattr(kernel, "n_spills", None),
+               getattr(kernel, "n_max_threads", None))  # fmt: skip
+        watch(kernel)
+    elif isinstance(error, Exception):
+        digest = getattr(kernel, "hash", None)
         trials.compiled(digest, getattr(kernel, "name", None))
         trials.failed(error)
         not_loaded(digest, error)
-    elif error is None:
-        try:
-            watch(kernel)
-        finally:
-            loaded(digest, getattr(kernel, "n_regs", None), getattr(kernel, "n_spills", None),
-                   getattr(kernel, "n_max_threads", None))  # fmt: skip
 
 
 def watch(kernel: Any) -> None:

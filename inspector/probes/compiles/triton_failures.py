@@ -7,8 +7,9 @@ import re
 import time
 from typing import Any
 
-from .. import hooks, private_names
+from .. import private_names
 from ..autotune import trials
+from ..hooks import per_recording
 from ..writer import blob, emit, plain, problem, standing, withdraw
 from . import triton_phases, triton_sources
 
@@ -17,55 +18,66 @@ STAGES = ("source", "ttir", "ttgir", "llir", "ptx")
 before the first pass."""
 LONGEST_LOG = 20_000
 _COMMAND = re.compile(r"^Repro command: (.{1,8000})$", re.MULTILINE)
-_recorded: set[str] = hooks.per_recording(set())
+_recorded: set[str] = per_recording(set())
 
 
-def begin(src: Any, args: Any, kwargs: Any) -> tuple[float, list[str | None]]:
-    """``compile(src, *args, **kwargs)`` begins: when, and the files that say so until it ends.
+class Compile:
+    """A call of ``compile(src, target, options)`` under way in this thread.
 
-    What is compiled when the process ends is in a file of its own until then.
+    What is compiled when LLVM ends the process is in a file of its own until the call returns.
     """
-    files: list[str | None] = []
-    began = time.time()
-    triton_phases.begin(lambda: files.append(_begun(src, began, args, kwargs)))
-    return began, files
 
+    def __init__(self, args: Any, kwargs: Any) -> None:
+        given = dict(zip(("src", "target", "options"), args, strict=False)) | kwargs
+        self.src = given["src"]
+        self.asked = _asked(given.get("target"), given.get("options"))
+        self.began = time.time()
+        self._standing: str | None = None
+        triton_phases.begin(self._missed)
 
-def end(files: list[str | None]) -> None:
-    """A compile has ended, in whatever way."""
-    for file in filter(None, files):
-        withdraw(file)
+    def _missed(self) -> None:
+        """Note a compilation that is in no cache: LLVM may end the process at any stage."""
+        digest = self._digest()
+        self._standing = standing(
+            {
+                "event": "triton_failed",
+                "name": str(getattr(self.src, "name", "") or "").lstrip("@"),
+                "hash": digest,
+                "metadata": self.asked,
+                "made_by": triton_sources.made_by(),
+                "folder": getattr(_manager(digest), "cache_dir", None),
+                "began": self.began,
+                **triton_sources.source(self.src),
+            }
+        )
 
+    def ended(self) -> None:
+        """Forget the call, which has returned or raised."""
+        triton_phases.ended()
+        if self._standing is not None:
+            withdraw(self._standing)
 
-def _begun(src: Any, began: float, args: Any, kwargs: Any) -> str | None:
-    """LLVM ends the process where it meets what it does not expect: nothing could be told then."""
-    digest = _digest(src, args, kwargs)
-    return standing(
-        {
-            "event": "triton_failed",
-            "name": str(getattr(src, "name", "") or "").lstrip("@"),
-            "hash": digest,
-            "metadata": _asked(args, kwargs),
-            "made_by": triton_sources.made_by(),
-            "folder": getattr(_manager(digest), "cache_dir", None),
-            "began": began,
-            **triton_sources.source(src),
-        }
-    )
-
-
-def raised(src: Any, error: BaseException, began: float, args: Any, kwargs: Any) -> None:
-    """Record that ``compile(src, *args, **kwargs)`` raised."""
-    seconds = time.time() - began
-    trials.failed(error)
-    try:
-        digest = _digest(src, args, kwargs)
-        trials.compiled(digest, getattr(src, "name", None))
+    def failed(self, error: Exception) -> None:
+        """Record what the call raised."""
+        seconds = time.time() - self.began
+        trials.failed(error)
+        digest = self._digest()
+        trials.compiled(digest, getattr(self.src, "name", None))
         if digest not in _recorded:
             _recorded.add(digest)
-            _record(src, error, digest, (began, seconds), args, kwargs)
-    finally:
-        triton_phases.ended()
+            _record(self.src, error, digest, (self.began, seconds), self.asked)
+
+    def _digest(self) -> str:
+        """Triton's hash; before Triton has made one, a hash of what it was asked for."""
+        known = triton_phases.digest()
+        if known:
+            return known
+        function = getattr(self.src, "fn", None)
+        asked = (
+            getattr(self.src, "name", None), getattr(function, "cache_key", None),
+            triton_sources.constexprs(self.src), getattr(self.src, "signature", None), self.asked,
+        )  # fmt: skip
+        return hashlib.sha256(repr(asked).encode("utf-8", "replace")).hexdigest()
 
 
 def exceeded(error: BaseException) -> dict[str, Any]:
@@ -78,7 +90,7 @@ def exceeded(error: BaseException) -> dict[str, Any]:
 
 
 def _record(
-    src: Any, error: BaseException, digest: str, took: tuple[float, float], args: Any, kwargs: Any
+    src: Any, error: Exception, digest: str, took: tuple[float, float], asked: dict[str, Any]
 ) -> None:
     """``took`` is when the compile began, since 1970, and for how many seconds it went on."""
     making, stages = triton_phases.making(), triton_phases.ended()
@@ -90,7 +102,7 @@ def _record(
             "event": "triton_failed",
             "name": name,
             "hash": digest,
-            "metadata": {**_asked(args, kwargs), **plain(metadata)},
+            "metadata": {**asked, **plain(metadata)},
             "made_by": triton_sources.made_by(),
             "files": {stage: blob(text) for stage, text in files.items()},
             "began": took[0],
@@ -126,27 +138,12 @@ def _words(src: Any, error: BaseException, making: Any, files: dict[str, str]) -
     }
 
 
-def _asked(args: Any, kwargs: Any) -> dict[str, Any]:
+def _asked(target: Any, options: Any) -> dict[str, Any]:
     """The target and the options that Triton was asked for, where it has no metadata yet."""
-    target = kwargs.get("target", args[0] if args else None)
-    options = kwargs.get("options", args[1] if len(args) > 1 else None)
     out = dict(plain(options)) if isinstance(options, dict) else {}
     if getattr(target, "arch", None) is not None:
         out["target"] = {"backend": getattr(target, "backend", None), "arch": plain(target.arch)}
     return out
-
-
-def _digest(src: Any, args: Any, kwargs: Any) -> str:
-    """Triton's hash; where it did not come to that, one of what it was asked for."""
-    known = triton_phases.digest()
-    if known:
-        return known
-    function = getattr(src, "fn", None)
-    asked = (
-        getattr(src, "name", None), getattr(function, "cache_key", None),
-        triton_sources.constexprs(src), getattr(src, "signature", None), _asked(args, kwargs),
-    )  # fmt: skip
-    return hashlib.sha256(repr(asked).encode("utf-8", "replace")).hexdigest()
 
 
 def _manager(digest: str) -> Any:

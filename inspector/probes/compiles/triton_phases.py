@@ -10,13 +10,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import private_names
 from ..hooks import observed
 
+if TYPE_CHECKING:
+    from ..hooks import Before
+
 MAX_STAGES = 64
+"""Stages of one compilation that are timed."""
 _attached: list[bool] = []
 # Of the compile under way: stages ([name, seconds]), making (the last stage that was begun, with
 # Triton's metadata and what it is made of), digest (Triton's hash of it), missed (what is called
@@ -26,12 +29,13 @@ _now = threading.local()
 
 def attach() -> None:
     """``triton.compiler.compiler``: what it calls to get a backend gives one that is timed."""
-    private_names.observe("triton.compiler.compiler:get_cache_manager", _keyed)
-    if private_names.observe("triton.compiler.compiler:make_backend", None, _made_backend):
+    private_names.wrap("triton.compiler.compiler:get_cache_manager", _keyed)
+    if private_names.wrap("triton.compiler.compiler:make_backend", after=_made):
         _attached.append(True)
 
 
-def _made_backend(token: Any, backend: Any, error: BaseException | None) -> None:
+def _made(_: object, backend: Any, error: BaseException | None) -> None:
+    """Observe which stages a new backend has."""
     if error is None:
         backend.add_stages = observed(backend.add_stages, _adding, _added)
 
@@ -65,33 +69,37 @@ def ended() -> list[list[Any]]:
     return stages
 
 
-def _keyed(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _keyed(args: Any, kwargs: Any) -> None:
     """Note the hash for which Triton asks for its cache: one that fails early has no other."""
     _now.digest = str(args[0] if args else kwargs["key"])
 
 
-def _adding(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _adding(args: Any, kwargs: Any) -> Any:
     return args[0] if args else kwargs["stages"]
 
 
-def _added(stages: Any, result: Any, error: BaseException | None) -> None:
-    """Have each stage timed; the compile is in no cache."""
+def _added(stages: Any, _: object, error: BaseException | None) -> None:
+    """Time each stage; what comes next is a compilation that was in no cache."""
     if error is not None:
         return
     for name, stage in list(stages.items()):
-        stages[name] = observed(stage, partial(_lowering, str(name)), _lowered, "triton's stages")
-    missed = getattr(_now, "missed", None)
+        stages[name] = observed(stage, _beginning(str(name)), _stage_ended)
+    missed, _now.missed = getattr(_now, "missed", None), None
     if missed is not None:
         missed()
 
 
-def _lowering(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, float]:
-    metadata = args[1] if len(args) > 1 and isinstance(args[1], dict) else {}
-    _now.making = (name, metadata, args[0] if args else None)
-    return name, time.perf_counter()
+def _beginning(name: str) -> Before:
+    def stage_began(args: Any, kwargs: Any) -> tuple[str, float]:
+        metadata = args[1] if len(args) > 1 and isinstance(args[1], dict) else {}
+        _now.making = (name, metadata, args[0] if args else None)
+        return name, time.perf_counter()
+
+    return stage_began
 
 
-def _lowered(token: tuple[str, float], result: Any, error: BaseException | None) -> None:
+def _stage_ended(token: tuple[str, float], _: object, error: BaseException | None) -> None:
     name, began = token
-    if len(getattr(_now, "stages", ())) < MAX_STAGES:
-        _now.__dict__.setdefault("stages", []).append([name, time.perf_counter() - began])
+    stages = _now.__dict__.setdefault("stages", [])
+    if len(stages) < MAX_STAGES:
+        stages.append([name, time.perf_counter() - began])

@@ -1,14 +1,4 @@
-"""Programs that are not Python's: what they need so that their launches are seen as well.
-
-Nothing of ours runs in them before the driver loads what ``CUDA_INJECTION64_PATH`` names, so that
-the name is put into their environment when they are started. Only into that of a program which is
-itself one for CUDA: a shell or a launcher may start a profiler, and Nsight Compute refuses to run
-beside the variable.
-
-As a script (``ptxview run -- PROGRAM`` runs it in an interpreter of the user's): has ``driver.c``
-compiled, and prints the variables for the program named as JSON. It imports nothing but its
-neighbour, so that it starts quickly.
-"""
+"""Files of a machine: libcupti, and libraries that carry device code."""
 
 from __future__ import annotations
 
@@ -17,53 +7,17 @@ import struct
 import sys
 from typing import BinaryIO
 
-INJECTION = "CUDA_INJECTION64_PATH"
-CUPTI = "PTXVIEW_CUPTI"
-
-TOOLS = (
-    "ncu", "nsys", "nsys-launcher", "nv-nsight-cu-cli", "compute-sanitizer", "cuda-gdb", "nvprof",
-    "cuda-memcheck", "nvidia-smi", "nvcc", "ptxas", "cuobjdump", "nvdisasm", "dcgmi",
-)  # fmt: skip
-"""NVIDIA's own programs, which are not the user's, or stand at the driver themselves."""
-
-LIBRARIES = (
-    b"libcuda.so", b"libcudart.so", b"libcublas", b"libcudnn", b"libcufft", b"libcusparse",
-    b"libcusolver", b"libcurand", b"libnccl", b"libtorch_cuda",
-)  # fmt: skip
-"""Libraries that a program for CUDA is linked to."""
-
 SECTIONS = (b".nv_fatbin\0", b"__nv_relfatbin\0")
 """Where nvcc puts device code (CUDA Binary Utilities)."""
 
-_MOST = 1 << 20
+MAX_NAMES_BYTES = 1 << 20
 """Bytes of a table of names that are looked at."""
-
-
-def uses_cuda(path: str) -> bool:
-    """Whether a file is a 64-bit ELF program with device code, or linked to CUDA's libraries."""
-    if os.path.basename(path) in TOOLS:
-        return False
-    try:
-        return has_fatbin(path) or any(name in _linked(path) for name in LIBRARIES)
-    except OSError:
-        return False
 
 
 def has_fatbin(path: str) -> bool:
     """Whether a 64-bit ELF file has a section for device code. Raises OSError."""
     with open(path, "rb") as file:
         return any(name in _sections(file)[0] for name in SECTIONS)
-
-
-def _linked(path: str) -> bytes:
-    """The text with the names of libraries that a 64-bit ELF file is linked to."""
-    with open(path, "rb") as file:
-        names, sections = _sections(file)
-        for section in sections:
-            (name,) = struct.unpack_from("<I", section)
-            if names[name : name + 8] == b".dynstr\0":
-                return _content(file, section)
-    return b""
 
 
 def _sections(file: BinaryIO) -> tuple[bytes, tuple[bytes, ...]]:
@@ -85,7 +39,7 @@ def _sections(file: BinaryIO) -> tuple[bytes, tuple[bytes, ...]]:
 def _content(file: BinaryIO, section: bytes) -> bytes:
     offset, length = struct.unpack_from("<QQ", section, 24)
     _go(file, offset)
-    return file.read(min(length, _MOST))
+    return file.read(min(length, MAX_NAMES_BYTES))
 
 
 def _go(file: BinaryIO, offset: int) -> None:
@@ -119,28 +73,3 @@ def find_cupti() -> str | None:
         if matches := sorted(glob.glob(pattern), key=len):
             return matches[0]
     return None
-
-
-def variables(library: str) -> dict[str, str]:
-    """What a program's environment needs besides; {} where what sees launches is not there."""
-    cupti = find_cupti()
-    if cupti is None or not os.path.exists(library):
-        return {}
-    return {INJECTION: library, CUPTI: cupti}
-
-
-def main(program: str) -> None:
-    """Print the variables for a program; none for one that is not for CUDA."""
-    import json
-
-    environment = {}
-    if uses_cuda(program):
-        import runpy
-
-        neighbour = os.path.join(os.path.dirname(__file__), os.pardir, "calls", "launch_native.py")
-        environment = variables(runpy.run_path(neighbour)["build_driver"]() or "")
-    print(json.dumps(environment))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

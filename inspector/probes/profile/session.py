@@ -170,7 +170,9 @@ class Session:
         try:
             act(*args)
         except BaseException:
-            self.off, self.running = True, None
+            running, self.running, self.off = self.running, None, True
+            if running is not None:  # the program may begin a profiler of its own
+                hooks.guarded(self.end)(running)
             raise
 
     # -- beginning ----------------------------------------------------------------------------
@@ -236,7 +238,8 @@ class Session:
     def next(self) -> None:
         """Tell torch's profiler that a step has ended, and let it go after the last."""
         action_before = self.action()
-        self.spare(self.running)
+        self.check(self.running)
+        hooks.guarded(self.spare)(self.running)
         with self.own():
             self.running.step()
         if "RECORD" in self.action() and "RECORD" not in action_before:
@@ -276,11 +279,16 @@ class Session:
         self.ended_by = why
         if self.scheduled:
             self.off = True
-            with self.own():
-                self.running.stop()
+            self.end(self.running)
             self.running = None
         else:
             self.put_aside()
+
+    def check(self, running: Any) -> None:
+        """Raise if the program has stopped our profiler: torch crashes if it is stopped again."""
+        enabled = private_names.get("torch.autograd:_profiler_enabled")
+        if "RECORD" in running.current_action.name and enabled is not None and not enabled():
+            raise RuntimeError("the program has stopped torch's profiler")
 
     def discard(self) -> None:
         """Stop the profiler and forget what it has."""
@@ -296,7 +304,8 @@ class Session:
 
     def end(self, running: Any) -> None:
         """Stop a profiler."""
-        self.spare(running)
+        self.check(running)
+        hooks.guarded(self.spare)(running)  # if it fails, the profiler is stopped all the same
         with self.own():
             running.stop()
 

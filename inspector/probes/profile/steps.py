@@ -48,7 +48,7 @@ class Optimizers(Calls):
 
     def attach(self, module: Any) -> None:
         """``torch.optim.optimizer``: each class's ``step`` is observed when one is made."""
-        private_names.observe(
+        private_names.wrap(
             "torch.optim.optimizer:Optimizer._patch_step_function",
             lambda args, kwargs: type(args[0]),
             lambda kind, result, error: self._observe(kind),
@@ -56,7 +56,7 @@ class Optimizers(Calls):
 
     def attach_dynamo(self, module: Any) -> None:
         """``torch._dynamo.eval_frame``: some versions unwrap ``step`` when Dynamo begins."""
-        private_names.observe(
+        private_names.wrap(
             "torch._dynamo.eval_frame:TorchPatcher.patch", after=lambda *_: self._observe_again()
         )
 
@@ -107,7 +107,7 @@ class Function(Calls):
         if not callable(value) or isinstance(value, type):
             problem("profile", f"--step {self._name}: the module has no such function or method")
             return
-        private_names.observe(self._name, self._before, self._after, inherited=True)
+        private_names.wrap(self._name, self._before, self._after, inherited=True)
 
     def _before(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         if not self.counts():

@@ -64,9 +64,7 @@ _count = [0]
 def attach(session: Any) -> None:
     """Observe the functions that every profiler of torch's goes through."""
     for name in ("_prepare_profiler", "_enable_profiler"):
-        private_names.observe(
-            f"torch.autograd.profiler:{name}", lambda args, kwargs: session.aside()
-        )
+        private_names.wrap(f"torch.autograd.profiler:{name}", lambda args, kwargs: session.aside())
     kind = session.torch.autograd.profiler.profile
 
     def left(profiler: Any, result: Any, error: BaseException | None) -> None:
@@ -162,7 +160,7 @@ def install(session: Any) -> None:
         event.elapsed_time = hooks.observed(event.elapsed_time, _before_elapsed, passing)
 
     def attach_graphs(_: Any) -> None:
-        private_names.observe("torch._inductor.output_code:CompiledFxGraph.__call__", after=passing)
+        private_names.wrap("torch._inductor.output_code:CompiledFxGraph.__call__", after=passing)
 
     hooks.when_imported("torch", attach_torch)
     hooks.when_imported("torch._inductor.output_code", attach_graphs)
@@ -222,7 +220,7 @@ def _attach_triton(module: Any) -> None:
         if len(_compiles) < MAX_TIMES:
             _compiles.append({"name": name, "began": began, "ended": time.time()})
 
-    private_names.observe("triton.compiler.compiler:compile", before, after)
+    private_names.wrap("triton.compiler.compiler:compile", before, after)
 
 
 def _dynamo() -> list[dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from inspector.listing import parse
 from inspector.model import Stage
 from inspector.system.toolchain import need
 from tests.helpers.hint_data import THRESHOLDS
+from tests.helpers.ptxview import tool
 
 TYPES = {
     "s16": "short",
@@ -27,8 +27,6 @@ TYPES = {
 
 @pytest.mark.nvcc
 def test_costs_of_divisions_are_what_ptxas_makes_of_them(tmp_path: Path) -> None:
-    if shutil.which("nvcc") is None:
-        pytest.skip("no nvcc on this machine")
     kernels = [
         f'extern "C" __global__ void {name}_{kind}({c}* a, {c}* b, {c}* c) '
         f"{{ int i = threadIdx.x; c[i] = a[i] {operator} b[i]; }}"
@@ -38,7 +36,9 @@ def test_costs_of_divisions_are_what_ptxas_makes_of_them(tmp_path: Path) -> None
     source = tmp_path / "div.cu"
     source.write_text("\n".join(kernels), encoding="utf-8")
     cubin = source.with_suffix(".cubin")
-    subprocess.run(["nvcc", "-cubin", "-arch=sm_90", source, "-o", cubin], check=True, timeout=300)
+    subprocess.run(
+        [tool("nvcc"), "-cubin", "-arch=sm_90", source, "-o", cubin], check=True, timeout=300
+    )
     printed = subprocess.run(
         [need("nvdisasm").path, "-c", cubin], capture_output=True, text=True, check=True, timeout=60
     ).stdout

@@ -15,7 +15,8 @@ from inspector.listing.cuda_signatures import signatures
 from inspector.listing.ptx import parse_ptx
 from inspector.listing.ptx_declaration import Declared, read_header
 from inspector.names import argument_types
-from inspector.system.toolchain import demangle, find
+from inspector.system.toolchain import demangle
+from tests.helpers.ptxview import tool
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 
@@ -163,13 +164,10 @@ def test_names_of_what_is_not_mangled_fit_what_ptx_declares() -> None:
 
 def test_names_are_the_compilers_own(tmp_path: Path) -> None:
     """nvcc compiles the source: every kernel's declared parameters get names, or none."""
-    nvcc = find("nvcc") or (Path("/usr/local/cuda/bin/nvcc").exists() and "nvcc")
-    if not nvcc:
-        pytest.skip("no nvcc")
-    path = getattr(nvcc, "path", "/usr/local/cuda/bin/nvcc")
     (tmp_path / "k.cu").write_text(SOURCE)
     subprocess.run(
-        [path, "-ptx", "-arch=sm_90", "-o", tmp_path / "k.ptx", tmp_path / "k.cu"], check=True
+        [tool("nvcc"), "-ptx", "-arch=sm_90", "-o", tmp_path / "k.ptx", tmp_path / "k.cu"],
+        check=True,
     )
     listing = parse_ptx((tmp_path / "k.ptx").read_text())
     source = signatures(SOURCE)

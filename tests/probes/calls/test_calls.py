@@ -11,6 +11,7 @@ import torch
 
 from inspector.probes.replay.calls import Again
 from inspector.probes.target import nvcc
+from tests.helpers.tools import lack
 from tests.probes.conftest import BINDINGS, PROGRAMS, Outcome, Run, ok
 
 KERNEL = """
@@ -287,7 +288,7 @@ def _again(event: dict[str, Any]) -> Any:
     return Again(torch, said, "cpu", 64).made()
 
 
-@pytest.mark.skipif(not nvcc.homes(), reason="no CUDA toolkit: nvcc with its headers")
+@pytest.mark.skipif(not nvcc.homes(), reason=lack("nvcc"))
 def test_launches_of_cuda(forked: Run) -> None:
     text = f"""
 import sys; sys.path.insert(0, {str(PROGRAMS)!r})

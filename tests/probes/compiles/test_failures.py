@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +12,9 @@ from typing import Any
 import pytest
 
 from inspector.capture import failed_builds
-from inspector.system.toolchain import find
 from tests.helpers.ptxview import Done, call, environment, ptxview, write_events
-from tests.probes.conftest import INDUCTOR
+from tests.helpers.tools import needs, path_of
+from tests.probes.conftest import INDUCTOR, Run, ok
 
 PROGRAM = """
 import os, torch, triton
@@ -322,6 +321,70 @@ def test_what_is_handed_on_without_sources_quotes_none(
         assert quoted not in listed.text, quoted
 
 
+FAULTY = """
+import sys
+import torch, triton
+import triton.language as tl
+from ptxview_probes.autotune import trials
+from ptxview_probes.compiles import triton_compiles, triton_failures, triton_phases
+
+class Fault(BaseException):
+    pass
+
+def fail(*_, **__):
+    raise Fault("of the probes")
+
+owner, name = sys.argv[1].rsplit(".", 1)
+owner = eval(owner)
+assert hasattr(owner, name)
+setattr(owner, name, fail)
+
+@triton.jit
+def wrong(x, B: tl.constexpr):
+    tl.store(x + tl.arange(0, B), absent)
+
+@triton.jit
+def right(x, B: tl.constexpr):
+    tl.store(x + tl.arange(0, B), 3.0)
+
+x = torch.zeros(64, device="cuda")
+for _ in range(5):
+    try:
+        wrong[(1,)](x, B=64)
+    except triton.CompilationError as error:
+        frames, traceback = [], error.__traceback__
+        while traceback:
+            frames.append(traceback.tb_frame.f_code.co_filename)
+            traceback = traceback.tb_next
+        print("absent" in str(error), any("ptxview" in f or "/probes/" in f for f in frames))
+right[(1,)](x, B=64)
+print(x.sum().item())
+"""
+
+
+@pytest.mark.parametrize(
+    "faulty",
+    [
+        "triton_failures.Compile.__init__",
+        "triton_failures.Compile._missed",
+        "triton_failures.Compile.failed",
+        "triton_failures.Compile.ended",
+        "triton_phases._beginning",
+        "triton_compiles._record",
+        "triton_compiles.loaded",
+        "trials.compiled",
+    ],
+)
+def test_a_fault_of_the_probes_leaves_compilations_and_their_errors_as_they_are(
+    forked: Run, faulty: str, tmp_path: Path
+) -> None:
+    env = {"TRITON_CACHE_DIR": str(tmp_path / "triton")}
+    done = ok(forked(FAULTY, faulty, env=env))
+    assert done.out.splitlines() == [*["True False"] * 5, "192.0"]
+    assert "of the probes" not in done.err
+    assert any("Fault: of the probes" in problem["text"] for problem in done.of("problem"))
+
+
 # -- graphs ---------------------------------------------------------------------------------------
 
 GRAPH = """
@@ -415,16 +478,14 @@ build main.o: cpp {folder}/main.cpp
 """
 
 
-@pytest.mark.skipif(find("nvcc") is None, reason="nvcc is not here")
+@needs("nvcc", "ninja", "g++")
 def test_a_build_that_fails_has_its_messages_at_the_lines_of_its_sources(tmp_path: Path) -> None:
     """Real nvcc, c++ and ninja; what torch's function raises is ninja's output."""
-    nvcc, ninja = find("nvcc"), shutil.which("ninja")
-    if nvcc is None or ninja is None:
-        pytest.skip("ninja is not here")
+    nvcc, ninja = path_of("nvcc"), str(path_of("ninja"))
     build = tmp_path / "build"
     build.mkdir()
     texts = {"k.cu": CUDA, "main.cpp": CPP}
-    texts["build.ninja"] = NINJA.format(nvcc=nvcc.path, folder=build)
+    texts["build.ninja"] = NINJA.format(nvcc=nvcc, folder=build)
     for name, text in texts.items():
         (build / name).write_text(text)
     done = subprocess.run(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -15,14 +14,16 @@ from typing import Any
 
 import pytest
 
-from inspector.probes.calls import launch_native
+from inspector.recording.driver_records import keep_records
+from inspector.recording.layout import Writer, read_events
 from tests.helpers.samples import DATA
+from tests.helpers.tools import skip_without
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 
 SCRIPT = f"""
-import ctypes, os, sys
+import ctypes, os, sys, time
 driver = ctypes.CDLL("libcuda.so.1")
 for name in ("stand_kernel", "stand_graph"):
     getattr(driver, name).restype = ctypes.c_void_p
@@ -52,6 +53,18 @@ def graph(*nodes):
     return one
 
 from inspector.probes.driver import subscriber
+
+def until(on):
+    # Until the callbacks of launches are on, or off.
+    began = time.monotonic()
+    while driver.stand_enabled() != on:
+        assert time.monotonic() - began < 20
+        time.sleep(0.001)
+
+def begin():
+    # As the import of torch, and the first use of CUDA, would.
+    subscriber.prepare()
+    assert driver.stand_init() == 1
 """
 
 
@@ -87,6 +100,7 @@ Drive = Callable[..., Driven]
 @pytest.fixture(scope="session")
 def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the stand-in, as libcuda and as libcupti, compiled with NVIDIA's headers."""
+    skip_without("cc")
     spec = find_spec("triton")
     assert spec is not None and spec.origin is not None
     headers = Path(spec.origin).parent / "backends" / "nvidia" / "include"
@@ -101,11 +115,16 @@ def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def compiled() -> str:
-    """``driver.c``, compiled as ``ptxview run`` does it."""
-    path = launch_native.build_driver()
-    assert path is not None, "no C compiler"
-    return path
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """``driver.c``, compiled as the installation does it."""
+    skip_without("cc")
+    path = tmp_path_factory.mktemp("driver") / "ptxview_driver.so"
+    source = ROOT / "inspector" / "probes" / "driver" / "driver.c"
+    subprocess.run(
+        ["cc", "-O2", "-Wall", "-Werror", "-fPIC", "-shared", "-pthread", source, "-o", path,
+         "-ldl", "-Wl,-z,nodelete"], check=True,
+    )  # fmt: skip
+    return str(path)
 
 
 @pytest.fixture
@@ -119,17 +138,22 @@ def drive(stand_in: Path, compiled: str, tmp_path: Path) -> Drive:
         script.write_text(SCRIPT + textwrap.dedent(program))
         env = {
             **os.environ, "LD_LIBRARY_PATH": str(stand_in), "PYTHONPATH": str(ROOT),
-            "PTXVIEW_RECORDING": str(folder), "PTXVIEW_DRIVER": "1",
-            "CUDA_HOME": str(tmp_path / "none"), **environment,
+            "PTXVIEW_RECORDING": str(folder), "PTXVIEW_DRIVER": compiled,
+            "CUDA_INJECTION64_PATH": compiled, "CUDA_HOME": str(tmp_path / "none"), **environment,
         }  # fmt: skip
         done = subprocess.run(
             [sys.executable, str(script)], env=env, capture_output=True, text=True, timeout=60,
             check=False,
         )  # fmt: skip
-        events = [
-            json.loads(line)
-            for file in sorted(folder.glob("events*.jsonl"))
-            for line in file.read_text().splitlines()
+        if not folder.exists():
+            return Driven(done.returncode, done.stdout, done.stderr, folder, ())
+        before = read_events(folder).events
+        writer = Writer(folder)
+        keep_records(folder, writer.blob)
+        writer.close()
+        events = read_events(folder).events
+        assert [e for e in events if e["event"] != "driver_counts"] == [
+            e for e in before if e["event"] != "driver_counts"
         ]
         return Driven(done.returncode, done.stdout, done.stderr, folder, tuple(events))
 

@@ -85,7 +85,7 @@ CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph *graph) { *grap
 
 static void call(CUpti_CallbackId id, CUpti_ApiCallbackSite site, const char *function, const void *params, CUresult *result, const char *symbol) {
   CUpti_CallbackData data = {0};
-  if (!subscriber || !enabled[id]) return;
+  if (!subscriber || !__atomic_load_n(&enabled[id], __ATOMIC_ACQUIRE)) return;
   data.callbackSite = site, data.functionName = function, data.functionParams = params;
   data.functionReturnValue = result, data.symbolName = symbol, data.context = (CUcontext)1;
   subscriber(user, CUPTI_CB_DOMAIN_DRIVER_API, id, &data);
@@ -102,6 +102,8 @@ static void loaded(const char *cubin, size_t bytes) {
     subscriber(user, CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_MODULE_LOADED, &data);
 }
 
+int stand_enabled(void) { return enabled[CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel]; }
+
 /* cuInit: the driver loads what the environment names. */
 int stand_init(void) {
   const char *path = getenv("CUDA_INJECTION64_PATH");
@@ -117,13 +119,6 @@ void stand_load(CUmodule module, const char *cubin, size_t bytes) {
 }
 /* As a library's modules come: with the first launch of one of their kernels. */
 void stand_load_lazily(const char *cubin, size_t bytes) { loaded(cubin, bytes); }
-void stand_unload(void) {
-  CUpti_ModuleResourceData module = {1, 0, 0};
-  CUpti_ResourceData data = {0};
-  data.resourceDescriptor = &module;
-  if (subscriber && resources[CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING])
-    subscriber(user, CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING, &data);
-}
 Kernel *stand_kernel(const char *name, CUmodule module, const int *sizes, int count) {
   Kernel *kernel = calloc(1, sizeof *kernel);
   kernel->name = strdup(name), kernel->module = module ? module : unknown_module, kernel->count = count;

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import re
-import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from inspector.capture import machine
 from inspector.capture.running import Run, RunRequest
 from inspector.listing.cubin import read_cubin
-from inspector.probes.calls import launch_native
 from inspector.recording.failures import of_launch
 from tests.helpers.samples import DATA
 from tests.probes.driver.conftest import Drive
 
 GELU = "gelu_sm90.cubin"
-BEGIN = "subscriber.arm(); assert driver.stand_init() == 1"
+BEGIN = "begin()"
+SOURCE = Path(__file__).parents[3] / "inspector" / "probes" / "driver" / "driver.c"
 
 
 def entry(name: str) -> str:
@@ -47,7 +47,7 @@ def test_numbers_of_callbacks_are_those_of_cupti() -> None:
             r"(\w+CBID_\w+)\s*=\s*(\d+),", (headers / header).read_text()
         )
     }
-    source = Path(launch_native.DRIVER_SOURCE).read_text()
+    source = SOURCE.read_text()
     ours = {
         name: int(number) for name, number in re.findall(r"\b([A-Z_0-9]+) = (\d+)[,\s}]", source)
     }
@@ -76,12 +76,11 @@ def test_numbers_of_callbacks_are_those_of_cupti() -> None:
         "UPDATE_2": "cuGraphExecUpdate_v2", "GET_KERNEL": "cuLibraryGetKernel",
         "KERNEL_FUNCTION": "cuKernelGetFunction",
     }  # fmt: skip
-    watched = source.partition("WATCHED[] = {")[2].partition("}")[0]
+    watched = "".join(re.findall(r"(?:WATCHED|SAMPLED)\[\] = \{([^}]*)\}", source))
     assert set(re.findall(r"\w+", watched)) == set(expected)
     for own, name in expected.items():
         assert ours[own] == numbers[f"CUPTI_DRIVER_TRACE_CBID_{name}"], name
     assert ours["MODULE_LOADED"] == numbers["CUPTI_CBID_RESOURCE_MODULE_LOADED"]
-    assert ours["MODULE_UNLOADED"] == numbers["CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING"]
 
 
 def test_a_launch_is_told_by_its_kernel_and_its_geometry(drive: Drive, gelu: str) -> None:
@@ -142,24 +141,6 @@ def test_a_launch_that_the_driver_refuses_is_told_once_with_its_words(
     )
 
 
-def test_a_module_is_named_by_its_sha_256_where_no_openssl_is_loaded(tmp_path: Path) -> None:
-    source, program = tmp_path / "digest.c", tmp_path / "digest"
-    source.write_text(f"""
-        #include "{launch_native.DRIVER_SOURCE}"
-        int main(int n, char **words) {{
-          static char data[1 << 16];
-          char hex[65];
-          for (int i = 0; i < (int)sizeof data; i++) data[i] = (char)(i * 7 + (i >> 8));
-          for (int i = 1; i < n; i++) sha256(data, (size_t)atoi(words[i]), hex), puts(hex);
-          return dlopen("libcrypto.so.3", RTLD_NOW | RTLD_NOLOAD) != 0;
-        }}""")
-    subprocess.run(["cc", "-O2", "-w", source, "-o", program, "-ldl", "-lpthread"], check=True)
-    data = bytes((i * 7 + (i >> 8)) & 255 for i in range(1 << 16))
-    sizes = (0, 1, 55, 56, 63, 64, 65, 119, 120, 128, 1 << 16)
-    done = subprocess.run([program, *map(str, sizes)], check=True, capture_output=True, text=True)
-    assert done.stdout.split() == [hashlib.sha256(data[:size]).hexdigest() for size in sizes]
-
-
 def test_a_module_is_kept_once_and_only_if_it_is_launched(drive: Drive, gelu: str) -> None:
     done = drive(f"""
         {BEGIN}
@@ -184,7 +165,6 @@ def test_of_modules_with_the_same_name_it_is_the_one_that_was_asked_for(drive: D
         name = {entry("zoo_sm90.cubin")!r}
         first, second = kernel(name, 1), kernel(name, 2)
         launch(first, (1, 1)); launch(second, (2, 1))
-        driver.stand_unload()
         load(1, new)
         launch(first, (3, 1))
     """)
@@ -296,18 +276,18 @@ def test_counts_survive_a_kill_but_for_the_last_moment(drive: Drive, gelu: str) 
         load(1, cubin({GELU!r}))
         one = kernel({gelu!r}, 1)
         for _ in range(50): launch(one)
-        time.sleep(0.3)
+        time.sleep(1)
         launch(one)
         os.kill(os.getpid(), signal.SIGKILL)
     """)
     assert done.status == -9
-    assert done.launches()[gelu, (1, 1, 1), (32, 1, 1)] == [51, 0, 0, 0]
+    assert done.launches()[gelu, (1, 1, 1), (32, 1, 1)] == [50, 0, 0, 0]
 
 
 def test_a_child_by_fork_tells_its_own(drive: Drive, gelu: str) -> None:
     done = drive(f"""
         subscriber.install()
-        subscriber.arm()
+        subscriber.prepare()
         def work(times):
             assert driver.stand_init() == 1
             load(1, cubin({GELU!r}))
@@ -321,22 +301,6 @@ def test_a_child_by_fork_tells_its_own(drive: Drive, gelu: str) -> None:
     assert done.status == 0, done.err
     assert {e["pid"] for e in done.of("driver")} == {e["pid"] for e in done.of("driver_launch")}
     assert sorted(done.launches().values()) == [[2, 0, 0, 0], [4, 0, 0, 0]]
-
-
-def test_the_environment_of_children_does_not_name_us(drive: Drive) -> None:
-    done = drive("""
-        import subprocess
-        subscriber.install()
-        subscriber.arm()
-        see = "echo ${CUDA_INJECTION64_PATH:-none}"
-        print(subprocess.run(["sh", "-c", see], capture_output=True, text=True).stdout.strip())
-        sys.stdout.flush()
-        os.system(see)
-        assert driver.stand_init() == 1    # it is there for this process all the same
-        assert driver.stand_init() == -1   # and gone afterwards
-        os.execv("/bin/sh", ["sh", "-c", see])
-    """)
-    assert done.out.split() == ["none"] * 3, done.err
 
 
 @pytest.fixture(scope="module")
@@ -363,7 +327,7 @@ def native_program(stand_in: Path, tmp_path_factory: pytest.TempPathFactory) -> 
           void *kernel = stand_kernel("{entry(GELU)}", (void *)1, sizes, 0);
           for (int i = 0; i < 7; i++) stand_launch(kernel, 3, 1, 64, 1, 0, 0, 0, 0);
           fflush(stdout);
-          return system("echo ${{CUDA_INJECTION64_PATH:-none}}");
+          return 0;
         }}
         """
     )
@@ -377,36 +341,15 @@ def test_launches_of_a_program_that_python_starts_are_seen(
     done = drive(f"""
         subscriber.install()
         import subprocess
-        given = {{"LD_LIBRARY_PATH": os.environ["LD_LIBRARY_PATH"]}}
-        for environment in (None, given):  # which lacks all that ptxview run has put there
-            done = subprocess.run([{str(native_program)!r}], env=environment, capture_output=True)
+        for _ in range(2):
+            done = subprocess.run([{str(native_program)!r}], capture_output=True)
             print(done.stdout.decode())
-        print("CUDA_INJECTION64_PATH" in os.environ)
     """)
-    assert done.out.split() == ["1", "none", "1", "none", "False"], done.err
+    assert done.out.split() == ["1", "1"], done.err
     assert [e["name"] for e in done.of("driver_launch")] == [gelu, gelu]
     told = {e["pid"]: e["counts"] for e in done.of("driver_counts")}
     assert list(told.values()) == [{"0": [7, 0, 0, 0]}] * 2
     assert {e["path"] for e in done.of("library")} == {str(native_program)}
-
-
-def test_a_program_of_nvidias_or_one_without_cuda_is_told_nothing(
-    drive: Drive, native_program: Path, tmp_path: Path
-) -> None:
-    profiler = tmp_path / "ncu"
-    shutil.copy(native_program, profiler)
-    done = drive(f"""
-        subscriber.install()
-        subscriber.arm()
-        import subprocess
-        print(subprocess.run([{str(profiler)!r}], capture_output=True).stdout.decode())
-        print(subprocess.run(["/usr/bin/env"], capture_output=True).stdout.decode().count("INJEC"))
-        inside = dict(os.environ, NV_TPS_LAUNCH_TOKEN="x")
-        print(subprocess.run([{str(native_program)!r}], env=inside, capture_output=True).stdout)
-    """)
-    assert done.out.split()[:3] == ["-1", "none", "0"], done.err
-    assert "b'-1\\nnone\\n'" in done.out
-    assert not done.of("driver_launch") and not done.of("library")
 
 
 def test_launches_of_a_program_without_python_are_recorded(
@@ -416,14 +359,15 @@ def test_launches_of_a_program_without_python_are_recorded(
     """``ptxview run -- PROGRAM`` on a machine with a GPU."""
     toolkit = tmp_path / "toolkit"
     (toolkit / "lib64").mkdir(parents=True)
-    (toolkit / "lib64" / "libcupti.so.13.0").symlink_to(stand_in / "libcuda.so.1")
+    (toolkit / "lib64" / "libcupti.so.13").symlink_to(stand_in / "libcuda.so.1")
     monkeypatch.setenv("CUDA_HOME", str(toolkit))
     monkeypatch.setenv("LD_LIBRARY_PATH", str(stand_in))
     monkeypatch.setattr(machine, "gpu_present", lambda: True)
+    monkeypatch.setattr(machine, "driver_library", lambda: Path(compiled))
     out = tmp_path / "recording"
     run = Run(RunRequest("command", (str(native_program),), out, python=sys.executable))
     done = subprocess.run(run.argv, env=run.env, capture_output=True, text=True, check=False)
-    assert done.stdout.split() == ["1", "none"], done.stderr
+    assert done.stdout.split() == ["1"], done.stderr
     recording = run.ended(done.returncode, print).recording
     assert recording is not None
     (kernel,) = recording.kernels
@@ -457,11 +401,12 @@ def test_we_leave_before_a_profiler_begins(drive: Drive, gelu: str) -> None:
 def test_proton_before_cuda_begins_has_it_to_itself(drive: Drive) -> None:
     done = drive("""
         subscriber.install()
-        subscriber.arm()
         subscriber._yield_to("Proton")
-        print(driver.stand_init())
+        driver.stand_init()
+        cupti = ctypes.CDLL("libcupti.so.13")
+        print(cupti.cuptiSubscribe(ctypes.byref(ctypes.c_void_p()), ctypes.c_void_p(1), None))
     """)
-    assert done.out.split() == ["-1"], done.err
+    assert done.out.split() == ["0"] and not done.of("driver"), done.err
     assert [e["why"] for e in done.of("driver_left")] == ["Proton"]
 
 
@@ -469,9 +414,9 @@ def test_proton_before_cuda_begins_has_it_to_itself(drive: Drive) -> None:
     "variable", ["CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NV_TPS_LAUNCH_TOKEN"]
 )
 def test_another_tool_at_the_driver_is_left_alone(drive: Drive, variable: str) -> None:
-    done = drive("subscriber.install()\nimport types; print(subscriber._state['armed'])\n",
+    done = drive("subscriber.install()\nprint(driver.stand_init())\n",
                  **{variable: "/nowhere/libtool.so"})  # fmt: skip
-    assert done.out.split() == ["False"], done.err
+    assert done.out.split() == ["-1"], done.err
     assert [e["beside"] for e in done.of("driver")] == [variable]
 
 
@@ -479,7 +424,6 @@ def test_a_refusal_of_cupti_is_said_and_the_program_goes_on(drive: Drive) -> Non
     done = drive("""
         cupti = ctypes.CDLL("libcupti.so.13")
         cupti.cuptiSubscribe(ctypes.byref(ctypes.c_void_p()), ctypes.c_void_p(1), None)
-        subscriber.arm()
         driver.stand_init()
         print("goes on")
     """)
@@ -500,3 +444,141 @@ def test_a_full_disk_and_a_folder_that_is_gone_harm_nobody(drive: Drive, gelu: s
         print("goes on", os.path.exists(os.environ["PTXVIEW_RECORDING"]))
     """)
     assert done.status == 0 and done.out.split() == ["goes", "on", "False"], done.err
+
+
+SAMPLES = {"PTXVIEW_DRIVER_MS": "100,100,700"}
+"""Milliseconds without anything new until launches are sampled, of a window, and of its period."""
+
+
+def test_launches_are_sampled_once_nothing_new_comes(drive: Drive, gelu: str) -> None:
+    done = drive(f"""
+        {BEGIN}
+        load(1, cubin({GELU!r}))
+        one = kernel({gelu!r}, 1)
+        for _ in range(5): launch(one)
+        until(0)
+        for _ in range(1000): launch(one)
+        assert not driver.stand_enabled()
+        until(1)
+        launch(one)
+        until(0)
+    """, **SAMPLES)  # fmt: skip
+    assert done.status == 0, done.err
+    assert done.launches() == {(gelu, (1, 1, 1), (32, 1, 1)): [6, 0, 0, 0]}
+    assert [e["exact"] for e in done.of("driver_counts")][-1] is False
+
+
+def test_replays_are_counted_while_launches_are_not_seen(drive: Drive, gelu: str) -> None:
+    done = drive(f"""
+        {BEGIN}
+        load(1, cubin({GELU!r}))
+        exec_ = ctypes.c_void_p(0x99)
+        driver.stand_instantiate(graph((0, kernel({gelu!r}, 1), 3, None)), exec_)
+        until(0)
+        for _ in range(7): driver.stand_replay(exec_)
+    """, **SAMPLES)  # fmt: skip
+    assert done.status == 0, done.err
+    assert done.launches() == {(gelu, (3, 1, 1), (32, 1, 1)): [0, 7, 0, 0]}
+
+
+def test_a_module_or_a_capture_has_launches_seen_at_once(drive: Drive, gelu: str) -> None:
+    done = drive(f"""
+        {BEGIN}
+        until(0)
+        load(1, cubin({GELU!r}))
+        one = kernel({gelu!r}, 1)
+        launch(one, (2, 1))
+        until(0)
+        driver.stand_capture(1)
+        launch(one, (3, 1), stream=2)
+        time.sleep(0.3)
+        launch(one, (3, 1), stream=2)
+        driver.stand_capture(0)
+        until(0)
+    """, **SAMPLES)  # fmt: skip
+    assert done.status == 0, done.err
+    assert done.launches() == {
+        (gelu, (2, 1, 1), (32, 1, 1)): [1, 0, 0, 0],
+        (gelu, (3, 1, 1), (32, 1, 1)): [0, 0, 0, 2],
+    }
+
+
+def test_launches_of_eight_threads_are_all_counted(drive: Drive, gelu: str) -> None:
+    done = drive(f"""
+        import threading
+        {BEGIN}
+        load(1, cubin({GELU!r}))
+        barrier = threading.Barrier(8)
+        def work(number):
+            one = kernel({gelu!r}, 1)
+            barrier.wait()
+            for n in range(400): launch(one, (n % 5 + 1, 1))
+            load(number + 2, cubin({GELU!r}))
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+    """)
+    assert done.status == 0, done.err
+    last: dict[str, int] = {}
+    for event in done.of("driver_counts"):
+        last |= {key: value[0] for key, value in event["counts"].items()}
+    assert sum(last.values()) == 3200
+    assert {e["exact"] for e in done.of("driver_counts")} == {True}
+
+
+def test_a_child_by_fork_writes_nothing_into_its_parents_file(drive: Drive, gelu: str) -> None:
+    done = drive(f"""
+        {BEGIN}
+        load(1, cubin({GELU!r}))
+        one = kernel({gelu!r}, 1)
+        launch(one)
+        child = os.fork()
+        if not child:
+            for _ in range(10): launch(one)
+            subscriber.tell()
+            sys.exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        launch(one)
+    """)
+    assert done.status == 0, done.err
+    assert done.launches() == {(gelu, (1, 1, 1), (32, 1, 1)): [2, 0, 0, 0]}
+    assert len({e["pid"] for e in done.of("driver")}) == 1
+
+
+def of_run(tmp_path: Path, words: tuple[str, ...], **fields: Any) -> Run:
+    return Run(RunRequest("command", words, tmp_path / "recording", **fields))
+
+
+def test_without_the_library_the_recording_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "gpu_present", lambda: True)
+    monkeypatch.setattr(machine, "driver_library", lambda: None)
+    run = of_run(tmp_path, ("true",))
+    assert "CUDA_INJECTION64_PATH" not in run.env
+    recording = run.ended(0, print).recording
+    assert recording is not None
+    assert any("without a C compiler (apt install gcc" in text for text in recording.problems)
+
+
+@pytest.mark.parametrize(
+    ("words", "fields"),
+    [
+        (("/opt/nvidia/ncu", "true"), {}),
+        (("true",), {"driver": False}),
+        (("true",), {"environment": (("PTXVIEW_PROFILE", "1"),)}),
+        (("true",), {"target": "sm_90"}),
+    ],
+)
+def test_the_variable_is_not_set_where_another_is_at_the_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], fields: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(machine, "gpu_present", lambda: True)
+    monkeypatch.setattr(machine, "driver_library", lambda: Path("/nowhere/driver.so"))
+    monkeypatch.setenv("CUDA_INJECTION64_PATH", "/of/a/run/around/it/ptxview_driver.so")
+    run = of_run(tmp_path, words, **fields)
+    assert not {"CUDA_INJECTION64_PATH", "PTXVIEW_DRIVER"} & set(run.env)
+    run.abandon()
+    run = of_run(tmp_path, ("true",))
+    assert run.env["CUDA_INJECTION64_PATH"] == "/nowhere/driver.so"
+    run.abandon()

@@ -19,6 +19,7 @@ import pytest
 from inspector.probes.replay import cupti as probe
 from inspector.probes.replay.cupti import CONCURRENT_KERNEL, Cupti, CuptiError, Event
 from inspector.probes.replay.trace import Profiler, Records, Unavailable, trace_of
+from tests.helpers.tools import path_of, skip_without
 
 FAKE = Path(__file__).parents[2] / "data" / "bench" / "fake_cupti.c"
 VERSIONS = {
@@ -40,10 +41,9 @@ def nvidia() -> Path:
 def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     names = zip(("KERNEL", "COPY", "PEER", "FILL"), VERSIONS[request.param], strict=True)
     path = tmp_path_factory.mktemp("cupti") / "libcupti.so.12"
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    assert compiler is not None
+    skip_without("cc")
     subprocess.run(
-        [compiler, "-shared", "-fPIC", "-w", f"-I{nvidia() / 'include'}",
+        [str(path_of("cc")), "-shared", "-fPIC", "-w", f"-I{nvidia() / 'include'}",
          *(f"-D{name}={struct}" for name, struct in names), str(FAKE), "-o", str(path)],
         check=True,
     )  # fmt: skip

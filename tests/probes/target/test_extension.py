@@ -12,10 +12,11 @@ from inspector.listing.cubin import read_cubin
 from inspector.probes.target import build, nvcc, refusals
 from inspector.system.toolchain import find
 from tests.helpers.samples import DATA
+from tests.helpers.tools import lack
 from tests.probes.compiles.test_user_kernels import read
 from tests.probes.conftest import PROGRAMS, Run, ok
 
-needs_nvcc = pytest.mark.skipif(not nvcc.homes(), reason="no CUDA toolkit: nvcc with its headers")
+needs_nvcc = pytest.mark.skipif(not nvcc.homes(), reason=lack("nvcc"))
 
 
 @needs_nvcc

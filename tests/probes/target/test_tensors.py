@@ -7,6 +7,7 @@ import textwrap
 from pathlib import Path
 
 from inspector.probes.target.build import compiler
+from tests.helpers.tools import skip_without
 from tests.probes.conftest import Run, ok
 
 
@@ -75,10 +76,11 @@ void free(void* data) {
 
 def test_addresses_do_not_fit_32_bits_however_low_memory_lies(run: Run, tmp_path: Path) -> None:
     """As under an interpreter that is not position-independent; a GPU's never do either."""
+    skip_without("g++")
     source, library = tmp_path / "low.c", tmp_path / "low.so"
     source.write_text(LOW)
     subprocess.run(
-        [compiler() or "c++", "-x", "c", "-w", "-shared", "-fPIC", source, "-o", library, "-ldl"],
+        [str(compiler()), "-x", "c", "-w", "-shared", "-fPIC", source, "-o", library, "-ldl"],
         check=True,
     )
     program = """

@@ -31,6 +31,7 @@ from inspector.tui.app.live import KEPT, Choice, Live, ProgramState, ending
 from inspector.tui.app.output_view import OutputView
 from inspector.tui.app.terminal_text import LONGEST, MOST, TerminalText
 from tests.helpers.sample import FakeReader, empty, reader, recording, settle, text_of
+from tests.helpers.tools import skip_without
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -518,6 +519,7 @@ class Terminal:
 
 @pytest.fixture
 def terminal(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Terminal]:
+    skip_without("tmux", "sh")
     made = Terminal(f"ptxview-{os.getpid()}-{request.node.name[:40]}", tmp_path)
     yield made
     made.tmux("kill-server")

@@ -1,0 +1,388 @@
+"""Decodes ``driver-<pid>-<tag>.records``: what ``probes/driver/driver.c`` saw at the CUDA driver.
+
+A file is a sequence of records: kind, size and time, then as many bytes as the size says. It may be
+anybody's: every number is checked before it is used, and a record that makes no sense is counted
+and passed over. One that is cut short by a kill is the last.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+from inspector import files
+from inspector.errors import Unreadable
+
+FORMAT = 1
+BEGAN, MODULE, ENTRY, REFUSED, COUNTS, FRAME, LEFT = range(1, 8)
+OTHERS, IN_GRAPH, BY_OPERATOR = 1, 2, 4
+
+_RECORD = struct.Struct("<IIQ")
+_BEGAN = struct.Struct("<Ii")
+_MODULE = struct.Struct("<II")
+_ENTRY = struct.Struct("<Iii3I3II3I5I")
+_REFUSED = struct.Struct("<i7I3I")
+_COUNTS = struct.Struct("<II6Q")
+_COUNT = struct.Struct("<5Q")
+_FRAME = struct.Struct("<QII")
+_LEFT = struct.Struct("<i")
+
+LOST = (
+    "lost_launches", "lost_modules", "lost_graphs", "changed_graphs", "failed_writes",
+    "lost_refusals",
+)  # fmt: skip
+"""Keys of the event of counts, in the order of the record's numbers."""
+
+MAX_ENTRIES = 16384
+"""Distinct launches of one process, as ``driver.c`` has it."""
+
+MAX_LIBRARIES, MAX_OPERATORS = 6, 8
+"""Libraries and operators of one launch that are recorded, innermost first."""
+
+ERRORS = {
+    -1: "libcupti is not installed (pip install nvidia-cuda-cupti)",
+    -2: "libcupti lacks a function",
+    -3: "there was no memory",
+    -4: "no thread could be started",
+}
+"""Numbers of ``driver.c`` for the reasons that are its own; CUPTI's are above zero."""
+
+ROW, SPREAD = 250, 12
+"""Bytes of memory that a record takes at most: for itself, and for each of its own."""
+
+_PLUMBING = re.compile(
+    r"libcuda\.so|libcupti|libc\.so|libcudart|libffi|libpython|libstdc\+\+|.*ptxview_"
+)
+_OPERATOR = re.compile(
+    r"_ZN2at4_ops(?P<op>\d{1,3})(?P<op_rest>.*)"
+    r"|_ZN5torch8autograd9generated(?P<node>\d{1,3})(?P<node_rest>.*)",
+    re.DOTALL,
+)
+
+Event = dict[str, object]
+Keep = Callable[[str, int, int], object]
+_NAME = re.compile(r"driver-(\d{1,10})-[0-9a-f]{1,16}\.records")
+
+
+def is_records(name: str) -> bool:
+    """Whether a file of a recording holds such records."""
+    return _NAME.fullmatch(name) is not None
+
+
+def decode(name: str, data: bytes, keep: Keep, take: Callable[[int], object]) -> Iterator[Event]:
+    """Yield the events of a file, in the order of its records.
+
+    Args:
+        name: The file's name, which has the process's number.
+        data: Its content.
+        keep: Called once for each module that was launched, with the cubin's SHA-256 and where in
+            ``data`` it begins and ends.
+        take: Called with the bytes of memory that what is decoded next takes; may raise.
+    """
+    if (named := _NAME.fullmatch(name)) is not None:
+        yield from _Decoder(int(named[1]), data, keep, take).events()
+
+
+@dataclass(frozen=True, slots=True)
+class PartContent:
+    """A part of a file, with the SHA-256 that it must have."""
+
+    path: Path
+    digest: str
+    begin: int
+    end: int
+
+    def read(self) -> bytes:
+        with files.opened(self.path, follow=False) as file:
+            file.seek(self.begin)
+            data = file.take(self.end - self.begin)
+        if hashlib.sha256(data).hexdigest() != self.digest:
+            raise Unreadable(f"a module in {self.path} is damaged")
+        return data
+
+
+def read_records(
+    file: Path, take: Callable[[int], object], parts: dict[str, PartContent]
+) -> Iterator[tuple[float, Event]]:
+    """Yield the events of a file, each with its time, and add its modules to ``parts``.
+
+    Raises ``Unreadable``, and what ``take`` raises.
+    """
+
+    def keep(digest: str, begin: int, end: int) -> None:
+        parts[digest] = PartContent(file, digest, begin, end)
+
+    for event in decode(file.name, files.read(file, follow=False), keep, take):
+        stamp = event["time"]
+        yield stamp if isinstance(stamp, float) else 0.0, event
+
+
+def keep_records(folder: Path, blob: Callable[[bytes], object]) -> None:
+    """Turn the records of a recording's folder into events, and the cubins of kernels into blobs.
+
+    Raises ``OSError`` if they cannot be written, ``Unreadable`` if a file cannot be read.
+    """
+    for file in [f for f in files.files_in(folder) if is_records(f.name)]:
+        data = files.read(file, follow=False)
+        left = files.Allowance(share=2)
+        target = file.with_name(f"events-{file.stem}.jsonl")
+        part = target.with_name(f".{target.name}")
+        with part.open("w", encoding="ascii") as out:
+            for event in decode(
+                file.name,
+                data,
+                lambda _, begin, end, data=data: blob(data[begin:end]),
+                lambda size, name=file.name, left=left: left.take(size, name),
+            ):
+                out.write(json.dumps(event, separators=(",", ":")) + "\n")
+        part.replace(target)
+        file.unlink()
+
+
+class _Decoder:
+    """What the records so far have told of one process."""
+
+    def __init__(self, pid: int, data: bytes, keep: Keep, take: Callable[[int], object]) -> None:
+        self._pid, self._data, self._keep, self._take = pid, data, keep, take
+        self._modules: dict[int, tuple[int, int]] = {}  # number: begin and end
+        self._kernels: dict[int, frozenset[int]] = {}  # number: hashes of names
+        self._digests: dict[int, str] = {}
+        self._last: dict[int, int] = {}  # hash of a name: the last module that has it
+        self._seen: set[int] = set()
+        self._frames: dict[int, tuple[str, str]] = {}
+
+    def events(self) -> Iterator[Event]:
+        rows = list(self._rows())
+        # A frame is named after the first entry that has it.
+        for kind, begin, end, _ in rows:
+            if kind == FRAME:
+                self._frame(begin, end)
+        makers = {BEGAN: self._began, ENTRY: self._entry, REFUSED: self._refused,
+                  COUNTS: self._counts, LEFT: self._left}  # fmt: skip
+        damaged, latest = 0, 0.0
+        for kind, begin, end, nanoseconds in rows:
+            latest = nanoseconds / 1e9 or latest
+            try:
+                if kind == MODULE:
+                    self._module(begin, end)
+                elif kind in makers:
+                    for event in makers[kind](begin, end):
+                        yield {**event, "time": latest, "pid": self._pid}
+                elif kind != FRAME:
+                    damaged += 1
+            except (struct.error, ValueError):
+                damaged += 1
+        if damaged:
+            text = f"of process {self._pid}: records of launches that are damaged: {damaged:,}"
+            yield {"event": "problem", "where": "driver", "text": text, "time": latest}
+
+    def _rows(self) -> Iterator[tuple[int, int, int, int]]:
+        at, size = 0, len(self._data)
+        while at + _RECORD.size <= size:
+            kind, length, nanoseconds = _RECORD.unpack_from(self._data, at)
+            begin, at = at + _RECORD.size, at + _RECORD.size + length
+            if at > size:
+                return
+            self._take(ROW + (0 if kind == MODULE else SPREAD * length))
+            yield kind, begin, at, nanoseconds
+
+    # -- records --------------------------------------------------------------------------------
+
+    def _began(self, begin: int, end: int) -> Iterator[Event]:
+        form, error = _BEGAN.unpack(self._data[begin : begin + _BEGAN.size])
+        if form != FORMAT:
+            raise ValueError("it is of another version")
+        program = _path(self._data[begin + _BEGAN.size : end])
+        why = {"error": error} if error > 0 else {"why": ERRORS.get(error, str(error))}
+        yield {"event": "driver", "schema": 1, "began": not error, **(why if error else {})}
+        if program and not PurePath(program).name.startswith("python"):
+            # A program that may carry its kernels' PTX.
+            yield {"event": "library", "path": program, "name": PurePath(program).name}
+
+    def _module(self, begin: int, end: int) -> None:
+        number, lost = _MODULE.unpack(self._data[begin : begin + _MODULE.size])
+        if not lost:
+            if number in self._modules:
+                raise ValueError("its number was given already")
+            self._modules[number] = begin + _MODULE.size, end
+
+    def _entry(self, begin: int, end: int) -> Iterator[Event]:
+        row = _ENTRY.unpack(self._data[begin : begin + _ENTRY.size])
+        number, module, device, *dims = row[:13]
+        flags, frames, parameters, size, text = row[13:]
+        at = begin + _ENTRY.size
+        if number >= MAX_ENTRIES or number in self._seen:
+            raise ValueError("its number is another's")
+        if at + 8 * frames + 2 * parameters + size + text != end:
+            raise ValueError("its sizes do not fit")
+        addresses = struct.unpack_from(f"<{frames}Q", self._data, at)
+        sizes = struct.unpack_from(f"<{parameters}H", self._data, at + 8 * frames)
+        at += 8 * frames + 2 * parameters
+        symbol = self._data[at + size : end]
+        if sum(sizes) != size or not symbol:
+            raise ValueError("its sizes do not fit")
+        self._seen.add(number)
+        event: Event = {"event": "driver_launch", "id": number, "name": _text(symbol)}
+        if (digest := self._module_of(module, symbol)) is not None:
+            event["module"] = digest
+        if flags & OTHERS:
+            event["others"] = True
+        else:
+            event |= {"grid": dims[:3], "block": dims[3:6], "shared_bytes": dims[6]}
+            if dims[7]:
+                event["cluster"] = dims[7:10]
+            values = []
+            for length in sizes:
+                values.append(self._data[at : at + length].hex())
+                at += length
+            if values:
+                event["parameters"] = values
+        if device >= 0:
+            event["device"] = device
+        if flags & BY_OPERATOR:
+            event["by_operator"] = True
+        if flags & IN_GRAPH:
+            event["in_graph"] = True
+        event["libraries"], operators = self._callers(addresses)
+        if operators:
+            event["operators"] = operators
+        yield event
+
+    def _refused(self, begin: int, end: int) -> Iterator[Event]:
+        row = _REFUSED.unpack(self._data[begin : begin + _REFUSED.size])
+        module, dims, sizes = row[0], row[1:8], row[8:]
+        at = begin + _REFUSED.size
+        if at + sum(sizes) != end:
+            raise ValueError("its sizes do not fit")
+        texts = []
+        for length in sizes:
+            texts.append(self._data[at : at + length])
+            at += length
+        event: Event = {"event": "not_launched", "symbol": _text(texts[0])}
+        if (digest := self._module_of(module, texts[0])) is not None:
+            event["hash"] = digest
+        yield {**event, "kind": _text(texts[1]), "error": _text(texts[2]), "grid": list(dims[:3]),
+               "block": list(dims[3:6]), "shared_bytes": dims[6]}  # fmt: skip
+
+    def _counts(self, begin: int, end: int) -> Iterator[Event]:
+        sampled, many, *lost = _COUNTS.unpack(self._data[begin : begin + _COUNTS.size])
+        rows = self._data[begin + _COUNTS.size : end]
+        if many * _COUNT.size != len(rows):
+            raise ValueError("its sizes do not fit")
+        counts = {str(row[0]): list(row[1:]) for row in _COUNT.iter_unpack(rows)
+                  if row[0] < MAX_ENTRIES}  # fmt: skip
+        told = {key: n for key, n in zip(LOST, lost, strict=True) if n}
+        yield {"event": "driver_counts", "counts": counts, "exact": not sampled, **told}
+
+    def _left(self, begin: int, end: int) -> Iterator[Event]:
+        (error,) = _LEFT.unpack(self._data[begin : begin + _LEFT.size])
+        why = {"error": error} if error else {}
+        yield {"event": "driver_left", "why": _text(self._data[begin + _LEFT.size : end]), **why}
+
+    def _frame(self, begin: int, end: int) -> None:
+        head = self._data[begin : begin + _FRAME.size]
+        if len(head) < _FRAME.size or end - begin < _FRAME.size:
+            return
+        address, library, symbol = _FRAME.unpack(head)
+        at = begin + _FRAME.size
+        if at + library + symbol == end:
+            path = _path(self._data[at : at + library])
+            self._frames[address] = path, _text(self._data[at + library : end])
+
+    # -- meaning --------------------------------------------------------------------------------
+
+    def _module_of(self, number: int, symbol: bytes) -> str | None:
+        """The module of a kernel: the one whose handle it had, else the last with the name."""
+        name = hash(symbol)
+        if name not in self._kernels_of(number):
+            for other in self._modules:
+                if other not in self._kernels:
+                    self._kernels_of(other)
+            number = self._last.get(name, -1)
+        if number not in self._modules:
+            return None
+        if number not in self._digests:
+            begin, end = self._modules[number]
+            digest = hashlib.sha256(memoryview(self._data)[begin:end]).hexdigest()
+            self._digests[number] = digest
+            self._keep(digest, begin, end)
+        return self._digests[number]
+
+    def _kernels_of(self, number: int) -> frozenset[int]:
+        if number not in self._modules:
+            return frozenset()
+        if number not in self._kernels:
+            self._kernels[number] = frozenset(_kernels(self._data, *self._modules[number]))
+            for name in self._kernels[number]:
+                self._last[name] = max(self._last.get(name, -1), number)
+        return self._kernels[number]
+
+    def _callers(self, addresses: tuple[int, ...]) -> tuple[list[str], list[str]]:
+        """Libraries and ATen's operators on the stack of a launch, innermost first, each once."""
+        libraries: dict[str, None] = {}
+        operators: dict[str, None] = {}
+        for address in addresses:
+            path, symbol = self._frames.get(address, ("", ""))
+            if path and not _PLUMBING.match(PurePath(path).name):
+                libraries[path] = None
+            if symbol and (operator := operator_of(symbol)) is not None:
+                operators[operator] = None
+        return list(libraries)[:MAX_LIBRARIES], list(operators)[:MAX_OPERATORS]
+
+
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_SYMTAB, _FUNCTION, _KERNEL, _MAX_NAME = 2, 2, 0x10, 16384
+
+
+def _kernels(data: bytes, begin: int, end: int) -> Iterator[int]:
+    """Hashes of the names of a cubin's kernels: functions with STO_CUDA_ENTRY in ``st_other``."""
+    if end - begin < 64 or data[begin : begin + 5] != b"\x7fELF\x02":
+        return
+    (table,) = struct.unpack_from("<Q", data, begin + 40)
+    size, count = struct.unpack_from("<HH", data, begin + 58)
+    if size != _SECTION.size or table + size * count > end - begin:
+        return
+    sections = [_SECTION.unpack_from(data, begin + table + size * n) for n in range(count)]
+    for _, kind, _, _, offset, length, link, *_ in sections:
+        if kind != _SYMTAB or link >= count:
+            continue
+        texts, texts_end = (sections[link][4], sections[link][4] + sections[link][5])
+        if offset + length > end - begin or texts_end > end - begin:
+            continue
+        symbols = memoryview(data)[begin + offset : begin + offset + length // 24 * 24]
+        for name, info, other, *_ in _SYMBOL.iter_unpack(symbols):
+            if info & 15 == _FUNCTION and other & _KERNEL:
+                at = begin + texts + name
+                stop = data.find(b"\0", at, min(begin + texts_end, at + _MAX_NAME))
+                if stop > at:
+                    yield hash(data[at:stop])
+        return
+
+
+def operator_of(symbol: str) -> str | None:
+    """ATen's operator, or the node of the backward pass, that a mangled function is of."""
+    found = _OPERATOR.match(symbol)
+    if found is None:
+        return None
+    size, rest = (
+        (found["op"], found["op_rest"])
+        if found["op"] is not None
+        else (found["node"], found["node_rest"])
+    )
+    name, method = rest[: int(size)], rest[int(size) :]
+    methods = ("4call", "10redispatch") if found["op"] is not None else ("5apply",)
+    return name if len(name) == int(size) and method.startswith(methods) else None
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def _path(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")

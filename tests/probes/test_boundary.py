@@ -1,0 +1,215 @@
+"""The boundary: hooks around the program's calls, which change nothing whatever they do."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inspector.probes import hooks
+
+PROBES = Path(__file__).parents[2] / "inspector" / "probes"
+
+
+class Odd(BaseException):
+    """Neither an ``Exception`` nor one of the program's ways to end."""
+
+
+def failing(kind: type[BaseException]) -> Any:
+    def hook(*_: object) -> None:
+        raise kind("a fault of ours")
+
+    return hook
+
+
+@pytest.fixture(autouse=True)
+def problems(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, str]]]:
+    """What is reported, of hooks that have not failed before."""
+    said: list[tuple[str, str]] = []
+    monkeypatch.setattr(hooks, "problem", lambda where, text: said.append((where, str(text))))
+    hooks._failures.clear()
+    yield said
+    hooks._failures.clear()
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, Odd, GeneratorExit, MemoryError])
+@pytest.mark.parametrize("where", ["before", "after", "both"])
+def test_a_hook_that_raises_changes_nothing(where: str, kind: type[BaseException]) -> None:
+    calls: list[tuple[Any, ...]] = []
+    result, given = object(), object()
+
+    def original(*args: object, **kwargs: object) -> object:
+        calls.append((args, kwargs))
+        return result
+
+    before = failing(kind) if where != "after" else None
+    after = failing(kind) if where != "before" else None
+    assert hooks.observed(original, before, after)(given, named=given) is result
+    assert calls == [((given,), {"named": given})]
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, Odd])
+def test_the_programs_exception_is_passed_on_without_a_frame_of_ours(
+    kind: type[BaseException],
+) -> None:
+    cause = KeyError("its cause")
+
+    def original() -> None:
+        raise ValueError("its own") from cause
+
+    for hook in (None, failing(kind)):
+        try:
+            hooks.observed(original, hook, hook)()
+        except ValueError as error:
+            assert error.__cause__ is cause and error.__suppress_context__
+            assert error.args == ("its own",)
+            names = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+            assert names[1:] == ["original"]
+        else:
+            pytest.fail("the exception is lost")
+
+
+def test_hooks_get_the_call_and_its_end() -> None:
+    seen: list[Any] = []
+    called = hooks.observed(
+        lambda x, y=0: x / y, lambda args, kwargs: (args, kwargs), lambda *end: seen.append(end)
+    )
+    assert called(6, y=3) == 2
+    with pytest.raises(ZeroDivisionError) as raised:
+        called(1)
+    assert seen == [(((6,), {"y": 3}), 2.0, None), (((1,), {}), None, raised.value)]
+
+
+def test_a_hook_may_change_arguments_and_after_is_called_only_if_before_was() -> None:
+    seen: list[Any] = []
+    doubled = hooks.observed(
+        lambda x: x, lambda args, kwargs: hooks.Changed((args[0] * 2,), kwargs, "token"),
+        lambda *end: seen.append(end),
+    )  # fmt: skip
+    assert doubled(4) == 8 and seen == [("token", 8, None)]
+    plain = hooks.observed(lambda x: x, failing(RuntimeError), lambda *end: seen.append(end))
+    assert plain(4) == 4 and len(seen) == 1
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+def test_the_programs_own_ways_to_end_pass_through(kind: type[BaseException]) -> None:
+    with pytest.raises(kind):
+        hooks.observed(lambda: None, failing(kind))()
+    with pytest.raises(kind):
+        hooks.guarded(failing(kind))()
+
+
+def test_a_signal_handler_that_raises_during_a_hook_is_the_programs() -> None:
+    def late(*_: object) -> None:
+        raise TimeoutError("the program's own limit")
+
+    earlier = signal.signal(signal.SIGALRM, late)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(TimeoutError, match="own limit"):
+            hooks.observed(lambda: None, lambda args, kwargs: time.sleep(20))()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, earlier)
+
+
+def test_a_hook_is_reported_once_and_switched_off(problems: list[tuple[str, str]]) -> None:
+    tried: list[int] = []
+
+    def hook(*_: object) -> None:
+        tried.append(1)
+        raise RuntimeError("always")
+
+    called = hooks.observed(lambda: "made", hook)
+    assert [called() for _ in range(10)] == ["made"] * 10
+    assert len(tried) == hooks.FAILURES_ALLOWED
+    assert len(problems) == 1 and "RuntimeError: always" in problems[0][1]
+
+
+def test_a_reporter_that_fails_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind in (RuntimeError, Odd):
+        monkeypatch.setattr(hooks, "problem", failing(kind))
+        assert hooks.observed(lambda: "made", failing(RuntimeError), name=f"{kind}")() == "made"
+        assert hooks.guarded(failing(RuntimeError), f"guarded {kind}")() is None
+
+
+def test_eight_threads_call_through_one_hook_that_fails() -> None:
+    called = hooks.observed(lambda x: x + 1, failing(RuntimeError), failing(Odd))
+    begin, results = threading.Barrier(8), list[int]()
+
+    def calls(number: int) -> None:
+        begin.wait()
+        results.extend(called(n) for n in range(number, number + 500))
+
+    threads = [threading.Thread(target=calls, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(results) == sorted(n + 1 for k in range(8) for n in range(k, k + 500))
+
+
+def test_nothing_is_called_while_nothing_is_recorded() -> None:
+    seen: list[object] = []
+    called = hooks.observed(lambda: "made", lambda *call: seen.append(call))
+    hooks.end_recording()
+    try:
+        assert called() == "made" and not seen
+    finally:
+        hooks.begin_recording()
+    assert called() == "made" and len(seen) == 1
+
+
+IMPORTS = """
+import sys
+from ptxview_probes import hooks
+assert hooks.recording()
+
+def bad(*_):
+    raise {kind}("a fault of ours")
+
+if {where!r} == "callback":
+    hooks.when_imported("colorsys", bad)
+    hooks.before_import("colorsys", bad)
+elif {where!r} == "loader":
+    hooks._watch_loader = bad
+    hooks.when_imported("colorsys", print)
+else:
+    hooks.when_imported("colorsys", print)
+    class Refuses:
+        def find_spec(self, name, path=None, target=None):
+            if name == "colorsys":
+                raise ImportError("not here")
+    sys.meta_path.insert(1, Refuses())
+try:
+    import colorsys
+    print(colorsys.rgb_to_hsv(0, 0, 0))
+except ImportError as error:
+    print("refused:", error)
+"""
+
+
+@pytest.mark.parametrize("kind", ["RuntimeError", "BaseException"])
+@pytest.mark.parametrize(
+    ("where", "out"),
+    [("callback", "(0.0, 0.0, 0)"), ("loader", "(0.0, 0.0, 0)"), ("finder", "refused: not here")],
+)
+def test_an_import_is_as_without_hooks(where: str, out: str, kind: str, tmp_path: Path) -> None:
+    (tmp_path / "blobs").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTS.format(where=where, kind=kind)], check=False,
+        env={"PYTHONPATH": str(PROBES / "bootstrap"), "PTXVIEW_RECORDING": str(tmp_path)},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, out, "")
+    events = [json.loads(line) for f in tmp_path.glob("events*") for line in f.open()]
+    assert ("problem" in {e["event"] for e in events}) is (where != "finder")
