@@ -46,7 +46,7 @@ SLOW = ("analyse/flow", "analyse/test_reference_sass.py", "analyse/test_scheduli
         "listing/test_lossless.py", "trace/test_counted_hints.py")  # fmt: skip
 
 
-LONG = ("probes", "kernels", "examples", "capture", "test_sizes.py", "test_trust.py")
+LONG = ("probes", "faults", "kernels", "examples", "capture", "test_sizes.py", "test_trust.py")
 """Compilers, interpreters with torch, whole programs. One of two workers begins with these, and
 builds once what they share; the other takes from the rest, and neither ends with a long one."""
 

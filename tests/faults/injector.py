@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -84,8 +85,10 @@ class Injector:
         self._server.leave()
         self._server.wait()
 
-    def run(self, program: str, fault: Fault | None = None, recorded: bool = True) -> Outcome:
-        """One program, in a folder of its own."""
+    def run(
+        self, program: str, fault: Fault | None = None, recorded: bool = True, fresh: bool = False
+    ) -> Outcome:
+        """One program, in a folder of its own; ``fresh``: an interpreter started for it."""
         place = self.folder / f"run{next(self._numbers)}"
         (place / "recording" / "blobs").mkdir(parents=True)
         (place / "cache" / "triton").mkdir(parents=True)
@@ -111,7 +114,8 @@ class Injector:
                 files.enter_context((place / name).open(mode)).fileno()
                 for name, mode in (("in", "r"), ("out", "w"), ("err", "w"))
             ]
-            status = self._wait([str(PROGRAMS / f"{program}.py")], env, place, streams)
+            argv = [str(PROGRAMS / f"{program}.py")]
+            status = (_started if fresh else self._forked)(argv, env, place, streams)
         said = [(place / name).read_text(errors="replace") for name in ("out", "err")]
         log = (place / "log").read_text().split() if (place / "log").exists() else ()
         if program not in self._ready:
@@ -123,7 +127,7 @@ class Injector:
         )
         return Outcome(status, out, err, tuple(log))
 
-    def _wait(
+    def _forked(
         self, argv: Sequence[str], env: dict[str, str], place: Path, streams: Sequence[int]
     ) -> int | None:
         child = self._server.start(argv, env, place, streams)
@@ -155,15 +159,32 @@ class Injector:
                     if kind != "full" or self.functions[number].writes:
                         yield Fault(number, kind, program)
 
-    def inject(self, faults: Iterable[Fault]) -> Iterator[tuple[Fault, bool, str | None]]:
+    def inject(
+        self, faults: Iterable[Fault], fresh: bool = False
+    ) -> Iterator[tuple[Fault, bool, str | None]]:
         """Of each fault whether it fired, and what it changed (None: nothing)."""
 
         def one(fault: Fault) -> tuple[Fault, bool, str | None]:
-            outcome = self.run(fault.program, fault)
+            outcome = self.run(fault.program, fault, fresh=fresh)
             return fault, bool(outcome.log), outcome.difference(self.expected[fault.program])
 
         with ThreadPoolExecutor(AT_ONCE) as pool:
             yield from pool.map(one, faults)
+
+
+def _started(
+    argv: Sequence[str], env: dict[str, str], place: Path, streams: Sequence[int]
+) -> int | None:
+    given, out, err = streams
+    child = subprocess.Popen(
+        [sys.executable, *argv], env=env, cwd=place, stdin=given, stdout=out, stderr=err
+    )
+    try:
+        return child.wait(SECONDS)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+        return None
 
 
 def sample(faults: Sequence[Fault], size: int, seed: int) -> list[Fault]:

@@ -12,6 +12,10 @@ from tests.faults.injector import Fault, Injector, sample
 from tests.probes.conftest import needs_torch
 
 SAMPLE, SEED = 200, 31
+STARTING = (
+    "hooks.Finder._find_spec", "hooks._watch_loader", "hooks._watch_loader.before",
+    "hooks._watch_loader.after", "start._lazily.callback",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -22,19 +26,55 @@ def injector(tmp_path_factory: pytest.TempPathFactory, common: Path) -> Iterator
     made.close()
 
 
-def hold(injector: Injector, faults: list[Fault]) -> None:
+@pytest.fixture(scope="module")
+def faults(injector: Injector) -> list[Fault]:
+    """All that can be met."""
+    return list(injector.faults(injector.called()))
+
+
+def hold(injector: Injector, faults: list[Fault], fresh: bool = False) -> None:
     """Inject them; each that fires must change nothing, and nearly all must fire."""
-    results = list(injector.inject(faults))
+    assert faults
+    results = list(injector.inject(faults, fresh))
     print(table(injector.functions, results))
     changed = changes(injector.functions, results)
     assert not changed, "\n\n".join(changed)
     assert sum(fired for _, fired, _ in results) > 0.9 * len(results)
 
 
-def test_no_fault_of_a_sample_changes_a_program(injector: Injector) -> None:
-    hold(injector, sample(list(injector.faults(injector.called())), SAMPLE, SEED))
+def test_no_fault_of_a_sample_changes_a_program(injector: Injector, faults: list[Fault]) -> None:
+    hold(injector, sample(faults, SAMPLE, SEED))
+
+
+def test_first_launches_of_other_threads_pass_one_that_waits(
+    injector: Injector, faults: list[Fault]
+) -> None:
+    """Whatever is done once a process is not yet done when seven other threads need it."""
+    hold(
+        injector,
+        [
+            fault
+            for fault in faults
+            if (fault.kind, fault.program) == ("delay", "threads")
+            and injector.functions[fault.function].name.startswith("calls.")
+        ],
+    )
+
+
+@pytest.mark.parametrize("kind", ["first", "third", "base"])
+def test_faults_of_an_import_hook_change_no_program(injector: Injector, kind: str) -> None:
+    """These are met by an interpreter that starts under the probes."""
+    hold(
+        injector,
+        [
+            Fault(number, kind, "threads")
+            for number, function in enumerate(injector.functions)
+            if function.name in STARTING
+        ],
+        fresh=True,
+    )
 
 
 @pytest.mark.nightly
-def test_no_fault_changes_a_program(injector: Injector) -> None:
-    hold(injector, list(injector.faults(injector.called())))
+def test_no_fault_changes_a_program(injector: Injector, faults: list[Fault]) -> None:
+    hold(injector, faults)
