@@ -20,6 +20,7 @@ from inspector.cli import main
 from inspector.commands import ncu as command
 from inspector.system import toolchain
 from tests.helpers.ncu_data import LECTURE, PAGES, ROOT, column, write
+from tests.helpers.tools import needs
 
 FAKE = """#!{python}
 import os, subprocess, sys
@@ -261,6 +262,7 @@ def test_ncus_own_report_through_ncu(
 # -- ptxview ncu ----------------------------------------------------------------------------------
 
 
+@needs("g++")
 def test_a_run_under_ncu_keeps_its_report(
     fake: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
