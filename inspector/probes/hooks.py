@@ -86,7 +86,8 @@ def observed(
                 except BaseException as failure:
                     if _failed(name, failure):
                         raise
-            unseen(error)
+            if error.__traceback__ is not None:
+                error.__traceback__ = error.__traceback__.tb_next
             raise
         if after is not None and token is not _SKIPPED:
             try:
@@ -138,14 +139,6 @@ def _name_of(function: Any) -> str:
     return f"{module}.{getattr(function, '__qualname__', type(function).__name__)}"
 
 
-def unseen(error: BaseException) -> None:
-    """Strip leading frames of ours from a traceback; follow it with a bare ``raise``."""
-    traceback = error.__traceback__
-    while traceback is not None and _ours(traceback.tb_frame.f_globals):
-        traceback = traceback.tb_next
-    error.__traceback__ = traceback
-
-
 def like(original: Any) -> Callable[[Any], Any]:
     """``functools.wraps``, without the two milliseconds that its module takes to import."""
 
@@ -160,10 +153,6 @@ def like(original: Any) -> Callable[[Any], Any]:
         return wrapper
 
     return wrap
-
-
-def _ours(names: dict[str, Any]) -> bool:
-    return str(names.get("__name__")).startswith(PACKAGE)
 
 
 # -- recordings -----------------------------------------------------------------------------------

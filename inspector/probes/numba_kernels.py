@@ -15,18 +15,24 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import private_names
 from .hooks import per_recording
 from .writer import blob, emit, file_blob
 
+if TYPE_CHECKING:
+    Args = tuple[Any, ...]
+    Kwargs = dict[str, Any]
+
 BY = "numba.cuda"
 ASKED = ("get_asm_str",)
 MOST = 1000
 _ENTRY = re.compile(r"\.entry\s+([\w$.]{1,4000})")
-_now = threading.local()  # library: the last one of this thread that gave its PTX
-_kernels: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
+_now = threading.local()  # library: the last one that gave its PTX in the compile that is under way
+_kernels: weakref.WeakKeyDictionary[Any, dict[str, Any]] = per_recording(
+    weakref.WeakKeyDictionary()
+)
 """What was told of a library's kernel."""
 _told: set[tuple[str, ...]] = per_recording(set())
 LONGEST_LOG = 20_000
@@ -37,12 +43,12 @@ _SHARED = re.compile(r"too much shared data \((0x[0-9a-f]{1,16}) bytes, (0x[0-9a
 
 def attach_dispatcher(module: Any) -> None:
     """``numba.cuda.dispatcher``: a ``_Kernel`` is a function compiled for types of arguments."""
-    private_names.wrap("numba.cuda.dispatcher:_Kernel.__init__", _making, _made)
+    private_names.wrap("numba.cuda.dispatcher:_Kernel.__init__", _before_kernel, _made)
 
 
 def attach_compiler(module: Any) -> None:
     """``numba.cuda.compiler``: ``compile`` gives the PTX of a function, and launches nothing."""
-    private_names.wrap("numba.cuda.compiler:compile", _compiling, _compiled)
+    private_names.wrap("numba.cuda.compiler:compile", _before_compile, _compiled)
 
 
 def attach_codegen(module: Any) -> None:
@@ -50,79 +56,78 @@ def attach_codegen(module: Any) -> None:
     # The first calls the second, which earlier versions have alone.
     names = [n for n in ("get_asm_strs", "get_asm_str") if hasattr(module.CUDACodeLibrary, n)]
     library = "numba.cuda.codegen:CUDACodeLibrary"
-    private_names.wrap(f"{library}.{(names or ASKED)[0]}", _library_of, _asked)
-    private_names.wrap(f"{library}.get_cubin", _linking, _linked)
+    private_names.wrap(f"{library}.{(names or ASKED)[0]}", _library, _asked)
+    private_names.wrap(f"{library}.get_cubin", _before_link, _linked)
 
 
-def _library_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return args[0]
+class Making(NamedTuple):
+    """A function that numba is given to compile, or a library that it is given to link."""
+
+    of: Any
+    types: Any
+    began: float
 
 
-def _making(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    kernel, function, *rest = (*args, *kwargs.values())
-    return kernel, function, rest, time.time()
+def _before_kernel(args: Args, kwargs: Kwargs) -> tuple[Any, Making]:
+    given = dict(zip(("self", "py_func", "argtypes"), args, strict=False), **kwargs)
+    return given["self"], Making(given["py_func"], given.get("argtypes"), time.time())
 
 
-def _made(token: Any, result: Any, error: BaseException | None) -> None:
-    kernel, function, args, began = token
-    if error is None:
-        _of_kernel(kernel, function, tuple(args), began)
-    elif isinstance(error, Exception):
-        _not_made(function, args[0] if args else None, error, _since(began))
-
-
-def _of_kernel(kernel: Any, function: Any, args: tuple[Any, ...], began: float) -> None:
-    took = _since(began)
+def _made(token: tuple[Any, Making], result: Any, error: BaseException | None) -> None:
+    kernel, making = token
+    took = _since(making.began)
+    if error is not None:
+        _not_made(making.of, making.types, error, took)
+        return
     library = getattr(kernel, "_codelibrary", None)
-    types = getattr(kernel, "argtypes", None) or (args[0] if args else ())
+    types = getattr(kernel, "argtypes", None) or making.types or ()
     symbol = getattr(kernel, "entry_name", None)
-    _tell(function, types, _text(library, "get_asm_str"), library, symbol, took)
+    _tell(making.of, types, _text(library, "get_asm_str"), library, symbol, took)
 
 
-def _compiling(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, float]:
-    _now.library = None
-    function, signature, *_ = (*args, *kwargs.values())
-    return function, signature, time.time()
+def _before_compile(args: Args, kwargs: Kwargs) -> Making:
+    given = dict(zip(("pyfunc", "sig"), args, strict=False), **kwargs)
+    making = Making(given["pyfunc"], getattr(given["sig"], "args", given["sig"]), time.time())
+    _now.library = [None]
+    return making
 
 
-def _compiled(token: tuple[Any, Any, float], result: Any, error: BaseException | None) -> None:
-    function, signature, began = token
-    if error is None:
-        _of_compiled(function, signature, result, _since(began))
-    elif isinstance(error, Exception):
-        _not_made(function, getattr(signature, "args", signature), error, _since(began))
-
-
-def _of_compiled(function: Any, signature: Any, result: Any, took: dict[str, float]) -> None:
+def _compiled(making: Making, result: Any, error: BaseException | None) -> None:
+    took = _since(making.began)
+    (library,), _now.library = getattr(_now, "library", None) or [None], None
+    if error is not None:
+        _not_made(making.of, making.types, error, took)
+        return
     code = result[0] if isinstance(result, tuple) and result else None
     entry = _ENTRY.search(code) if isinstance(code, str) else None
     if entry is not None:  # else a device function, or LTO's intermediate code
-        types = getattr(signature, "args", signature)
-        _tell(function, types, code, getattr(_now, "library", None), entry[1], took)
+        _tell(making.of, making.types, code, library, entry[1], took)
+
+
+def _library(args: Args, kwargs: Kwargs) -> Any:
+    return args[0]
 
 
 def _asked(library: Any, result: Any, error: BaseException | None) -> None:
-    if error is None:
-        _now.library = library
+    compiling = getattr(_now, "library", None)
+    if error is None and compiling is not None:
+        compiling[0] = library
 
 
-def _linking(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, float]:
-    return args[0], time.time()
+def _before_link(args: Args, kwargs: Kwargs) -> Making:
+    return Making(args[0], None, time.time())
 
 
-def _linked(token: tuple[Any, float], result: Any, error: BaseException | None) -> None:
-    library, began = token
-    if error is None:
-        _of_cubin(library, result)
-    elif isinstance(error, Exception) and (known := _kernels.get(library)) is not None:
-        _refused({**known, **_since(began)}, error, "sass")
-
-
-def _of_cubin(library: Any, cubin: Any) -> None:
+def _linked(making: Making, cubin: Any, error: BaseException | None) -> None:
     """The machine code of a kernel that was told of; numba gives an object that has it."""
+    known = _kernels.get(making.of)
+    if known is None:
+        return
+    if error is not None:
+        _refused({**known, **_since(making.began)}, error, "sass")
+        return
     code = getattr(cubin, "code", cubin)
-    known = _kernels.get(library)
-    if known is not None and isinstance(code, bytes | bytearray | memoryview):
+    if isinstance(code, bytes | bytearray | memoryview):
         _emit({**known, "cubin": blob(bytes(code))})
 
 
@@ -169,6 +174,8 @@ def _not_made(function: Any, types: Any, error: BaseException, took: dict[str, f
 
 def _refused(made: dict[str, Any], error: BaseException, stage: str) -> None:
     """A kernel that numba, NVVM or the linker would not compile."""
+    if not isinstance(error, Exception):
+        return  # the program was interrupted
     log = str(error).strip()
     tool, message = BY, _first(log) or type(error).__name__
     if stage == "sass" and (said := _LINKER.search(log)) is not None:

@@ -274,7 +274,7 @@ def wrap(
         # Of the dictionaries: what an attribute gives is no longer a static or class method.
         owners = getattr(owner, "__mro__", (owner,)) if inherited else (owner,)
         value = next((vars(o)[last] for o in owners if last in vars(o)), _ABSENT)
-    if value is _ABSENT:
+    if value is _ABSENT or owner is _ABSENT:
         missing(name)
         return False
     kind = type(value) if isinstance(value, staticmethod | classmethod) else None

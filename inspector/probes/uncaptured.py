@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable
-from functools import partial
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from .hooks import observed, per_recording
 from .writer import blob, emit
+
+if TYPE_CHECKING:
+    from .hooks import Before
+
+    Args = tuple[Any, ...]
+    Kwargs = dict[str, Any]
 
 MOST = 1000
 LONGEST = 400
@@ -27,7 +32,7 @@ LARGEST = 4 << 20
 INHERITED = 1 << 10  # Py_TPFLAGS_BASETYPE: a class that others may be made of
 _told: set[tuple[str, str]] = per_recording(set())
 _texts: set[int] = set()  # what NVRTC returned to torch, which is loaded right afterwards
-_within = threading.local()
+_within = threading.local()  # maker: whether a compiler runs whose kernels are named already
 
 
 def told(
@@ -66,11 +71,16 @@ def _plain(option: object) -> str:
 def kernels(source: object) -> list[str]:
     """Names of the kernels that CUDA C++ (or PTX) defines; a placeholder if none is seen."""
     if isinstance(source, bytes | bytearray):
-        source = bytes(source).decode("utf-8", "replace")
+        source = bytes(source[:LARGEST]).decode("utf-8", "replace")
     text = source if isinstance(source, str) else ""
     text = text[:LARGEST]
     names = _KERNEL.findall(_ASIDE.sub(" ", text)) or _ENTRY.findall(text)
     return list(dict.fromkeys(names)) or ["(without a name)"]
+
+
+def _listed(names: object) -> list[Any]:
+    """Names that the program gave; none where they are an iterator, which is the compiler's."""
+    return list(names) if isinstance(names, list | tuple | set | frozenset) else []
 
 
 def private_names() -> Any:
@@ -80,16 +90,17 @@ def private_names() -> Any:
     return module
 
 
-def _watch(name: str, tell: Callable[..., None]) -> None:
-    """Have ``tell`` called with a compiler's arguments before it, even if it then fails."""
+def _given(args: Args, kwargs: Kwargs, place: int, name: str) -> Any:
+    """An argument of a call, by its place or its name; None if it is not given."""
+    return args[place] if len(args) > place else kwargs.get(name)
+
+
+def _watch(name: str, before: Before) -> None:
+    """Call ``before`` when a compiler begins, which may then fail."""
     try:
-        private_names().wrap(name, partial(_telling, tell))
+        private_names().wrap(name, before)
     except (AttributeError, TypeError):
         return  # written in C
-
-
-def _telling(tell: Callable[..., None], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    tell(*args, **kwargs)
 
 
 # -- torch ----------------------------------------------------------------------------------------
@@ -102,25 +113,26 @@ JITERATOR = "torch.cuda.jiterator"
 def attach_nvrtc(module: Any) -> None:
     """``torch.cuda._utils``: what compiles CUDA C++ at run time, and what loads a module."""
 
-    def compiling(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        return (*args, *kwargs.values())
+    def before(args: Args, kwargs: Kwargs) -> tuple[Any, Any]:
+        return _given(args, kwargs, 0, "kernel_source"), _given(args, kwargs, 1, "kernel_name")
 
-    def compiled(given: tuple[Any, ...], made: Any, error: BaseException | None) -> None:
-        source, name, *_ = given
+    def after(given: tuple[Any, Any], compiled: Any, error: BaseException | None) -> None:
+        source, name = given
         more: dict[str, Any] = {}
-        if isinstance(made, tuple) and made and len(_texts) < MOST:
-            _texts.add(hash(made[0]))
-            more = {"ptx": _ptx(made[0])}
-            if len(made) > 1 and isinstance(made[1], str):
-                more["symbol"] = made[1]
+        if isinstance(compiled, tuple) and compiled and len(_texts) < MOST:
+            _texts.add(hash(compiled[0]))
+            more = {"ptx": _ptx(compiled[0])}
+            if len(compiled) > 1 and isinstance(compiled[1], str):
+                more["symbol"] = compiled[1]
         told(NVRTC, [name], source, **more)
 
-    private_names().wrap("torch.cuda._utils:_nvrtc_compile", compiling, compiled)
+    private_names().wrap("torch.cuda._utils:_nvrtc_compile", before, after)
 
-    def load(ptx: Any, kernel_names: Any = None, *args: Any, **kwargs: Any) -> None:
+    def load(args: Args, kwargs: Kwargs) -> None:
+        ptx, kernel_names = _given(args, kwargs, 0, "ptx"), _given(args, kwargs, 1, "kernel_names")
         text = ptx.encode() if isinstance(ptx, str) else ptx
         if hash(ptx) not in _texts and hash(text) not in _texts:
-            told(LOADED, kernel_names or kernels(ptx), ptx=_ptx(text))
+            told(LOADED, _listed(kernel_names) or kernels(ptx), ptx=_ptx(text))
 
     _watch("torch.cuda._utils:_cuda_load_module", load)
 
@@ -128,8 +140,8 @@ def attach_nvrtc(module: Any) -> None:
 def attach_jiterator(module: Any) -> None:
     """``torch.cuda.jiterator``: a kernel is made when its function is first called."""
 
-    def call(self: Any, *args: Any, **kwargs: Any) -> None:
-        told(JITERATOR, [self.kernel_name], getattr(self, "code_string", None))
+    def call(args: Args, kwargs: Kwargs) -> None:
+        told(JITERATOR, [args[0].kernel_name], getattr(args[0], "code_string", None))
 
     _watch("torch.cuda.jiterator:_JittedFunction.__call__", call)
 
@@ -140,31 +152,35 @@ def attach_jiterator(module: Any) -> None:
 def attach_cupy(module: Any) -> None:
     """``cupy.cuda.compiler``, which all of CuPy's kernels go through, its own ones too."""
 
-    def compiled(source: Any, options: Any = (), *args: Any, **kwargs: Any) -> None:
-        names = kwargs.get("name_expressions") or kernels(source)
-        told("CuPy", names, source, options if isinstance(options, list | tuple) else None)
+    def compiling(args: Args, kwargs: Kwargs) -> None:
+        source, options = _given(args, kwargs, 0, "source"), _given(args, kwargs, 1, "options")
+        names = _listed(kwargs.get("name_expressions")) or kernels(source)
+        told("CuPy", names, source, _listed(options))
 
     names = ("_compile_module_with_cache", "compile_with_cache", "compile_using_nvrtc")
     present = [name for name in names if hasattr(module, name)]
-    _watch(f"cupy.cuda.compiler:{(present or names)[0]}", compiled)
+    _watch(f"cupy.cuda.compiler:{(present or names)[0]}", compiling)
 
 
 def attach_jax(module: Any) -> None:
     """``jax._src.compiler``: XLA makes the kernels of a whole module at once."""
 
-    def compiled(backend: Any, computation: Any, *args: Any, **kwargs: Any) -> None:
+    def compiling(args: Args, kwargs: Kwargs) -> None:
+        backend = _given(args, kwargs, 0, "backend")
         if str(getattr(backend, "platform", "")) not in ("gpu", "cuda"):
             return
+        computation = _given(args, kwargs, 1, "computation")
         name = str(computation.operation.attributes["sym_name"]).strip('"')
         told("JAX (XLA)", [f"{name} (all of its module)"])
 
-    _watch("jax._src.compiler:compile_or_get_cached", compiled)
+    _watch("jax._src.compiler:compile_or_get_cached", compiling)
 
 
 def attach_bindings(module: Any) -> None:
     """``cuda.bindings.nvrtc``, NVIDIA's own, or ``cuda.nvrtc`` as it was called before."""
 
-    def create(src: Any, *args: Any, **kwargs: Any) -> None:
+    def create(args: Args, kwargs: Kwargs) -> None:
+        src = _given(args, kwargs, 0, "src")
         if not getattr(_within, "maker", False):
             told("NVRTC (cuda.bindings)", kernels(src), src)
 
@@ -176,43 +192,41 @@ def attach_core(module: Any) -> None:
 
     The earlier ones call ``cuda.bindings`` to create it.
     """
-    original = private_names().get(f"{module.__name__}:Program")
-    if not isinstance(original, type):
+    program = private_names().get(f"{module.__name__}:Program")
+    create: Any = getattr(program, "__init__", None)
+    if not isinstance(program, type) or create is object.__init__:
         return
 
-    made = observed(original.__init__, _making, _made)  # type: ignore[misc]
+    def before(args: Args, kwargs: Kwargs) -> Any:
+        code = _given(args, kwargs, 1, "code")
+        told("cuda.core (NVRTC)", kernels(code), code)
+        outer = getattr(_within, "maker", False)
+        _within.maker = True
+        return outer
+
+    def after(outer: bool, result: Any, error: BaseException | None) -> None:
+        _within.maker = outer
+
+    init = observed(create, before, after)
     try:
-        original.__init__ = made  # type: ignore[misc]
+        program.__init__ = init  # type: ignore[misc]
     except TypeError:
-        if not original.__flags__ & INHERITED:
-            return
-        space = {
-            "__slots__": (),
-            "__doc__": original.__doc__,
-            "__module__": original.__module__,
-            "__qualname__": original.__qualname__,
-            "__init__": made,
-        }
-        module.Program = type(original)(original.__name__, (original,), space)
-
-
-def _making(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Tell of a program's kernels; ``cuda.bindings``, which it calls, is not to tell them again."""
-    before = getattr(_within, "maker", False)
-    code = args[1] if len(args) > 1 else kwargs.get("code")
-    told("cuda.core (NVRTC)", kernels(code), code)
-    _within.maker = True
-    return before
-
-
-def _made(before: bool, result: Any, error: BaseException | None) -> None:
-    _within.maker = before
+        if program.__flags__ & INHERITED:
+            space = {
+                "__slots__": (),
+                "__doc__": program.__doc__,
+                "__module__": program.__module__,
+                "__qualname__": program.__qualname__,
+                "__init__": init,
+            }
+            module.Program = type(program)(program.__name__, (program,), space)
 
 
 def attach_pycuda(module: Any) -> None:
     """``pycuda.compiler``: every SourceModule is compiled by its ``compile``."""
 
-    def compiled(source: Any, *args: Any, **kwargs: Any) -> None:
+    def compiling(args: Args, kwargs: Kwargs) -> None:
+        source = _given(args, kwargs, 0, "source")
         told("PyCUDA", kernels(source), source)
 
-    _watch("pycuda.compiler:compile", compiled)
+    _watch("pycuda.compiler:compile", compiling)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import subprocess
@@ -159,28 +158,6 @@ def _gather(
 
 
 _begun: list[subprocess.Popen[bytes]] = []
-
-
-def begin(argv: Sequence[str | Path]) -> None:
-    """Start a tool in the background; it may fail, and the terminal's Ctrl-C does not reach it."""
-    no = subprocess.DEVNULL
-    with contextlib.suppress(OSError):
-        # The object is kept: if it is deleted before its process ends, Python warns.
-        _begun.append(
-            subprocess.Popen(argv, start_new_session=True, stdin=no, stdout=no, stderr=no)
-        )
-
-
-STOPPING = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
-"""Signals that stop a job."""
-FROM_TERMINAL = (*STOPPING, signal.SIGINT, signal.SIGQUIT, signal.SIGWINCH)
-"""Signals that the terminal sends to the whole foreground process group."""
-MEANWHILE = 1.0
-"""Seconds of a program after which there is time for something else."""
-LOOK = 0.25
-"""Seconds between two checks whether a process was stopped, which only its parent is told."""
-_libc = ctypes.CDLL(None, use_errno=True)
-_PR_SET_PDEATHSIG, _SI_KERNEL = 1, 0x80
 
 
 def forwarded() -> set[int]:

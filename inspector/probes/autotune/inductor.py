@@ -10,12 +10,18 @@ import base64
 import json
 import threading
 import weakref
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .. import hooks, private_names
+from .. import private_names
+from ..hooks import per_recording
 from ..writer import emit
 from .trials import Trial, config_of, emulated, first_line, infinite, number, times_of, trial_of
+
+if TYPE_CHECKING:
+    from ..hooks import After, Before
+
+    Args = tuple[Any, ...]
+    Kwargs = dict[str, Any]
 
 # -- Inductor's cache of best configurations ------------------------------------------------------
 # A kernel that is tuned from it is not measured again.
@@ -26,12 +32,13 @@ _now = threading.local()  # file, hints: of the kernel whose configuration is lo
 
 def attach_cached(module: Any) -> None:
     """``torch._inductor.runtime.triton_heuristics``: it looks configurations up."""
-    for name, before, after in (
-        ("CachingAutotuner.recheck_autotune_cache", _rechecking, _looked_up),
-        ("AutotuneCache.create", _creating, None),
-        ("AutotuneCache.read_best", _reading, _read),
-        ("cached_autotune", _tuning, _looked_up),
-    ):
+    hooks: tuple[tuple[str, Before, After | None], ...] = (
+        ("CachingAutotuner.recheck_autotune_cache", _before_recheck, _hinted),
+        ("AutotuneCache.create", _before_create, None),
+        ("AutotuneCache.read_best", _before_read, _read),
+        ("cached_autotune", _before_cached, _hinted),
+    )
+    for name, before, after in hooks:
         private_names.wrap(f"{HEURISTICS}:{name}", before, after)
 
 
@@ -52,31 +59,36 @@ def unpacked(key: Any) -> str | None:
         return None
 
 
-def _tuning(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    _now.hints = args[0] if args else kwargs.get("size_hints")
+def _before_cached(args: Args, kwargs: Kwargs) -> Any:
+    return _hint(args[0] if args else kwargs.get("size_hints"))
 
 
-def _rechecking(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    _now.hints = getattr(args[0], "size_hints", None)
+def _before_recheck(args: Args, kwargs: Kwargs) -> Any:
+    return _hint(getattr(args[0], "size_hints", None))
 
 
-def _looked_up(token: None, result: Any, error: BaseException | None) -> None:
-    _now.hints = None
+def _hint(hints: Any) -> Any:
+    outer = getattr(_now, "hints", None)
+    _now.hints = hints
+    return outer
 
 
-def _creating(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    _now.file = kwargs["filename"] if "filename" in kwargs else args[1]
+def _hinted(outer: Any, result: Any, error: BaseException | None) -> None:
+    _now.hints = outer
 
 
-def _reading(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
-    cache, *given = args
-    meta, configs = (*given, *kwargs.values())[:2]
-    return cache, meta, configs
+def _before_create(args: Args, kwargs: Kwargs) -> None:
+    _now.file = args[1] if len(args) > 1 else kwargs.get("filename")
 
 
-def _read(token: tuple[Any, Any, Any], best: Any, error: BaseException | None) -> None:
+def _before_read(args: Args, kwargs: Kwargs) -> tuple[Any, Any, Any]:
+    given = dict(zip(("self", "inductor_meta", "configs"), args, strict=False), **kwargs)
+    return given["self"], given["inductor_meta"], given["configs"]
+
+
+def _read(asked: tuple[Any, Any, Any], best: Any, error: BaseException | None) -> None:
     if best is not None:
-        _cached(*token, best)
+        _cached(*asked, best)
 
 
 def _cached(cache: Any, meta: Any, configs: Any, best: Any) -> None:
@@ -109,8 +121,8 @@ def _cached(cache: Any, meta: Any, configs: Any, best: Any) -> None:
     )
 
 
-_tunings: weakref.WeakKeyDictionary[Any, Tuning] = hooks.per_recording(weakref.WeakKeyDictionary())
-_configured: set[tuple[str, str]] = hooks.per_recording(set())
+_tunings: weakref.WeakKeyDictionary[Any, Tuning] = per_recording(weakref.WeakKeyDictionary())
+_configured: set[tuple[str, str]] = per_recording(set())
 PHASES = {
     "benchmark_all_configs": None,
     "autotune_to_one_config": None,
@@ -135,13 +147,13 @@ class Tuning:
 
 def attach(module: Any) -> None:
     """``torch._inductor.runtime.triton_heuristics``; call it last of all that change it."""
-    wanted = (
-        *((name, _phase_begins, partial(_phase_ends, method)) for name, method in PHASES.items()),
-        ("bench", _measuring, _measured),
-        ("precompile", _first, _precompiled),
-        ("_precompile_config", _compiling, _compiled),
+    hooks: tuple[tuple[str, Before, After], ...] = (
+        *((name, _before_phase, _after_phase(method)) for name, method in PHASES.items()),
+        ("bench", _before_bench, _measured),
+        ("precompile", _tuner, _precompiled),
+        ("_precompile_config", _before_compile, _compiled),
     )
-    for name, before, after in wanted:
+    for name, before, after in hooks:
         private_names.wrap(f"{HEURISTICS}:CachingAutotuner.{name}", before, after)
     attach_cached(module)
 
@@ -156,42 +168,38 @@ def _of(tuner: Any) -> Tuning:
 # -- phases ---------------------------------------------------------------------------------------
 
 
-def _first(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return args[0]
-
-
-def _phase_begins(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Tuning]:
+def _before_phase(args: Args, kwargs: Kwargs) -> tuple[Any, Tuning]:
     tuning = _of(args[0])
     tuning.depth += 1
     return args[0], tuning
 
 
-def _phase_ends(
-    method: str | None, token: tuple[Any, Tuning], result: Any, error: BaseException | None
-) -> None:
-    tuner, tuning = token
-    tuning.depth -= 1
-    if not tuning.depth:
+def _after_phase(method: str | None) -> After:
+    def after(phase: tuple[Any, Tuning], result: Any, error: BaseException | None) -> None:
+        tuner, tuning = phase
+        tuning.depth -= 1
+        if tuning.depth:
+            return
         # What a phase returns is a launcher, or (of the first) every launcher's time.
         chosen = result if hasattr(result, "config") else None
         if chosen is None and error is None and len(tuner.launchers) == 1:
             chosen = tuner.launchers[0]
         _tell(tuner, tuning, chosen, method)
 
-
-def _measuring(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-    return args[0], kwargs["launcher"] if "launcher" in kwargs else args[1]
+    return after
 
 
-def _measured(token: tuple[Any, Any], measured: Any, error: BaseException | None) -> None:
-    if error is None or isinstance(error, Exception):
-        _tried(*token, measured, error)
+def _before_bench(args: Args, kwargs: Kwargs) -> tuple[Any, Any]:
+    return args[0], args[1] if len(args) > 1 else kwargs["launcher"]
 
 
-def _tried(tuner: Any, launcher: Any, measured: Any, error: Exception | None) -> None:
+def _measured(asked: tuple[Any, Any], measured: Any, error: BaseException | None) -> None:
+    if error is not None and not isinstance(error, Exception):
+        return
+    tuner, launcher = asked
     trial = _of(tuner).trial(config_of(launcher.config))
     trial.hash = _hash(launcher) or trial.hash
-    trial.times = None if measured is None else times_of(measured)
+    trial.times = None if error is not None else times_of(measured)
     trial.reason = None
     if error is not None:
         trial.reason = f"failed: {first_line(error)}"
@@ -217,6 +225,10 @@ def _hash(launcher: Any) -> str | None:
 # -- compiling ------------------------------------------------------------------------------------
 
 
+def _tuner(args: Args, kwargs: Kwargs) -> Any:
+    return args[0]
+
+
 def _precompiled(tuner: Any, result: Any, error: BaseException | None) -> None:
     if error is None:
         _candidates(tuner)
@@ -237,14 +249,14 @@ def _candidates(tuner: Any) -> None:
     _tell(tuner, tuning, None, None)
 
 
-def _compiling(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-    return args[0], kwargs["cfg"] if "cfg" in kwargs else args[1]
+def _before_compile(args: Args, kwargs: Kwargs) -> tuple[Any, Any]:
+    return args[0], args[1] if len(args) > 1 else kwargs["cfg"]
 
 
-def _compiled(token: tuple[Any, Any], result: Any, error: BaseException | None) -> None:
-    # Often in a process that only compiles, and never learns the results of the others.
+def _compiled(asked: tuple[Any, Any], result: Any, error: BaseException | None) -> None:
     if isinstance(error, Exception):
-        tuner, config = token
+        # Often in a process that only compiles, and never learns the results of the others.
+        tuner, config = asked
         dropped(_name(tuner), getattr(tuner, "filename", None), config, first_line(error))
 
 

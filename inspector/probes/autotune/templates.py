@@ -9,34 +9,42 @@ the graph's buffer has the function of the choice that writes it.
 from __future__ import annotations
 
 import ast
-import inspect
 import math
 import re
 import threading
 import time
 import weakref
-from functools import partial
-from typing import Any
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
 
 from .. import private_names
-from ..calls import subjects
 from ..hooks import Changed, observed, per_recording
 from ..writer import emit
 from . import inductor
 from .trials import emulated, first_line, number
 
+if TYPE_CHECKING:
+    from ..hooks import After, Before
+
+    Args = tuple[Any, ...]
+    Kwargs = dict[str, Any]
+
 CODE = "torch._inductor.codegen.triton:TritonScheduling"
 CACHE = "torch._inductor.select_algorithm:AlgorithmSelectorCache"
 _now = threading.local()  # selection: the one under way in this thread
-_asked: weakref.WeakKeyDictionary[Any, tuple[Any, dict[str, Any]]] = weakref.WeakKeyDictionary()
+_asked: weakref.WeakKeyDictionary[Any, tuple[Any, dict[str, Any]]] = per_recording(
+    weakref.WeakKeyDictionary()
+)
 """What each choice is given, and which node of which graph it is for: torch asks for times when
 nobody says it any more."""
-_writers: weakref.WeakKeyDictionary[Any, tuple[int, int]] = weakref.WeakKeyDictionary()
+_writers: weakref.WeakKeyDictionary[Any, tuple[int, int]] = per_recording(
+    weakref.WeakKeyDictionary()
+)
 """The tuning and the place in it of the choice that each function writes the code of."""
 _reasons: weakref.WeakKeyDictionary[Any, str] = per_recording(weakref.WeakKeyDictionary())
-_watched: set[type] = set()
+_watched: weakref.WeakSet[type] = weakref.WeakSet()
 _SETTING = re.compile(r"(\w{1,64})=('[^']{0,200}'|\[[^\]]{0,200}\]|\([^)]{0,200}\)|[^,]{1,200})")
-MOST_CHOICES = 2000
+MAX_CHOICES = 2000
 FIRST = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M", "num_warps", "num_stages")
 """Settings by which people tell templates apart, before all others."""
 
@@ -44,11 +52,11 @@ FIRST = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M", "num_warps", "num_stages")
 class Selection:
     """The choices for one operation, as torch gave them, and what came of each."""
 
-    def __init__(self, name: Any, inputs: Any, choices: Any, asked: dict[str, Any]) -> None:
+    def __init__(self, name: Any, inputs: Any, choices: list[Any], asked: dict[str, Any]) -> None:
         self.number = number()
         self.asked = asked
         self.name, self.inputs = str(name), inputs
-        self.choices = list(choices)[:MOST_CHOICES]
+        self.choices = choices[:MAX_CHOICES]
         self.key: str | None = None  # torch's own text of the inputs, where they are not known
         self.measured = False
         self.seconds: float | None = None
@@ -58,45 +66,35 @@ class Selection:
 def attach(module: Any) -> None:
     """``torch._inductor.select_algorithm``; call it after all else that changes it."""
     for name in ("do_autotuning", "__call__"):
-        private_names.wrap(f"{CACHE}.{name}", partial(_selecting, name), partial(_selected, name))
-    private_names.wrap(f"{CACHE}.lookup", _looking, _looked_up, inherited=True)
-    choice = private_names.get(f"{CACHE}.benchmark_choice")
-    if choice is not None:
-        # It is given its class first where it is a method of the class, not where it is static.
-        place = list(inspect.signature(choice).parameters).index("choice")
-        place += inspect.ismethod(choice)
-        private_names.wrap(
-            f"{CACHE}.benchmark_choice", partial(_given, place, "choice"), _not_measured
-        )
+        private_names.wrap(f"{CACHE}.{name}", *_selecting(name))
+    private_names.wrap(f"{CACHE}.lookup", _before_lookup, _looked_up, inherited=True)
+    private_names.wrap(f"{CACHE}.benchmark_choice", _choice, _measured)
 
 
-def _given(place: int, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return kwargs[name] if name in kwargs else args[place]
+def _selecting(name: str) -> tuple[Before, After]:
+    """``__call__`` knows the inputs in every version; ``do_autotuning`` may come long after it."""
 
+    def before(args: Args, kwargs: Kwargs) -> tuple[Selection, Selection | None]:
+        operation = args[1] if len(args) > 1 else kwargs["name"]
+        outer: Selection | None = getattr(_now, "selection", None)
+        if outer is not None and outer.name == str(operation):
+            selection = outer  # which the outer of the two functions has begun
+        else:
+            selection = _begin(name, operation, args[2:], kwargs)
+        _now.selection = selection
+        return selection, outer
 
-def _selecting(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The selection that begins, and the one around it.
+    def after(
+        token: tuple[Selection, Selection | None], result: Any, error: BaseException | None
+    ) -> None:
+        selection, _now.selection = token
+        if name == "do_autotuning" and isinstance(result, dict):
+            selection.timings.update(result)
+        told_later = name == "__call__" and not selection.timings
+        if selection is not _now.selection and not told_later:
+            _tell(selection)
 
-    ``__call__`` knows the inputs in every version; ``do_autotuning`` may come long after it.
-    """
-    _, operation, *rest = args
-    earlier = getattr(_now, "selection", None)
-    if earlier is not None and earlier.name == str(operation):
-        selection = earlier  # the outer of the two has begun it
-    else:
-        selection = _begin(name, operation, rest, kwargs)
-    _now.selection = selection
-    return selection, earlier
-
-
-def _selected(name: str, token: Any, result: Any, error: BaseException | None) -> None:
-    selection, earlier = token
-    _now.selection = earlier
-    if name == "do_autotuning" and isinstance(result, dict):
-        selection.timings.update(result)
-    told_later = name == "__call__" and not selection.timings
-    if selection is not earlier and not told_later:
-        _tell(selection)
+    return before, after
 
 
 def _begin(name: str, operation: Any, args: Any, given: Any) -> Selection:
@@ -107,6 +105,7 @@ def _begin(name: str, operation: Any, args: Any, given: Any) -> Selection:
     else:
         inputs = given.get("input_nodes", args[0] if args else ())
         choices = given.get("choices", args[4] if len(args) > 4 else ())
+    choices = _listed(choices)
     known = None if name == "__call__" else _known(choices)
     asked = _node() if known is None else known[1]
     selection = Selection(operation, inputs, choices, asked)
@@ -116,23 +115,23 @@ def _begin(name: str, operation: Any, args: Any, given: Any) -> Selection:
     return selection
 
 
-def _known(choices: Any) -> tuple[Any, dict[str, Any]] | None:
-    first = next(iter(choices), None)
-    return None if first is None else _asked.get(first)
+def _listed(choices: Any) -> list[Any]:
+    """The choices; none where they are an iterator, which is torch's to read."""
+    return list(choices) if isinstance(choices, list | tuple) else []
+
+
+def _known(choices: list[Any]) -> tuple[Any, dict[str, Any]] | None:
+    return _asked.get(choices[0]) if choices else None
 
 
 def _node() -> dict[str, Any]:
     """The node that is being lowered, and its graph as torch's trace names it."""
-    try:
-        from ..compiles import graph_nodes
+    from ..compiles import graph_nodes
 
-        handlers = private_names.get("torch._inductor.virtualized:V")
-        name = getattr(getattr(handlers.graph, "current_node", None), "name", None)
-        node = name if isinstance(name, str) else None
-        return {"node": node, "graph": graph_nodes.aot(), **graph_nodes.ids()}
-    except Exception as error:
-        subjects.failed("max-autotune's node", error)
-        return {}
+    handlers = private_names.get("torch._inductor.virtualized:V")
+    name = getattr(getattr(handlers.graph, "current_node", None), "name", None)
+    node = name if isinstance(name, str) else None
+    return {"node": node, "graph": graph_nodes.aot(), **graph_nodes.ids()}
 
 
 def _watch(owner: type) -> None:
@@ -141,42 +140,65 @@ def _watch(owner: type) -> None:
         return
     _watched.add(owner)
     precompile = vars(owner).get("precompile")
-    if callable(precompile):
-        owner.precompile = observed(  # type: ignore[attr-defined]
-            precompile, partial(_given, 0, "self"), _not_compiled
-        )
+    if isinstance(precompile, FunctionType):
+        owner.precompile = observed(precompile, _choice, _precompiled)  # type: ignore[attr-defined]
 
 
-def _not_compiled(choice: Any, result: Any, error: BaseException | None) -> None:
-    if isinstance(error, Exception):
-        _failed(choice, error, "failed")
+def _choice(args: Args, kwargs: Kwargs) -> Any:
+    """The choice that a method is called for, which may come after its class."""
+    given = [arg for arg in args[:2] if not isinstance(arg, type)]
+    return given[0] if given else kwargs["choice"]
 
 
-def _not_measured(choice: Any, result: Any, error: BaseException | None) -> None:
-    if isinstance(error, Exception):
-        _failed(choice, error, "failed when it was measured")
+def _precompiled(choice: Any, result: Any, error: BaseException | None) -> None:
+    _failed(choice, error, "failed")
 
 
-def _failed(choice: Any, error: BaseException, how: str) -> None:
+def _measured(choice: Any, timing: Any, error: BaseException | None) -> None:
+    _failed(choice, error, "failed when it was measured")
+
+
+def _failed(choice: Any, error: BaseException | None, how: str) -> None:
     # What cannot be compiled is compiled again when it is to be measured.
-    _reasons.setdefault(choice, f"{how}: {first_line(error)}")
+    if isinstance(error, Exception):
+        _reasons.setdefault(choice, f"{how}: {first_line(error)}")
 
 
-def _looking(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The selection whose choices are looked up, with the seconds that measuring takes counted."""
-    if len(args) < 5 or args[4] is None:
+def _before_lookup(args: Args, kwargs: Kwargs) -> Any:
+    """Have the time of torch's own measuring taken; None where it only asks its table."""
+    given = dict(zip(("self", "choices", "op", "inputs", "benchmark"), args, strict=False))
+    given.update(kwargs)
+    benchmark = given["benchmark"]
+    if benchmark is None:
         return None
-    cache, choices, op, inputs, benchmark, *rest = args
     selection = getattr(_now, "selection", None)
     alone = selection is None
     if selection is None:
         # Until torch 2.8 what is chosen while graphs are scheduled comes here at once.
-        selection = _alone(op, inputs, choices)
-    measured = observed(benchmark, _measuring, partial(_measured, selection))
-    return Changed((cache, choices, op, inputs, measured, *rest), kwargs, (selection, alone))
+        selection = _alone(given["op"], given["inputs"], _listed(given["choices"]))
+    timed = observed(benchmark, _began, _took(selection))
+    if len(args) > 4:
+        args = (*args[:4], timed, *args[5:])
+    else:
+        kwargs = {**kwargs, "benchmark": timed}
+    return Changed(args, kwargs, (selection, alone))
 
 
-def _looked_up(token: Any, timings: Any, error: BaseException | None) -> None:
+def _began(args: Args, kwargs: Kwargs) -> float:
+    return time.perf_counter()
+
+
+def _took(selection: Selection) -> After:
+    def after(began: float, result: Any, error: BaseException | None) -> None:
+        selection.measured = True
+        selection.seconds = (selection.seconds or 0.0) + time.perf_counter() - began
+
+    return after
+
+
+def _looked_up(
+    token: tuple[Selection, bool] | None, timings: Any, error: BaseException | None
+) -> None:
     if token is None or error is not None:
         return
     selection, alone = token
@@ -186,16 +208,7 @@ def _looked_up(token: Any, timings: Any, error: BaseException | None) -> None:
         _tell(selection)
 
 
-def _measuring(args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
-    return time.perf_counter()
-
-
-def _measured(selection: Selection, began: float, result: Any, error: BaseException | None) -> None:
-    selection.measured = True
-    selection.seconds = (selection.seconds or 0.0) + time.perf_counter() - began
-
-
-def _alone(op: Any, inputs: Any, choices: Any) -> Selection:
+def _alone(op: Any, inputs: Any, choices: list[Any]) -> Selection:
     known = _known(choices)
     given, asked = ((), {}) if known is None else known
     selection = Selection(op, given, choices, asked)
@@ -254,27 +267,24 @@ def _tell(selection: Selection) -> None:
 def attach_code(module: Any) -> None:
     """``torch._inductor.codegen.triton``: it gives a kernel its name when its code is written, and
     measures what a fusion would give."""
-    for name, before, after in (
-        ("define_kernel", partial(_given, 2, "nodes"), _defined),
-        ("benchmark_fused_nodes", _fusing, _fused),
-        ("benchmark_codegened_module", _benchmarking, _benchmarked),
-    ):
-        private_names.wrap(f"{CODE}.{name}", before, after)
+    private_names.wrap(f"{CODE}.define_kernel", _nodes, _written)
+    private_names.wrap(f"{CODE}.benchmark_fused_nodes", _before_fused, _fused)
+    private_names.wrap(f"{CODE}.benchmark_codegened_module", _before_benchmark, _benchmarked)
 
 
 def attach_scheduler(module: Any) -> None:
     """``torch._inductor.scheduler``: it compiles a template with what could be fused into it."""
-    nodes = partial(_given, 1, "nodes")
-    private_names.wrap("torch._inductor.scheduler:Scheduler.compile_kernel", nodes, _compiled)
+    private_names.wrap(
+        "torch._inductor.scheduler:Scheduler.compile_kernel", _before_compile, _compiled
+    )
 
 
-def _defined(nodes: Any, name: Any, error: BaseException | None) -> None:
-    if error is None and _writers:
-        _written(name, nodes)
+def _nodes(args: Args, kwargs: Kwargs) -> Any:
+    return args[2] if len(args) > 2 else kwargs["node_schedule"]
 
 
-def _written(name: Any, nodes: Any) -> None:
-    chosen = _choice_of(nodes)
+def _written(nodes: Any, name: Any, error: BaseException | None) -> None:
+    chosen = _choice_of(nodes) if _writers and error is None else None
     if chosen is not None:
         tuning, index = chosen
         emit({"event": "written", "tuning": tuning, "configuration": index, "kernel": str(name)})
@@ -282,7 +292,7 @@ def _written(name: Any, nodes: Any) -> None:
 
 def _choice_of(nodes: Any) -> tuple[int, int] | None:
     """The tuning and the place in it of the choice that is now to write the nodes' code."""
-    for node in nodes:
+    for node in _listed(nodes):
         buffer = getattr(node, "node", None)
         # Where it writes one kernel for each of several sizes, its own function is of none of them.
         several = len(getattr(buffer, "_make_kernel_renders", None) or ()) > 1
@@ -292,6 +302,10 @@ def _choice_of(nodes: Any) -> tuple[int, int] | None:
     return None
 
 
+def _before_compile(args: Args, kwargs: Kwargs) -> Any:
+    return args[1] if len(args) > 1 else kwargs["nodes"]
+
+
 def _compiled(nodes: Any, result: Any, error: BaseException | None) -> None:
     module = result[1] if isinstance(result, tuple) and len(result) > 1 else None
     path = getattr(module, "__file__", None)
@@ -299,9 +313,10 @@ def _compiled(nodes: Any, result: Any, error: BaseException | None) -> None:
         _fusion(path, nodes)
 
 
-def _fusing(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _before_fused(args: Args, kwargs: Kwargs) -> Any:
+    nodes = args[1] if len(args) > 1 else kwargs["nodes"]
     outer = getattr(_now, "nodes", None)
-    _now.nodes = _given(1, "nodes", args, kwargs)
+    _now.nodes = nodes
     return outer
 
 
@@ -309,15 +324,15 @@ def _fused(outer: Any, result: Any, error: BaseException | None) -> None:
     _now.nodes = outer
 
 
-def _benchmarking(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    nodes = getattr(_now, "nodes", None)
-    path = getattr(_given(1, "module", args, kwargs), "__file__", None)
+def _before_benchmark(args: Args, kwargs: Kwargs) -> str | None:
+    module = args[1] if len(args) > 1 else kwargs["module"]
+    nodes, path = getattr(_now, "nodes", None), getattr(module, "__file__", None)
     if nodes is not None and isinstance(path, str):
         _fusion(path, nodes)
     return path
 
 
-def _benchmarked(path: Any, result: Any, error: BaseException | None) -> None:
+def _benchmarked(path: str | None, result: Any, error: BaseException | None) -> None:
     if isinstance(path, str) and isinstance(result, tuple) and result:
         _fusion_time(path, result[0])
 
@@ -327,7 +342,7 @@ def _fusion(path: str, nodes: Any) -> None:
     from ..compiles import graph_nodes
 
     names: dict[str, None] = {}
-    for node in nodes:
+    for node in _listed(nodes):
         operation = getattr(node, "node", None)
         own = graph_nodes.origins_of(operation)
         names.update(dict.fromkeys([own["result"]] if own["result"] else own["origins"]))

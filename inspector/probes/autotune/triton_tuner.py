@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable
-from typing import Any
+import weakref
+from collections.abc import Collection
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .. import hooks, private_names
+from .. import private_names
 from ..calls import subjects
+from ..hooks import observed
 from ..writer import emit, plain
 from .trials import (
     Trial,
@@ -28,12 +31,18 @@ from .trials import (
     trial_of,
 )
 
-# Tunings under way, by thread; a tuning begun while another tries a configuration comes last.
-_begun: dict[int, list[Tuning]] = hooks.per_recording({})
-_now = threading.local()  # warming: whether ``warmup`` runs, which prunes and measures nothing
+if TYPE_CHECKING:
+    from ..hooks import After, Before
+
+TUNER = "triton.runtime.autotuner:Autotuner"
 MAX_CONFIGURATIONS = 4096
-MAX_BEGUN = 8
-"""Tunings of a thread that are under way; each holds the arguments of its launch."""
+MAX_BEGUN = 64
+"""Tunings under way in a thread: a program that only asks what is left after pruning ends none."""
+
+# begun: this thread's tunings under way, the innermost last; warming: whether ``warmup`` runs,
+# which prunes and measures nothing.
+_now = threading.local()
+_observed_classes: weakref.WeakSet[type] = weakref.WeakSet()
 
 
 class Tuning:
@@ -43,27 +52,37 @@ class Tuning:
         self.owner = owner
         self.known = _keys(owner)
         self.timings = getattr(owner, "configs_timings", None)
-        self.arguments = {**dict(owner.nargs or {}), **kwargs}
+        self.named = _named(owner, kwargs)
         self.trials: list[Trial] = []
         self.tried = False
 
-    def prune(self, remaining: Iterable[Any]) -> None:
-        """Take in all configurations, and which of them the pruners kept."""
-        kept_configs = [config_of(c) for c in remaining]
+    def prune(self, remaining: Any, kept_early: Any) -> None:
+        """Take in the configurations that both pruners kept, and those that the first kept.
+
+        An iterator is the tuner's to read: its configurations are known as they are tried.
+        """
+        if not isinstance(remaining, Collection):
+            return
+        kept = [config_of(c) for c in remaining]
+        early = [config_of(c) for c in kept_early] if isinstance(kept_early, Collection) else None
         for config in map(config_of, self.owner.configs):
             trial = Trial(config)
-            if config not in kept_configs:
-                trial.reason = f"pruned: {self._pruner()}"
+            if config not in kept:
+                trial.reason = f"pruned: {self._pruner(config, early)}"
             self.trials.append(trial)
-        self.trials += [Trial(c) for c in kept_configs if c not in [t.config for t in self.trials]]
+        for config in kept:
+            trial_of(self.trials, config)
 
-    def _pruner(self) -> str:
+    def _pruner(self, config: dict[str, Any], early: list[dict[str, Any]] | None) -> str:
         owner = self.owner
+        model = f"perf_model ranks it below the best {owner.configs_top_k} (top_k)"
         if not owner.perf_model:
             return "early_config_prune"
         if not owner.early_config_prune:
-            return f"perf_model ranks it below the best {owner.configs_top_k} (top_k)"
-        return "early_config_prune or perf_model"
+            return model
+        if early is None:
+            return "early_config_prune or perf_model"
+        return model if config in early else "early_config_prune"
 
     def trial(self, config: dict[str, Any]) -> Trial:
         """The trial of a configuration, created if the tuner had not announced it."""
@@ -72,32 +91,33 @@ class Tuning:
 
 def attach(module: Any) -> None:
     """``triton.runtime.autotuner``; call it last of all that change that module."""
-    tuner = private_names.get("triton.runtime.autotuner:Autotuner")
+    tuner = private_names.get(TUNER)
     if tuner is None:
         return
-
-    def init_subclass(subclass: Any, **kwargs: Any) -> None:
-        super(tuner, subclass).__init_subclass__(**kwargs)
-
-    tuner.__init_subclass__ = classmethod(hooks.observed(init_subclass, _subclassing, _subclassed))
-    for name, before, after in (
-        ("prune_configs", _pruning, _pruned),
-        ("_bench", _trying, _tried),
-        ("run", _running, _ran),
-        ("warmup", _warming, _warmed),
-    ):
-        private_names.wrap(f"triton.runtime.autotuner:Autotuner.{name}", before, after)
+    tuner.__init__ = observed(tuner.__init__, _self, _made)
+    hooks: tuple[tuple[str, Before, After], ...] = (
+        ("prune_configs", _before_pruning, _pruned),
+        ("_bench", _before_trying, _tried),
+        ("run", _self, _ran),
+        ("warmup", _before_warmup, _warmed),
+    )
+    for name, before, after in hooks:
+        private_names.wrap(f"{TUNER}.{name}", before, after)
 
 
-def _subclassing(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _self(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return args[0]
 
 
-def _subclassed(subclass: Any, result: Any, error: BaseException | None) -> None:
+def _made(owner: Any, result: Any, error: BaseException | None) -> None:
     """A tuner of a library's own may run in its own way, and never call Triton's ``run``."""
-    run = vars(subclass).get("run")
-    if error is None and callable(run):
-        subclass.run = hooks.observed(run, _running, _ran)
+    for tuner in type(owner).__mro__:
+        run = vars(tuner).get("run")
+        if f"{tuner.__module__}:{tuner.__qualname__}" == TUNER:
+            return
+        if isinstance(run, FunctionType) and tuner not in _observed_classes:
+            _observed_classes.add(tuner)
+            tuner.run = observed(run, _self, _ran)  # type: ignore[attr-defined]
 
 
 def _keys(owner: Any) -> set[Any]:
@@ -106,37 +126,20 @@ def _keys(owner: Any) -> set[Any]:
     return set(cache) if hasattr(cache, "keys") else set()
 
 
-def _running(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return args[0]
-
-
 def _ran(owner: Any, kernel: Any, error: BaseException | None) -> None:
-    if _begun:
-        _end(owner, kernel)
-
-
-def _end(owner: Any, kernel: Any) -> None:
     """Record the tuning that began in the launch which has just returned, if one did."""
-    me = threading.get_ident()
-    stack = _begun.get(me)
+    stack = getattr(_now, "begun", None)
     if not stack or stack[-1].owner is not owner:
         return
     tuning = stack.pop()
     while stack and stack[-1].owner is owner:
         stack.pop()  # the program itself called prune_configs
-    if not stack:
-        del _begun[me]
     if tuning.tried or len(_keys(owner)) > len(tuning.known):
-        _told(tuning, kernel)
+        _tell(tuning, kernel)
 
 
-def _current() -> Tuning | None:
-    stack = _begun.get(threading.get_ident())
-    return stack[-1] if stack else None
-
-
-def _warming(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    outer = getattr(_now, "warming", False)
+def _before_warmup(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    outer: bool = getattr(_now, "warming", False)
     _now.warming = True
     return outer
 
@@ -145,59 +148,117 @@ def _warmed(outer: bool, result: Any, error: BaseException | None) -> None:
     _now.warming = outer
 
 
-def _pruning(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tuning | None:
-    """The tuning that begins; None where nothing is measured."""
+# -- pruning --------------------------------------------------------------------------------------
+
+
+class Pruning(NamedTuple):
+    """A call of ``prune_configs``, and what stands for ``early_config_prune`` until it ends."""
+
+    owner: Any
+    kwargs: dict[str, Any]
+    early: Any = None
+    instead: Any = None
+    kept: tuple[Any, ...] | list[Any] = ()
+
+
+def _before_pruning(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Pruning | None:
     if getattr(_now, "warming", False) or os.environ.get("TRITON_INTERPRET") == "1":
         return None
-    return Tuning(args[0], dict(args[1] if len(args) > 1 else kwargs["kwargs"]))
+    owner, given = args[0], args[1] if len(args) > 1 else kwargs["kwargs"]
+    early = owner.early_config_prune
+    if not early or not owner.perf_model or hasattr(early, "ptxview_pruning"):
+        return Pruning(owner, given)
+    kept: list[Any] = []
+
+    def pruned_early(token: Any, remaining: Any, error: BaseException | None) -> None:
+        kept.append(remaining)
+
+    instead = observed(early, None, pruned_early)
+    instead.ptxview_pruning = True  # another thread that prunes leaves it as it is
+    owner.early_config_prune = instead
+    return Pruning(owner, given, early, instead, kept)
 
 
-def _pruned(tuning: Tuning | None, remaining: Any, error: BaseException | None) -> None:
-    # A pruner of the program's may give an iterator, which is Triton's to read.
-    if tuning is not None and isinstance(remaining, list | tuple | dict):
-        tuning.prune(remaining)
-        stack = _begun.setdefault(threading.get_ident(), [])
-        stack.append(tuning)
-        del stack[:-MAX_BEGUN]
-
-
-def _trying(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The trial that begins, with what was launched before and the trial around it."""
-    tuning = _current()
-    if tuning is None or tuning.owner is not args[0]:
-        return None
-    trial = tuning.trial(config_of(kwargs["config"]))
-    launched, outer = subjects.benchmarked(), getattr(now, "trial", None)
-    now.trial, tuning.tried = trial, True
-    return trial, launched, outer, args[0]
-
-
-def _tried(token: Any, measured: Any, error: BaseException | None) -> None:
-    if token is None:
+def _pruned(pruning: Pruning | None, remaining: Any, error: BaseException | None) -> None:
+    if pruning is None:
         return
-    trial, launched, outer, owner = token
-    now.trial = outer
-    trial.hash = _binary(trial, launched, owner)
+    owner = pruning.owner
+    if pruning.instead is not None and owner.early_config_prune is pruning.instead:
+        owner.early_config_prune = pruning.early
+    if error is not None:
+        return
+    tuning = Tuning(owner, pruning.kwargs)
+    tuning.prune(remaining, pruning.kept[0] if pruning.kept else None)
+    stack = _now.__dict__.setdefault("begun", [])
+    if stack and stack[-1].owner is owner and not stack[-1].tried:
+        stack.pop()  # the program itself asked what is left, and measured nothing
+    stack.append(tuning)
+    del stack[:-MAX_BEGUN]
+
+
+# -- measuring ------------------------------------------------------------------------------------
+
+
+class Trying(NamedTuple):
+    """A configuration that is being measured."""
+
+    owner: Any
+    trial: Trial
+    launched: dict[str, int]
+    outer: Trial | None
+
+
+def _before_trying(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trying | None:
+    stack = getattr(_now, "begun", None)
+    if not stack or stack[-1].owner is not args[0]:
+        return None
+    tuning = stack[-1]
+    trial = tuning.trial(config_of(kwargs["config"]))
+    launched = {digest: count for digest, (count, _) in _benchmarked().items()}
+    trying = Trying(args[0], trial, launched, getattr(now, "trial", None))
+    now.trial, tuning.tried = trial, True
+    return trying
+
+
+def _tried(trying: Trying | None, measured: Any, error: BaseException | None) -> None:
+    if trying is None:
+        return
+    now.trial, trial = trying.outer, trying.trial
     if error is not None:
         trial.reason = f"failed: {first_line(error)}"
-        return
-    trial.times = times_of(measured)
-    if infinite(measured):
-        trial.reason = f"failed: {trial.error or 'the tuner gave it no time'}"
+    else:
+        trial.times = times_of(measured)
+        if infinite(measured):
+            trial.reason = f"failed: {trial.error or 'the tuner gave it no time'}"
+    trial.hash = _binary(trying)
 
 
-def _binary(trial: Trial, launched_before: dict[str, int], owner: Any) -> str | None:
+def _benchmarked() -> dict[str, tuple[int, str]]:
+    """Launches by tuners so far and the kernel's name, by the hash of what was launched."""
+    return {
+        identity: (subject.benchmarks[0], subject.name)
+        for (kind, identity), subject in list(subjects._all.items())
+        if kind == "triton"
+    }
+
+
+def _binary(trying: Trying) -> str | None:
     """The hash of the trial's binary; None if it is not certain which one that is."""
-    counts = subjects.benchmarked()
-    launched = {d: n for d, n in counts.items() if n > launched_before.get(d, 0)}
-    binaries = {d: subjects.name_of(d) for d in launched} or trial.compiled
+    binaries = {
+        digest: name
+        for digest, (count, name) in _benchmarked().items()
+        if count > trying.launched.get(digest, 0)
+    } or trying.trial.compiled
     if len(binaries) > 1:  # a hook of the program's may launch kernels, too
-        kernel_name = owner.base_fn.__name__
+        kernel_name = trying.owner.base_fn.__name__
         binaries = {digest: name for digest, name in binaries.items() if name == kernel_name}
     return next(iter(binaries)) if len(binaries) == 1 else None
 
 
-def _told(tuning: Tuning, kernel: Any) -> None:
+# -- telling --------------------------------------------------------------------------------------
+
+
+def _tell(tuning: Tuning, kernel: Any) -> None:
     owner = tuning.owner
     added = [k for k in owner.cache if k not in tuning.known] if _keys(owner) else []
     silent = kernel is not None and not hasattr(owner.cache, "keys")
@@ -244,15 +305,20 @@ def _file(function: Any) -> str | None:
     return os.path.abspath(path) if os.path.isfile(path) else path
 
 
+def _named(owner: Any, kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
+    """The values that a tuner's key is made of, by the argument's name; no argument is kept."""
+    arguments = {**dict(owner.nargs or {}), **kwargs}
+    arguments = {k: v for k, v in arguments.items() if k in owner.arg_names}
+    named = [(str(k), plain(arguments[k])) for k in owner.keys if k in arguments]
+    return named + [(str(k), str(v.dtype)) for k, v in arguments.items() if hasattr(v, "dtype")]
+
+
 def _key(tuning: Tuning, key: Any) -> Any:
     """The key's values by argument name; Triton's bare values if the names do not fit."""
-    owner = tuning.owner
-    arguments = {k: v for k, v in tuning.arguments.items() if k in owner.arg_names}
-    named = [(k, arguments[k]) for k in owner.keys if k in arguments]
-    named += [(k, str(v.dtype)) for k, v in arguments.items() if hasattr(v, "dtype")]
-    fits = len({k for k, _ in named}) == len(named)
+    named = dict(tuning.named)
+    fits = len(named) == len(tuning.named)
     if fits and (key is None or (isinstance(key, tuple) and len(key) == len(named))):
-        return {str(k): plain(v) for k, v in named}
+        return named
     return None if key is None else plain(list(key) if isinstance(key, tuple) else [key])
 
 

@@ -272,7 +272,8 @@ def _child_begins() -> None:
     if util is not None:
         # Children of multiprocessing end without atexit.
         ends = hooks.guarded(finish)
-        util.register_after_fork(util, lambda _: util.Finalize(None, ends, exitpriority=0))
+        again = hooks.guarded(lambda _: util.Finalize(None, ends, exitpriority=0), "counts")
+        util.register_after_fork(util, again)
 
 
 @hooks.at_new_recording

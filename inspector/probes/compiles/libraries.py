@@ -9,59 +9,60 @@ import sysconfig
 from importlib.machinery import ExtensionFileLoader
 from typing import Any
 
-from .. import hooks, private_names
+from .. import private_names
 from ..driver.native import has_fatbin
+from ..hooks import observed
 from ..writer import emit
 
 # Libraries of these packages hold thousands of kernels that are not the user's.
 NOT_HIS = ("torch", "nvidia", "triton", "torchvision", "torchaudio", "cupy", "jaxlib", "numba")
 NOT_HIS_BEGIN = ("jax_cuda",)
 
-_his: set[str] = set()
+_his: set[str] = set()  # modules that have been created, and have not run yet
 
 
 def attach(module: object) -> None:
-    """``torch``: a library that holds device code and is its own is loaded after it."""
-    install()
+    """``torch``: a library that holds device code and is its own is loaded after it.
 
-
-def install() -> None:
-    """Look at each extension module once, after it has been created."""
+    Each extension module is looked at once, after it has been created.
+    """
     loader: Any = ExtensionFileLoader
-    loader.create_module = hooks.observed(loader.create_module, _creating, _created)
-    loader.exec_module = hooks.observed(loader.exec_module, _executing, _executed)
+    loader.create_module = observed(loader.create_module, _before_create, _created)
+    loader.exec_module = observed(loader.exec_module, _before_exec, _executed)
 
 
-def _creating(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, str]:
-    loader, spec = (*args, *kwargs.values())
-    return str(loader.path), str(spec.name)
+def _before_create(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, str]:
+    spec = args[1] if len(args) > 1 else kwargs["spec"]
+    return str(args[0].path), str(spec.name)
 
 
-def _created(token: tuple[str, str], result: Any, error: BaseException | None) -> None:
-    if error is None and _look(*token):
-        _his.add(token[1])
+def _created(extension: tuple[str, str], module: Any, error: BaseException | None) -> None:
+    path, name = extension
+    if error is None and _look(path, name):
+        _his.add(name)
 
 
-def _executing(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    _, module = (*args, *kwargs.values())
-    return module
+def _before_exec(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return args[1] if len(args) > 1 else kwargs["module"]
 
 
 def _executed(module: Any, result: Any, error: BaseException | None) -> None:
-    if error is None and getattr(module, "__name__", None) in _his:
-        from ..calls import graphs
+    name = getattr(module, "__name__", None)
+    if name in _his:
+        _his.discard(name)
+        if error is None:
+            from ..calls import graphs
 
-        graphs.watch_module(module)
+            graphs.watch_module(module)
 
 
 def attach_ops(module: Any) -> None:
     """Look at what ``torch.ops.load_library`` loads: libraries of operators, no Python modules."""
-    private_names.wrap("torch._ops:_Ops.load_library", _loading, _loaded)
+    private_names.wrap("torch._ops:_Ops.load_library", _before_load, _loaded)
 
 
-def _loading(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    _, path = (*args, *kwargs.values())[:2]
-    return str(path)
+def _before_load(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    return str(args[1] if len(args) > 1 else kwargs["path"])
 
 
 def _loaded(path: str, result: Any, error: BaseException | None) -> None:

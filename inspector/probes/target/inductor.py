@@ -16,6 +16,7 @@ from typing import Any
 
 from .. import private_names
 from ..calls import graphs as calls_torch
+from ..hooks import guarded
 from . import cubin, current, devices, native, say, tuning
 
 
@@ -125,7 +126,7 @@ def _compile(inner: Any, gm: Any, example_inputs: Any, given: dict[str, Any]) ->
                 "torch.compile's graphs are run operator by operator, so their kernels are not "
                 "verified; --values ptx runs the kernels",
             )
-        return calls_torch.watched_graph(values, compiled)
+        return guarded(calls_torch.watched_graph)(values, compiled) or values
     return compiled
 
 

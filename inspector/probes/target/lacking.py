@@ -15,8 +15,8 @@ import subprocess
 import types
 from typing import Any
 
-from ..hooks import unseen
 from . import say
+from .traceback import unseen
 
 LIBRARY = re.compile(
     r"^lib(cuda|cudart|cublas\w*|cudnn\w*|cufft\w*|cusparse\w*|cusolver\w*|curand|cupti|nccl|nvrtc|"

@@ -21,9 +21,9 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from ..hooks import unseen
 from ..writer import emit
 from . import build, cubin, current, devices, say
+from .traceback import unseen
 
 # The largest grid and block of any device (CUDA C++ Programming Guide, "Technical Specifications
 # per Compute Capability").

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any
 
-from ..hooks import unseen
 from . import say, work
+from .traceback import unseen
 
 
 class NotMeasured(float):
@@ -93,8 +93,12 @@ def attach(module: Any) -> None:
     original = tuner._bench
 
     def bench(self: Any, *args: Any, config: Any, **meta: Any) -> Any:
-        with only_compile():
-            measured = original(self, *args, config=config, **meta)
+        try:
+            with only_compile():
+                measured = original(self, *args, config=config, **meta)
+        except BaseException as error:
+            unseen(error)
+            raise
         times = measured if isinstance(measured, (list, tuple)) else [measured]
         failed = bool(times) and all(t == float("inf") for t in times)
         return measured if failed else no_times((0.5, 0.2, 0.8))

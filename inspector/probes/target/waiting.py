@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..hooks import unseen
 from . import say
+from .traceback import unseen
 
 EVERY = 60.0
 """Seconds from one line to the next."""

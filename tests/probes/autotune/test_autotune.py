@@ -122,7 +122,7 @@ matmul.matmul(a[:48], a)
         assert failed["hash"] and failed["hash"] not in hashes(event)[:3]
 
 
-def test_a_pruned_configuration_names_the_pruner(forked: Run) -> None:
+def test_pruners_are_told_apart(forked: Run) -> None:
     text = """
 def early(configs, named, **given):
     assert "n" in named
@@ -141,9 +141,8 @@ launch(tuned(1, 2, 4, prune_configs_by={"perf_model": model, "top_k": 2}))
     done = ok(forked(KERNEL + text))
     reasons = [[c["reason"] for c in e["configurations"]] for e in done.of("autotune")]
     ranked = "pruned: perf_model ranks it below the best 2 (top_k)"
-    one_of_both = "pruned: early_config_prune or perf_model"
     assert reasons == [
-        [one_of_both, None, None, one_of_both],
+        ["pruned: early_config_prune", None, None, ranked],
         ["pruned: early_config_prune", None, None],
         [None, None, ranked],
     ]
@@ -187,6 +186,33 @@ def test_a_librarys_own_tuner_is_told_too(forked: Run) -> None:
     timed = text.replace('["n"], None, None)', '["n"], None, None, do_bench=stopwatch(3, 1))')
     again = ok(forked(timed.replace("import triton.language", MEASURED + "import triton.language")))
     assert [e["winner"] for e in again.of("autotune")] == [1, 1]
+
+
+def test_a_pruner_that_gives_an_iterator_is_read_by_the_tuner_alone(forked: Run) -> None:
+    text = """
+own.early_config_prune = lambda configs, named, **given: (c for c in configs[1:])
+assert launch(own)[0] == 2
+"""
+    (event,) = ok(forked(KERNEL + LIBRARY + text)).of("autotune")
+    assert warps(event) == [2] and None not in hashes(event)
+
+
+def test_threads_that_prune_one_tuner_leave_its_pruner_as_it_was(forked: Run) -> None:
+    text = """
+import threading
+barrier = threading.Barrier(2)
+def early(configs, named, **given):
+    barrier.wait()
+    return configs
+kernel = tuned(1, 2, prune_configs_by={
+    "early_config_prune": early, "perf_model": lambda num_warps, **given: num_warps, "top_k": 1})
+kernel.nargs = {}
+threads = [threading.Thread(target=kernel.prune_configs, args=({},)) for _ in range(2)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+assert kernel.early_config_prune is early
+"""
+    ok(forked(KERNEL + text))
 
 
 def test_one_configuration_a_warmup_and_a_question_are_no_tuning(forked: Run) -> None:

@@ -21,7 +21,7 @@ def imported(monkeypatch: pytest.MonkeyPatch, his: bool) -> Any:
         monkeypatch.setattr(ExtensionFileLoader, method, getattr(ExtensionFileLoader, method))
     monkeypatch.setattr(libraries, "_look", lambda path, name: his)
     monkeypatch.setattr(libraries, "_his", set())
-    libraries.install()
+    libraries.attach(None)
     found = importlib.util.find_spec(NAME)
     if found is None or not isinstance(found.loader, ExtensionFileLoader):
         pytest.skip(f"{NAME} is built into this interpreter")
