@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import subprocess
@@ -157,7 +158,16 @@ def _gather(
     raise Stopped("it was stopped before its end")
 
 
-_begun: list[subprocess.Popen[bytes]] = []
+STOPPING = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
+"""Signals that stop a job."""
+FROM_TERMINAL = (*STOPPING, signal.SIGINT, signal.SIGQUIT, signal.SIGWINCH)
+"""Signals that the terminal sends to the whole foreground process group."""
+MEANWHILE = 1.0
+"""Seconds of a program after which there is time for something else."""
+LOOK = 0.25
+"""Seconds between two checks whether a process was stopped, which only its parent is told."""
+_libc = ctypes.CDLL(None, use_errno=True)
+_PR_SET_PDEATHSIG, _SI_KERNEL = 1, 0x80
 
 
 def forwarded() -> set[int]:

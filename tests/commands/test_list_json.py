@@ -170,7 +170,7 @@ def test_what_an_extension_does_not_say_is_null(listed: Done) -> None:
 
 
 def test_extension_is_named_by_the_digest_of_its_cubin(listed: Done, tmp_path: Path) -> None:
-    words = [tool("cuobjdump"), "-xelf", "all", EXTENSION / "cuda.cuda.o"]
+    words = [tool("cuobjdump"), "-xelf", "all", str(EXTENSION / "cuda.cuda.o")]
     subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
     cubins = list(tmp_path.glob("*.cubin"))
     digests = {hashlib.sha256(c.read_bytes()).hexdigest() for c in cubins}

@@ -63,7 +63,7 @@ def test_sass_is_that_of_nvdisasm(lecture: Path, cubin: Path) -> None:
 
 
 def test_sass_of_the_extension_is_that_of_nvdisasm(lecture: Path, tmp_path: Path) -> None:
-    words = [tool("cuobjdump"), "-xelf", "all", EXTENSION / "cuda.cuda.o"]
+    words = [tool("cuobjdump"), "-xelf", "all", str(EXTENSION / "cuda.cuda.o")]
     subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
     (cubin,) = tmp_path.glob("*.cubin")
     expected = printed(tool("nvdisasm"), "-c", cubin)

@@ -109,8 +109,8 @@ def run(script: Path, recorded: bool) -> Ended:
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             return Ended(-1, "", f"no end in {TIME_LIMIT_SECONDS} s", TIME_LIMIT_SECONDS)
-        said = [text.replace(folder, "") for text in (done.stdout, done.stderr)]
-        return Ended(done.returncode, *said, time.monotonic() - began)
+        out, err = (text.replace(folder, "") for text in (done.stdout, done.stderr))
+        return Ended(done.returncode, out, err, time.monotonic() - began)
 
 
 def words(text: str) -> set[str]:

@@ -43,18 +43,15 @@ _seen: set[str] = per_recording(set())
 
 
 class Handler(logging.Handler):
-    """Hands what ``TORCH_TRACE`` would write to a function of ours, from memory; prints nothing."""
+    """Hands on what ``TORCH_TRACE`` would write, from memory; prints nothing."""
 
     def __init__(self, take: Callable[[dict[str, Any], Any], None]) -> None:
         super().__init__(logging.DEBUG)
         self.take = take
-        self._emit = guarded(self._record)
+        # An attribute, so that the guard is all that logging calls.
+        self.emit = guarded(self._hand_on, f"torch's trace ({take.__module__})")  # type: ignore[method-assign]
 
-    def emit(self, record: logging.LogRecord) -> None:
-        """Take one record; this never raises."""
-        self._emit(record)
-
-    def _record(self, record: logging.LogRecord) -> None:
+    def _hand_on(self, record: logging.LogRecord) -> None:
         if recording():
             self.take(getattr(record, "metadata", None) or {}, getattr(record, "payload", None))
 
