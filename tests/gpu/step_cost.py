@@ -42,7 +42,7 @@ except ImportError:
     def loss():
         return torch.nn.functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
 model.train()
-optimizer = torch.optim.AdamW(model.parameters(), 1e-4, foreach=False)
+optimizer = torch.optim.AdamW(model.parameters(), 1e-4)
 seconds, took, began = float(sys.argv[1]), [], time.perf_counter()
 while time.perf_counter() - began < seconds:
     at = time.perf_counter()
@@ -51,7 +51,7 @@ while time.perf_counter() - began < seconds:
     optimizer.step()
     torch.cuda.synchronize()
     took.append((time.perf_counter() - at) * 1e3)
-print("step_ms", statistics.median(took[len(took) // 2:]))
+print("step_ms", statistics.median(took[len(took) // 2:]), flush=True)
 """
 
 
