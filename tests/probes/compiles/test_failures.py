@@ -370,7 +370,7 @@ print(x.sum().item())
         "triton_failures.Compile.failed",
         "triton_failures.Compile.ended",
         "triton_phases._beginning",
-        "triton_compiles._record",
+        "triton_compiles.record",
         "triton_compiles.loaded",
         "trials.compiled",
     ],

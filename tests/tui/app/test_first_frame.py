@@ -53,7 +53,8 @@ sys.exit(main())
 NEEDED = {
     "inspector", "inspector.cli", "inspector.commands", "inspector.commands.open",
     "inspector.errors", "inspector.files", "inspector.printing", "inspector.recording",
-    "inspector.recording.layout", "inspector.text", "inspector.tui", "inspector.tui.app",
+    "inspector.recording.driver_records", "inspector.recording.layout", "inspector.text",
+    "inspector.tui", "inspector.tui.app",
     "inspector.tui.app.app", "inspector.tui.app.config", "inspector.tui.app.live",
     "inspector.tui.app.opening", "inspector.tui.app.places", "inspector.tui.app.remembered",
     "inspector.tui.app.terminal_text", "inspector.tui.app.theme", "inspector.tui.app.thin_line",
