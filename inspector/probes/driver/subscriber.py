@@ -111,9 +111,9 @@ def _in_child() -> None:
     """Children of multiprocessing end without C's ``atexit``."""
     util = sys.modules.get("multiprocessing.util")
     if util is not None:
-        util.register_after_fork(
-            util, lambda _: util.Finalize(None, hooks.guarded(tell), exitpriority=0)
-        )
+        ends = hooks.guarded(tell)
+        again = hooks.guarded(lambda _: util.Finalize(None, ends, exitpriority=0), "the driver")
+        util.register_after_fork(util, again)
 
 
 # -- leaving --------------------------------------------------------------------------------------
