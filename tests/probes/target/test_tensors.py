@@ -99,3 +99,48 @@ def test_addresses_do_not_fit_32_bits_however_low_memory_lies(run: Run, tmp_path
         "True True",
         "[0.0, 1.0, 2.0, 3.0, 4.0, 5.0] [1, 2] [4.0, 4.0, 4.0, 4.0] 15.0 [2.0, 2.0, 2.0, 2.0, 2.0]",
     ]
+
+
+VIEWS = """
+import torch
+torch.manual_seed(0)
+A = torch.randn(3, 3, dtype=torch.complex64)
+
+def same(compute, *given):
+    want = compute(*given)
+    got = compute(*(x.cuda() for x in given))
+    assert got.is_cuda and got.is_neg() == want.is_neg() and got.is_conj() == want.is_conj()
+    assert torch.equal(got.cpu().resolve_conj().resolve_neg(), want.resolve_conj().resolve_neg())
+
+for compute in (
+    lambda x: x * x.conj(), lambda x: x.conj(), lambda x: x.conj().clone(),
+    lambda x: x.conj().resolve_conj(), lambda x: torch.empty_like(x).copy_(x.conj()),
+    lambda x: x @ x.mH, lambda x: torch.einsum("ij,jk->ik", x, x.conj()),
+    lambda x: torch.exp(x.conj()), lambda x: torch.fft.fft(x.conj()), lambda x: x.conj().imag,
+    lambda x: x.conj().imag * 1, lambda x: x.conj().imag.clone(), lambda x: -x.conj().imag.sum(),
+):
+    same(compute, A)
+"""
+ZEROS = """
+import torch
+c = torch.arange(1.0, 4.0)
+x = c.cuda()
+cube, line = (lambda t: (t**3).sum()), (lambda t: t * 2 + torch.ones_like(t))
+assert torch.equal(torch.func.hessian(cube)(x).cpu(), torch.func.hessian(cube)(c))
+assert torch.equal(torch.func.jacfwd(line)(x).cpu(), torch.func.jacfwd(line)(c))
+for f in (line, torch.ones_like, lambda t: t.sin() * 3, lambda t: t.detach() * t):
+    for ours, theirs in zip(torch.func.jvp(f, (x,), (x,)), torch.func.jvp(f, (c,), (c,))):
+        assert torch.equal(ours.cpu(), theirs)
+zero = torch._efficientzerotensor(3, device="cuda")
+for made in (zero.clone(), zero * x, zero):
+    assert made.cpu().tolist() == [0.0] * 3
+assert (zero + x).tolist() == c.tolist()
+"""
+
+
+def test_conjugate_and_negative_views_are_what_the_cpu_makes_of_them(forked: Run) -> None:
+    ok(forked(VIEWS))
+
+
+def test_tensors_of_zeros_without_memory_are_zeros(forked: Run) -> None:
+    ok(forked(ZEROS))

@@ -40,7 +40,9 @@ inline c10::DataPtr data_home(const Storage& cpu, c10::DeviceIndex device) {
 }
 
 inline Tensor tensor_over(const Storage& storage, const Tensor& like, c10::DispatchKey key) {
-  Tensor made = at::detail::make_tensor<c10::TensorImpl>(Storage(storage), c10::DispatchKeySet(key), like.dtype());
+  c10::DispatchKeySet keys(key);
+  if (like._is_zerotensor()) keys = keys.add(c10::DispatchKey::ZeroTensor);  // has no memory
+  Tensor made = at::detail::make_tensor<c10::TensorImpl>(Storage(storage), keys, like.dtype());
   auto* impl = made.unsafeGetTensorImpl();
   impl->set_sizes_and_strides(like.sizes(), like.strides(), like.storage_offset());
   if (like.unsafeGetTensorImpl()->is_wrapped_number()) impl->set_wrapped_number(true);
