@@ -178,3 +178,13 @@ def without_secrets(words: Iterable[str]) -> list[str]:
             out.append("…" if hides and not word.startswith("-") else word)
         hides = bool(names) and not given
     return out
+
+
+def ended_by(status: int | None) -> str:
+    """``ended by SIGSEGV (status 139)`` of a status that a signal gives; else ""."""
+    import signal
+
+    try:
+        return f"ended by {signal.Signals((status or 0) - 128).name} (status {status})"
+    except ValueError:
+        return ""

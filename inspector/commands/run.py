@@ -22,7 +22,7 @@ from inspector.commands.common import reader_of, split_program
 from inspector.commands.open import browse, on_terminal
 from inspector.errors import Exit, PtxviewError, RunFailed
 from inspector.printing import narrate
-from inspector.text import plural
+from inspector.text import ended_by, plural
 
 if TYPE_CHECKING:
     from inspector.reader.reader import Reader
@@ -332,5 +332,7 @@ def summary(outcome: RunOutcome) -> str:
             makers = ", ".join(dict.fromkeys(one.by for one in rec.uncaptured))
             count = plural(len(rec.uncaptured), "kernel")
             what = f"no kernel was captured, of {count} that the program made with {makers}"
+        if ended := ended_by(outcome.status):
+            what += f"; it was {ended}"
     took = f"{outcome.seconds:.1f} s, and {outcome.after:.1f} s after it"
     return f"ptxview: {what} → {outcome.path} ({took})"

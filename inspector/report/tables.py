@@ -13,7 +13,7 @@ from inspector.listing.line import Line
 from inspector.model import Kernel, Origin, Recording, Resources, Stage, Variant
 from inspector.report.jsons import ordered
 from inspector.report.naming import apart, differing, setting, under
-from inspector.text import kibibytes, microseconds, plural, shown
+from inspector.text import ended_by, kibibytes, microseconds, plural, shown
 
 Figures = Callable[[Variant], Resources]
 Clock = Callable[[Kernel, Variant], str]
@@ -79,7 +79,7 @@ def heading(rec: Recording) -> str:
         *([f"{count} failed"] if (count := failed(rec)) else []),
     ]
     without = f"without {' and '.join(rec.removed)}" if rec.removed else ""
-    ended = "" if rec.complete else "unfinished"
+    ended = ended_by(rec.exit_status) if rec.complete else "unfinished"
     return " · ".join(p for p in (where, ", ".join(parts), without, ended) if p)
 
 

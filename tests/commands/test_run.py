@@ -362,3 +362,10 @@ def test_closed_input_and_output_are_no_failure(tmp_path: Path) -> None:
                               env=environment(), timeout=120, check=False)  # fmt: skip
         assert done.returncode == 5, (closed, done.stderr)
         assert b"Traceback" not in done.stderr
+
+
+def test_a_program_that_a_signal_ended_is_named_so(tmp_path: Path) -> None:
+    (tmp_path / "ends.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
+    done = ptxview("run", "--no-tui", "-o", tmp_path / "r", tmp_path / "ends.py")
+    assert done.status == 139 and "ended by SIGSEGV (status 139)" in done.said
+    assert "ended by SIGSEGV (status 139)" in ptxview("list", tmp_path / "r").text

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from inspector.text import ended_by
 from inspector.tui.app.terminal_text import TerminalText
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ TAKES_SCREEN = (b"\x1b[?1049h", b"\x1b[?1047h", b"\x1b[?47h")
 
 def ending(status: int, seconds: float | None, killed_by: int | None = None) -> str:
     """How a program ended: ``exit 3 after 29 s``, ``ended by SIGKILL after 1 min 5 s``."""
-    said = f"exit {status}"
+    said = ended_by(status) or f"exit {status}"
     if killed_by is not None:
         try:
             said = f"ended by {signal.Signals(killed_by).name}"

@@ -7,7 +7,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from inspector.model import Recording
-from inspector.text import plural
+from inspector.text import ended_by, plural
 from inspector.tui.app.live import Live, ProgramState
 from inspector.tui.widgets.title_bar import banner
 from inspector.tui.widgets.visible import label
@@ -58,7 +58,8 @@ def empty_text(recording: Recording) -> Content:
     if recording.command:
         parts.append((f"Command: {label(' '.join(recording.command))}\n", "$quiet"))
     if recording.exit_status:
-        parts.append((f"The program ended with status {recording.exit_status}.\n", "$warning"))
+        how = ended_by(recording.exit_status) or f"ended with status {recording.exit_status}"
+        parts.append((f"The program {'was ' if 'by' in how else ''}{how}.\n", "$warning"))
     if not recording.complete:
         parts.append(("The recording is unfinished: the program was killed, or still runs.\n",
                       "$warning"))  # fmt: skip
