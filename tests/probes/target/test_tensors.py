@@ -144,3 +144,27 @@ def test_conjugate_and_negative_views_are_what_the_cpu_makes_of_them(forked: Run
 
 def test_tensors_of_zeros_without_memory_are_zeros(forked: Run) -> None:
     ok(forked(ZEROS))
+
+
+KINDS = """
+import torch
+x, two = torch.eye(3, device="cuda"), torch.tensor([0, 1])
+for make in (
+    lambda: x.to_sparse(), lambda: x.to_sparse_csr(), lambda: torch.eye(3).to_sparse().cuda(),
+    lambda: torch.sparse_coo_tensor(two[None].cuda(), torch.ones(2).cuda(), (2,)),
+    lambda: torch.eye(3).to_sparse_csr().cuda() @ x, lambda: x.to_mkldnn(),
+    lambda: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8),
+    lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], device="cuda") + 1,
+):
+    try:
+        make()
+        print("made")
+    except NotImplementedError as error:
+        print(str(error).split("(")[0])
+"""
+
+
+def test_tensors_that_are_not_strided_are_refused_by_the_device(forked: Run) -> None:
+    said = ok(forked("import warnings; warnings.simplefilter('ignore')\n" + KINDS)).out.splitlines()
+    kinds = ["sparse"] * 5 + ["MKLDNN", "quantized", "nested"]
+    assert said == [f"ptxview: the emulated device has no {kind} tensors " for kind in kinds]

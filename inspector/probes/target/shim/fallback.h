@@ -198,10 +198,10 @@ inline void run_elsewhere(const c10::OperatorHandle& op, torch::jit::Stack* stac
   for (size_t i = stack->size() - schema.returns().size(); i < stack->size(); i++) {
     c10::IValue& value = (*stack)[i];
     if (value.isTensor()) {
-      value = crossing.out(value.toTensor(), !call.to_cpu);
+      value = crossing.out(value.toTensor(), !call.to_cpu, name);
     } else if (value.isTensorList()) {
       c10::List<Tensor> list;
-      for (const Tensor& t : value.toTensorVector()) list.push_back(crossing.out(t, !call.to_cpu));
+      for (const Tensor& t : value.toTensorVector()) list.push_back(crossing.out(t, !call.to_cpu, name));
       value = list;
     }
   }

@@ -80,6 +80,25 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   library.impl("_thnn_fused_gru_cell_backward", gru_cell_backward);
 }
 
+// Without this, torch says of a CPU build of its own what a missing kernel may come from.
+template <int Kind>
+void refuse_backend(const c10::OperatorHandle& op, torch::jit::Stack*) {
+  static const char* const KINDS[] = {"sparse", "quantized", "nested"};
+  refuse_kind(KINDS[Kind], op.schema().name());
+}
+TORCH_LIBRARY_IMPL(_, SparseCUDA, library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_backend<0>>());
+}
+TORCH_LIBRARY_IMPL(_, SparseCsrCUDA, library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_backend<0>>());
+}
+TORCH_LIBRARY_IMPL(_, QuantizedCUDA, library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_backend<1>>());
+}
+TORCH_LIBRARY_IMPL(_, NestedTensorCUDA, library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_backend<2>>());
+}
+
 TORCH_LIBRARY(ptxview_target, library) {
   library.def("host(Tensor t) -> Tensor", [](const Tensor& t) { return host_view(t); });
   library.def("absence(Tensor t) -> str", [](const Tensor& t) {

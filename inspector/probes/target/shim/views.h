@@ -39,6 +39,18 @@ inline c10::DataPtr data_home(const Storage& cpu, c10::DeviceIndex device) {
   return wrap(cpu.mutable_data(), block);
 }
 
+// What a tensor is that is no plain, strided one: the emulated device has memory for those alone.
+inline const char* unserved(const Tensor& tensor) {
+  if (tensor.is_mkldnn()) return "MKLDNN";
+  if (tensor.is_nested() || tensor.layout() == c10::kJagged) return "nested";
+  if (tensor.layout() != c10::kStrided) return "sparse";
+  return tensor.is_quantized() ? "quantized" : nullptr;
+}
+[[noreturn]] inline void refuse_kind(const std::string& kind, const std::string& name) {
+  TORCH_CHECK_NOT_IMPLEMENTED(false, "ptxview: the emulated device has no ", kind, " tensors (", name,
+                              "); run this part of the program on the CPU, or on a GPU");
+}
+
 inline Tensor tensor_over(const Storage& storage, const Tensor& like, c10::DispatchKey key) {
   c10::DispatchKeySet keys(key);
   if (like._is_zerotensor()) keys = keys.add(c10::DispatchKey::ZeroTensor);  // has no memory
@@ -87,12 +99,13 @@ class Crossing {
   }
 
   // `force`: the result belongs on the device even though nothing ties it to an argument.
-  Tensor out(const Tensor& tensor, bool force) {
+  Tensor out(const Tensor& tensor, bool force, const std::string& name) {
     if (!tensor.defined()) return tensor;
     auto found = seen_.find(tensor.unsafeGetTensorImpl());
     if (found != seen_.end()) return found->second.second;
-    if (!force || tensor.device().type() != type_ || !tensor.has_storage() || tensor.layout() != c10::kStrided)
-      return tensor;
+    if (!force || tensor.device().type() != type_) return tensor;
+    if (const char* kind = unserved(tensor)) refuse_kind(kind, name);
+    if (!tensor.has_storage()) return tensor;
     return tensor_over(home(tensor.storage()), tensor, c10::DispatchKey::CUDA);
   }
 
