@@ -209,6 +209,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "target.tuning": ("triton.testing:Mark._run", "triton.runtime.autotuner:Autotuner._bench"),
     "target.inductor": (
         "torch._inductor:config", "torch._C._dynamo.guards:_empty_strided_cuda",
+        "torch.utils:_triton",
         "torch._functorch:config",
     ),
     "target.interp": (

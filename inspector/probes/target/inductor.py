@@ -12,7 +12,7 @@ import functools
 import re
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import private_names
 from ..calls import graphs as calls_torch
@@ -47,11 +47,29 @@ def _attach_compilation(compile_fx: Any) -> None:
             return original(model, inputs, *rest, **given)
 
     compile_fx.compile_fx = compile_graph
+    _ask_quietly()
     if current().kernels:
         _run_kernels()
     if hasattr(compile_fx, "compile_fx_aot"):
         compile_fx.compile_fx_aot = _packaging(compile_fx.compile_fx_aot)
     sys.modules["torch"]._C._StaticCudaLauncher = _StaticLauncher
+
+
+def _ask_quietly() -> None:
+    """Have Inductor ask Triton for its libraries with every option given.
+
+    Of an option that is not, Triton 3.9 warns, also where a program compiles nothing for a GPU.
+    """
+    from torch.utils import _triton
+
+    class Backend(NamedTuple):
+        parse_options: Any
+
+    original = getattr(_triton, "_extern_libs_key", None)
+    if original is not None:
+        _triton._extern_libs_key = lambda backend: original(
+            Backend(lambda options: backend.parse_options({"enable_fp_fusion": True, **options}))
+        )
 
 
 def _run_kernels() -> None:

@@ -127,3 +127,9 @@ def test_cpu_graphs_compile_as_ever(forked: Run) -> None:
     text = "import torch\nprint(torch.compile(lambda x: x.sin() + 1)(torch.zeros(3)).tolist())\n"
     done = ok(forked(text, inductor=True))
     assert done.out.strip() == "[1.0, 1.0, 1.0]" and not done.said("ptxview")
+
+
+def test_a_program_of_the_cpu_alone_reads_no_warning_of_tritons(run: Run) -> None:
+    text = "import torch\nprint(torch.compile(lambda x: x.sin() + 1)(torch.zeros(4)).tolist())\n"
+    done = ok(run(text, env={"PYTHONWARNINGS": "default::UserWarning"}))
+    assert done.out == "[1.0, 1.0, 1.0, 1.0]\n" and "FP_FUSION" not in done.err
