@@ -7,12 +7,14 @@ import os
 import pickle
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from inspector.capture import disassembly, machine
@@ -28,6 +30,15 @@ for name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"):
 
 # Where no bytecode is written, each of hundreds of programs that are started compiles ptxview anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# As in an environment that is activated: pip puts ninja beside the interpreter, where torch, which
+# asks PATH, would not find it.
+if shutil.which("ninja") is None:
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+
+# A loaded machine is no failure.
+hypothesis.settings.register_profile("ptxview", deadline=None)
+hypothesis.settings.load_profile("ptxview")
 
 # What stands behind `&` in a script ignores SIGINT, behind `nohup` SIGHUP, under `perf` SIGUSR2; so
 # would all that tests start: programs that are asked to end by them would go on.

@@ -120,7 +120,7 @@ class Injector:
         log = (place / "log").read_text().split() if (place / "log").exists() else ()
         if program not in self._ready:
             self._ready[program] = (place / "cache").rename(self.folder / f"ready-{program}")
-        shutil.rmtree(place)
+        shutil.rmtree(place, ignore_errors=True)  # a child of a child may still write
         out, err = (text.replace(str(place), "…") for text in said)
         err = "".join(
             line for line in err.splitlines(keepends=True) if not line.startswith("ptxview: ")
