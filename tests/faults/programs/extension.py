@@ -3,6 +3,7 @@
 
 import hashlib
 import shutil
+from pathlib import Path
 
 import torch
 from torch.utils.cpp_extension import load_inline
@@ -41,7 +42,12 @@ if shutil.which("nvcc"):
     )
     for _ in range(3):
         print(digest(made.tripled(x.cuda())))
+# Programs that run at the same time would wait for each other's build, and find none.
+Path("wrong").mkdir()
 try:
-    load_inline("faults_wrong", "wrong", functions=["wrong"], no_implicit_headers=True)
+    load_inline(
+        "faults_wrong", "wrong", functions=["wrong"], no_implicit_headers=True,
+        build_directory="wrong",
+    )  # fmt: skip
 except RuntimeError as error:
     print(str(error).splitlines()[0])
