@@ -6,6 +6,7 @@ A module of its own, beside ``running``: the program would wait for what this im
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -131,13 +132,18 @@ def _events_of(item: Found | str, writer: Writer, cache: DerivedCache, say: Say)
 
 
 def _builds(events: list[Event], cache: DerivedCache) -> Iterator[Found | str]:
-    """Every cubin of the builds and libraries that the program made or loaded, once each."""
-    seen: set[bytes] = set()
+    """Every cubin of the builds and libraries that the program made or loaded, once each.
+
+    Builds for the emulated device were recorded when nvcc made them.
+    """
+    recorded = [e for e in events if e.get("event") == "device_code"]
+    seen = {e.get(field) for e in recorded for field in ("cubin", "lineinfo_cubin")}
     for item in _held(events, cache):
         if isinstance(item, Found):
-            if item.cubin in seen:
+            digest = hashlib.sha256(item.cubin).hexdigest()
+            if digest in seen:
                 continue
-            seen.add(item.cubin)
+            seen.add(digest)
         yield item
 
 
@@ -149,7 +155,6 @@ def _held(events: list[Event], cache: DerivedCache) -> Iterator[Found | str]:
     for library in map(Path, _named(events, "library", "path")):
         for ninja in sorted((library.parent / "build").glob("temp*/**/build.ninja")):
             yield from read_folder(ninja.parent, cache)
-        # A library for the emulated device has no code: its kernels were recorded when compiled.
         if _carries_code(library):
             yield from read_object(library, None, library.parent, cache)
 

@@ -22,7 +22,7 @@ The package runs in the user's interpreter and imports nothing of ours but its t
     inductor    torch.compile
     waiting     what a long program waits for, said now and then
     lacking     NVIDIA's own libraries and tools, which are not here
-    extension   load_inline, load, CUDAExtension;  nvcc, hostbuild, hostpart: parts of it
+    extension   load_inline, load, CUDAExtension;  nvcc, nvcc_main: parts of it
     cudart      what extensions ask of the CUDA runtime: launches, variables
 """
 

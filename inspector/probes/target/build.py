@@ -21,6 +21,8 @@ from pathlib import Path
 from .. import children
 
 SOURCES = Path(__file__).parent / "shim"
+INCLUDE = Path(__file__).parent / "include"
+CPU_BUILD = INCLUDE / "cpu_build"  # c10/cuda files that torch's CPU wheels lack
 LIBRARY = "libptxview_target.so"
 
 
@@ -162,3 +164,49 @@ def _try(torch: Path, library: Path) -> None:
         lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
         reason = next((x for x in lines if "what()" in x), lines[-1])
         raise CannotBuild(f"the shim does not load beside this torch: {reason.strip()}")
+
+
+# -- the CUDA runtime's stand-in -------------------------------------------------------------------
+
+
+def cpu_build() -> list[str]:
+    """The include path that completes torch's CPU wheels; empty for a CUDA build."""
+    torch = torch_folder()
+    whole = torch and (torch / "include/c10/cuda/impl/cuda_cmake_macros.h").exists()
+    return [] if whole else ["-isystem", str(CPU_BUILD)]
+
+
+def runtime_archive(home: str) -> Path:
+    """The stand-in for libcudart and libc10_cuda, compiled once for each torch and toolkit.
+
+    Raises CannotBuild.
+    """
+    torch = torch_folder()
+    cxx = compiler()
+    if torch is None or cxx is None:
+        raise CannotBuild("no C++ compiler was found (g++, or $CXX)")
+    source = INCLUDE / "ptxview_runtime.cpp"
+    digest = hashlib.sha256(f"{torch_version(torch)} {home}".encode() + source.read_bytes())
+    digest.update((INCLUDE / "ptxview_launch.h").read_bytes())
+    place = writable(cache_root() / "runtime" / digest.hexdigest()[:20])
+    archive = place / "libptxview_cudart.a"
+    with open(place / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if archive.exists():
+            return archive
+        item = place / "runtime.o"
+        done = subprocess.run(
+            [
+                cxx, "-O1", "-w", "-std=c++20", "-fPIC", "-c", str(source), "-o", str(item),
+                f"-D_GLIBCXX_USE_CXX11_ABI={new_abi(torch)}", f"-I{INCLUDE}", *cpu_build(),
+                f"-I{torch}/include", f"-I{torch}/include/torch/csrc/api/include",
+                "-isystem", f"{home}/include",
+            ],
+            capture_output=True, text=True, errors="replace",
+        )  # fmt: skip
+        if done.returncode:
+            raise CannotBuild(f"the CUDA runtime's stand-in: {done.stderr[:400]}")
+        part = place / f".{os.getpid()}.a"
+        subprocess.run(["ar", "rcs", str(part), str(item)], check=True)
+        os.replace(part, archive)
+    return archive

@@ -22,7 +22,7 @@ from typing import Any
 from ..calls import graphs
 from . import addresses, bounds, current, launch, native, ptx, refusals, say, work, writes
 
-VERSION = 2
+VERSION = 3
 REFUSED = 16
 """What stands before CUDA's own error in the answer to a launch that the driver would refuse."""
 
@@ -30,8 +30,8 @@ _TEXT = ctypes.c_char_p
 _WORD, _SIGNED = ctypes.c_uint64, ctypes.c_int64
 _ROOM = ctypes.POINTER(ctypes.c_char)
 _LAUNCH = ctypes.CFUNCTYPE(
-    ctypes.c_int, ctypes.c_void_p, _WORD, _TEXT, _TEXT, ctypes.POINTER(ctypes.c_uint32),
-    ctypes.POINTER(ctypes.c_void_p), _SIGNED, _ROOM, _SIGNED,
+    ctypes.c_int, ctypes.c_void_p, _WORD, _TEXT, ctypes.POINTER(ctypes.c_uint32),
+    ctypes.POINTER(ctypes.c_void_p), _ROOM, _SIGNED,
 )  # fmt: skip
 _SYMBOL = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_void_p, _WORD, _TEXT, _WORD, ctypes.POINTER(_WORD), _ROOM, _SIGNED
@@ -105,37 +105,29 @@ def _answer(why: Any, room: int, asked: Callable[[], None]) -> int:
 
 
 def _launched(
-    text: int, size: int, kernel: bytes, parameters: bytes, numbers: Any, arguments: Any,
-    count: int, why: Any, room: int,
-) -> int:  # fmt: skip
+    text: int, size: int, kernel: bytes, numbers: Any, arguments: Any, why: Any, room: int
+) -> int:
     refused: list[int] = []
 
     def asked() -> None:
         sizes = [int(numbers[n]) for n in range(7)]
-        given = parameters.decode("utf-8", "replace")
-        module = _module(text, size)
-        entry = module.entry(kernel.decode("utf-8", "replace"))
+        module, entry = _module(text, size), kernel.decode("utf-8", "replace")
         if (error := module.refuses(entry, sizes)) is not None:
             refused.append(error)
             return
         graphs.launched(base_name(entry), sizes)
-        module.launch(entry, given.split(",") if given else [], sizes, arguments, count)
+        module.launch(entry, sizes, arguments)
 
     status = _answer(why, room, asked)
     return REFUSED + refused[0] if refused and not status else status
 
 
 def _allow(text: int, size: int, kernel: bytes, dynamic: int) -> int:
-    """``cudaFuncSetAttribute`` of dynamic shared memory; no text where the kernel is known by its
-    name alone, and no name where it is not known."""
+    """``cudaFuncSetAttribute`` of dynamic shared memory."""
     try:
-        if not text:
-            return refusals.allow("", kernel.decode("utf-8", "replace"), dynamic)
-        module = _module(text, size)
-        entry = module.entry(kernel.decode("utf-8", "replace"))
-        return refusals.allow(module.text, entry, dynamic)
+        return refusals.allow(_module(text, size).text, kernel.decode("utf-8", "replace"), dynamic)
     except Exception:
-        return 0  # of a kernel that cannot be found nothing is known either
+        return 0  # the limits of a kernel that cannot be read are unknown
 
 
 def _symbol(
@@ -212,18 +204,6 @@ def _signature(text: str) -> tuple[str, list[str] | None]:
     return text[:at], [*types, last] if last else types
 
 
-# What a type's name ends with that is local to a kernel (ptxview_stubs.h).
-_LOCAL = "E12ptxview_here"
-
-
-def _local(name: str) -> str:
-    """The mangled name of the function that a local type's name says it is in."""
-    inside = name.removeprefix("*")
-    if not (inside.startswith("Z") and inside.endswith(_LOCAL)):
-        return name
-    return f"_{inside.removesuffix(_LOCAL)}"
-
-
 # -- one library's device code --------------------------------------------------------------------
 
 
@@ -234,42 +214,15 @@ class _Module:
         self.text = text
         self.absent: dict[str, str] = {}
         """Variables that a kernel may have written that was not run to its end, and why."""
-        self._entries: dict[str, str] = {}
-
-    def entry(self, name: str) -> str:
-        """The PTX's name of a kernel, from its name or that of a type that is local to it."""
-        entry = self._entries.get(name)
-        if entry is None:
-            entry = self._entries[name] = self._find(_local(name), ptx.entries(self.text))
-        return entry
-
-    @staticmethod
-    def _find(name: str, among: tuple[str, ...]) -> str:
-        if name in among:
-            return name
-        # extern "C", which a local type's name does not tell.
-        plain = re.fullmatch(r"_Z\d+([A-Za-z_]\w*)", name)
-        if plain and plain[1] in among:
-            return plain[1]
-        wanted = demangled(name)
-        same = [entry for entry in among if demangled(entry) == wanted]
-        if len(same) != 1:
-            raise RuntimeError(f"ptxview: the kernel {wanted} is not in the PTX of this library")
-        return same[0]
 
     def variable(self, name: str, size: int) -> int:
-        """The address of a variable of the module's; its name may lack its namespaces."""
+        """The address of a variable of the module's, by its name in the PTX."""
         placed = ptx.variables(self.text)
         if name not in placed:
-            same = [key for key in placed if demangled(key).rpartition("::")[2] == name]
-            if len(same) != 1:
-                raise RuntimeError(
-                    f"ptxview: the variable {name} is not in the PTX of this library: no kernel "
-                    "uses it"
-                    if not same
-                    else f"ptxview: {len(same)} variables of this library are called {name}"
-                )
-            name = same[0]
+            raise RuntimeError(
+                f"ptxview: the variable {demangled(name)} is not in the PTX of this library: "
+                "no kernel uses it"
+            )
         if name in self.absent:
             raise RuntimeError(f"ptxview: the value of {name} is absent: {self.absent[name]}")
         return placed[name]
@@ -284,13 +237,11 @@ class _Module:
         refusals.wait(refused)
         return refused.error
 
-    def launch(
-        self, entry: str, names: list[str], numbers: list[int], arguments: Any, count: int
-    ) -> None:
+    def launch(self, entry: str, numbers: list[int], arguments: Any) -> None:
         """Run a grid, or make absent what it would have written."""
         grid, block, shared = _triple(numbers, 0), _triple(numbers, 3), numbers[6]
         name = base_name(entry)
-        given = _Arguments(self, entry, names, arguments, count)
+        given = _Arguments(self, entry, arguments)
         why = next(given.absences(), "")
         if not why and launch.allowance() <= 0:
             why = launch.not_run(name)
@@ -327,8 +278,7 @@ class _Module:
                 say.once(f"over-budget:{name}", f"{why}; reading its outputs will raise")
         except ptx.NotExecutable as error:
             why = f"the PTX of {name} cannot be run here ({error})"
-            more = "--values interpreter compiles CUDA C++ for this machine's processor instead"
-            say.once(f"not-run:{name}", f"{why}; reading its outputs will raise; {more}")
+            say.once(f"not-run:{name}", f"{why}; reading its outputs will raise")
         except ptx.Failed as error:
             why = f"the kernel {name} was not run to its end ({error})"
             say.once(f"failed:{name}", f"{why}; reading its outputs will raise")
@@ -378,19 +328,11 @@ _SIZES = {
 class _Arguments:
     """What one launch was given, by position."""
 
-    def __init__(
-        self, module: _Module, entry: str, names: list[str], arguments: Any, count: int
-    ) -> None:
+    def __init__(self, module: _Module, entry: str, arguments: Any) -> None:
         sizes = ptx.parameter_sizes(module.text, entry)
-        if 0 <= count != len(sizes):
-            raise RuntimeError(
-                f"ptxview: {base_name(entry)} was given {count} arguments, and its PTX has "
-                f"{len(sizes)} parameters"
-            )
         self.packed = [ctypes.string_at(arguments[n], size) for n, size in enumerate(sizes)]
         types = _signature(demangled(entry))[1]
         self._types = types if types is not None and len(types) == len(sizes) else [""] * len(sizes)
-        self._names = names if len(names) == len(sizes) else [""] * len(sizes)
 
     def _pointers(self) -> Iterator[tuple[int, int]]:
         """Each 64-bit word that lies in device memory, and the position of its argument."""
@@ -425,12 +367,12 @@ class _Arguments:
             native.mark_absent_at(start, why)
 
     def tensors(self) -> dict[str, Any]:
-        """What the pointers among the arguments point at, by the parameters' names."""
+        """What the pointers among the arguments point at, by position: PTX has no names."""
         pointers = dict(self._pointers())
         owners = _owners(set(pointers.values()))
         made: dict[str, Any] = {}
         for position, word in pointers.items():
-            name = self._names[position] or f"argument {position + 1}"
+            name = f"argument {position + 1}"
             around = native.memory_around(word, word + 1)
             kind = self._types[position].removesuffix("*").removesuffix(" const").strip()
             if word in owners:

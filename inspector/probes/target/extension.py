@@ -1,7 +1,7 @@
-"""load_inline, load and CUDAExtension: torch's own builds, with our stand-in where nvcc stands.
+"""load_inline, load and CUDAExtension: torch's own builds, with nvcc_main in nvcc's place.
 
-torch writes its sources and build.ninja, and ninja runs them as ever. Device code goes through the
-real nvcc into the recording; the object that is linked holds the same C++ compiled for the host.
+torch writes its sources and build.ninja, and ninja runs them as before. nvcc compiles device and
+host code; the library is linked with a stand-in for the CUDA runtime that launches the PTX.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 from ..calls import graphs
 from ..writer import blob, emit, file_blob
-from . import build, current, hostbuild, nvcc, records, say
+from . import build, current, nvcc, say
 from .waiting import WAITING
 
 CUDA_LIBRARIES = ("cudart", "c10_cuda", "torch_cuda")
@@ -58,8 +58,7 @@ def _build_directory(module: Any, original: Callable[..., str]) -> Callable[...,
 def _root(module: Any) -> str:
     root = os.environ.get("TORCH_EXTENSIONS_DIR") or module.get_default_build_root()
     python = f"py{sys.version_info.major}{sys.version_info.minor}"
-    # An object launches the PTX or runs natively: neither is what the other wants.
-    return os.path.join(root, f"{python}_ptxview_{current().target}_{current().engine}")
+    return os.path.join(root, f"{python}_ptxview_{current().target}")
 
 
 @contextmanager
@@ -79,7 +78,7 @@ def _environment(**values: str) -> Iterator[None]:
 def _runtime() -> list[str]:
     """Linker arguments for the runtime's stand-in, its names kept to the extension."""
     try:
-        archive = hostbuild.runtime_archive(nvcc.homes()[0])
+        archive = build.runtime_archive(nvcc.homes()[0])
     except (build.CannotBuild, IndexError) as error:
         say.once("no-runtime", f"{error}: extensions that call the CUDA runtime cannot be imported")
         return []
@@ -100,7 +99,7 @@ def _include_paths(original: Callable[..., list[str]]) -> Callable[..., list[str
     def include_paths(*args: Any, **given: Any) -> list[str]:
         flags = list(original(*args, **given))
         if (args[:1] or [given.get("device_type", given.get("cuda"))])[0] in ("cuda", True):
-            flags += hostbuild.cpu_build()[1:]
+            flags += build.cpu_build()[1:]
         return flags
 
     return include_paths
@@ -145,8 +144,7 @@ def _jit(original: Callable[..., Any]) -> Callable[..., Any]:
             with WAITING.on("extensions built", name):
                 made = original(*args, **given)
         except ImportError as error:
-            why = _why_not_on_host(folder, cuda) or str(error)
-            text = f"the extension {name} was captured, and cannot run on the host: {why}"
+            text = f"the extension {name} was captured, and cannot run on the host: {error}"
             say.once(f"extension:{name}", text.splitlines()[0])
             made = _stand_in(name, text)
         finally:
@@ -161,11 +159,6 @@ def _objects(folder: str, sources: list[str]) -> Iterator[Path]:
         yield Path(folder) / f"{Path(source).stem}.cuda.o"
 
 
-def _why_not_on_host(folder: str, sources: list[str]) -> str:
-    reasons = [(records.read(item) or {}).get("host") for item in _objects(folder, sources)]
-    return "; ".join(r for r in reasons if r)
-
-
 def _report(folder: str, sources: list[str], why: str | None) -> None:
     for source, item in zip(sources, _objects(folder, sources), strict=True):
         _emit(item, folder, source, why)
@@ -173,7 +166,7 @@ def _report(folder: str, sources: list[str], why: str | None) -> None:
 
 def _emit(item: Path, folder: str, source: str, why: str | None) -> None:
     """One source's device code, into the recording."""
-    record = records.read(item) or {}
+    record = nvcc.read_record(item)
     refused: dict[str, Any] = {}
     if record.get("status"):
         log = str(record.get("log"))

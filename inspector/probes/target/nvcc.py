@@ -100,139 +100,109 @@ def _device_flags(flags: list[str]) -> list[str]:
     return kept
 
 
-def command(
-    home: str, source: Path, flags: list[str], target: str, folder: Path, whole: bool = False
-) -> list[str]:
-    """The command that leaves PTX with line information and a cubin in ``folder``.
+def command(home: str, source: Path, flags: list[str], target: str, folder: Path) -> list[str]:
+    """The command that leaves PTX with line information, a cubin, and an object in ``folder``.
 
-    ``whole``: and an object of host and device code, which holds the PTX as it is.
+    The object holds the PTX uncompressed, since the runtime's stand-in reads it from there.
     """
     compiler = os.environ.get("PTXVIEW_NVCC")
-    made = ["-c", "-no-compress", "-Xcompiler", "-O1,-w"] if whole else ["-cubin"]
     return [
         *(shlex.split(compiler) if compiler else [f"{home}/bin/nvcc"]),
         *_device_flags(flags),
-        "-lineinfo", f"-arch={architecture(flags, target)}", *made, "--keep",
-        "--keep-dir", str(folder), "-o", str(folder / ("whole.o" if whole else "lines.cubin")),
-        str(source),
+        "-lineinfo", f"-arch={architecture(flags, target)}", "-c", "-no-compress", "-Xcompiler=-w",
+        "--keep", "--keep-dir", str(folder), "-o", str(folder / "whole.o"), str(source),
     ]  # fmt: skip
 
 
-class Device:
-    """One source's device compilation: started, then waited for; results cached by content.
+def compile_source(home: str, source: Path, flags: list[str], target: str) -> dict[str, Any]:
+    """Compile one source, or take the cached result for the same content.
 
-    ``whole``: nvcc compiles the host's code as well, to one object.
+    Returns the record: paths of ``object``, ``ptx``, ``cubin`` and ``lines_cubin``, the command,
+    the log, the exit status, and the digests of the headers that it depends on.
     """
-
-    def __init__(
-        self, home: str, source: Path, flags: list[str], target: str, whole: bool = False
-    ) -> None:
-        self.home, self.source, self.flags, self.target = home, source, flags, target
-        self.whole = whole
-        torch = build.torch_folder()
-        parts = [flags, target, home, str(source), *(["whole"] if whole else [])]
-        digest = hashlib.sha256(json.dumps(parts).encode())
-        digest.update(build.torch_version(torch).encode() if torch else b"")
-        digest.update(source.read_bytes())
-        self.place = build.cache_root() / "nvcc" / digest.hexdigest()[:24]
-        self.process: subprocess.Popen[str] | None = None
-        self.folder: Path | None = None
-        if self._cached() is None:
-            self.folder = Path(tempfile.mkdtemp(prefix="ptxview-nvcc-"))
-            self.argv = command(home, source, flags, target, self.folder, whole)
-            self.process = subprocess.Popen(
-                [*self.argv, "-MD", "-MF", str(self.folder / "depends")],
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-            )  # fmt: skip
-
-    def _cached(self) -> dict[str, Any] | None:
-        try:
-            record: dict[str, Any] = json.loads((self.place / "record.json").read_text())
-            for path, digest in record["depends"].items():
-                if _digest(Path(path)) != digest:
-                    return None
-            return record
-        except (OSError, ValueError, KeyError):
-            return None
-
-    def finish(self) -> dict[str, Any]:
-        """The record: paths of ptx, cubin and lines_cubin, the command, the log, the status."""
-        record = self._cached()
-        if record is not None or self.process is None or self.folder is None:
-            return _noted(record or {"status": 1, "log": "nvcc did not run"})
-        log, _ = self.process.communicate()
-        status = self.process.returncode
-        place = build.writable(self.place)
-        record = {
-            "status": status,
-            "log": log,
-            "arch": architecture(self.flags, self.target),
-            "ptx_command": self.argv,
-            "ptx": None,
-            "cubin": None,
-            "lines_cubin": None,
-            "object": None,
-            "depends": {},
-        }
-        if status == 0:
-            ptx = next(iter(sorted(self.folder.glob("*.ptx"))), None)
-            if ptx is not None:
-                record["ptx"] = str(shutil.copy(ptx, place / "kernel.ptx"))
-                plain = place / "kernel.cubin"
-                if self._assemble(ptx, plain):
-                    record["cubin"] = str(plain)
-            if self.whole:
-                record["object"] = str(shutil.copy(self.folder / "whole.o", place / "whole.o"))
-            lines = next(iter(sorted(self.folder.glob("*.cubin"))), None)
-            if lines is not None:
-                record["lines_cubin"] = str(shutil.copy(lines, place / "lines.cubin"))
-                record["cubin"] = record["cubin"] or record["lines_cubin"]
-            record["depends"] = self._depends()
-            part = place / f".record.{os.getpid()}"
-            part.write_text(json.dumps(record), encoding="utf-8")
-            os.replace(part, place / "record.json")
-        shutil.rmtree(self.folder, ignore_errors=True)
-        return _noted(record)
-
-    def _assemble(self, ptx: Path, cubin: Path) -> bool:
-        """The machine code of an ordinary build, which asks for no line information."""
-        ptxas = f"{self.home}/bin/ptxas"
-        flags: list[str] = []
-        items = iter(self.flags)
-        for item in items:
-            if item in ("-Xptxas", "--ptxas-options"):
-                flags += next(items, "").split(",")
-            elif item.startswith(("-Xptxas=", "--ptxas-options=")):
-                flags += item.split("=", 1)[1].split(",")
-            elif item.startswith(("-maxrregcount", "--maxrregcount")):
-                flags += [item] if "=" in item else [item, next(items, "")]
-        argv = [ptxas, *flags, f"-arch={architecture(self.flags, self.target)}"]
-        done = subprocess.run(
-            [*argv, str(ptx), "-o", str(cubin)], capture_output=True, text=True, errors="replace"
-        )
-        return done.returncode == 0
-
-    def _depends(self) -> dict[str, str]:
-        """The user's own headers with their digests; torch's and CUDA's go with their versions."""
-        try:
-            text = (self.folder / "depends").read_text(errors="replace") if self.folder else ""
-        except OSError:
-            return {}
-        digests = {}
-        others = (str(build.torch_folder()), self.home, os.path.realpath(self.home), "/usr/")
-        for path in text.replace("\\\n", " ").split()[1:]:
-            if not path.startswith(others) and os.path.isabs(path):
-                digest = _digest(Path(path))
-                if digest:
-                    digests[path] = digest
-        return digests
-
-
-def _noted(record: dict[str, Any]) -> dict[str, Any]:
-    """The record; which machine code is of which PTX is remembered for launches."""
-    if record.get("ptx") and record.get("cubin"):
-        refusals.note(Path(str(record["ptx"])), Path(str(record["cubin"])))
+    torch = build.torch_folder()
+    digest = hashlib.sha256(json.dumps([flags, target, home, str(source)]).encode())
+    digest.update(build.torch_version(torch).encode() if torch else b"")
+    digest.update(source.read_bytes())
+    place = build.cache_root() / "nvcc" / digest.hexdigest()[:24]
+    record = _cached(place) or _compile(home, source, flags, target, place)
+    if record["ptx"] and record["cubin"]:
+        refusals.note(Path(record["ptx"]), Path(record["cubin"]))
     return record
+
+
+def _cached(place: Path) -> dict[str, Any] | None:
+    try:
+        record: dict[str, Any] = json.loads((place / "record.json").read_text())
+        current = all(_digest(Path(p)) == known for p, known in record["depends"].items())
+        return record if current and Path(record["object"]).exists() else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _compile(home: str, source: Path, flags: list[str], target: str, place: Path) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="ptxview-nvcc-") as name:
+        folder = Path(name)
+        argv = command(home, source, flags, target, folder)
+        done = subprocess.run(
+            [*argv, "-MD", "-MF", str(folder / "depends")],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+        )  # fmt: skip
+        record: dict[str, Any] = {
+            "status": done.returncode, "log": done.stdout, "ptx_command": argv,
+            "arch": architecture(flags, target), "ptx": None, "cubin": None, "lines_cubin": None,
+            "object": None, "depends": {},
+        }  # fmt: skip
+        if done.returncode:
+            return record
+        place = build.writable(place)
+        record["object"] = str(shutil.copy(folder / "whole.o", place / "whole.o"))
+        for ptx in folder.glob("*.ptx"):
+            record["ptx"] = str(shutil.copy(ptx, place / "kernel.ptx"))
+            if _assemble(home, flags, target, ptx, place / "kernel.cubin"):
+                record["cubin"] = str(place / "kernel.cubin")
+        for lines in folder.glob("*.cubin"):
+            record["lines_cubin"] = str(shutil.copy(lines, place / "lines.cubin"))
+            record["cubin"] = record["cubin"] or record["lines_cubin"]
+        record["depends"] = _depends(folder / "depends", home)
+        part = place / f".record.{os.getpid()}"
+        part.write_text(json.dumps(record), encoding="utf-8")
+        os.replace(part, place / "record.json")
+        return record
+
+
+def _assemble(home: str, flags: list[str], target: str, ptx: Path, cubin: Path) -> bool:
+    """Make the machine code of an ordinary build, which asks for no line information."""
+    options: list[str] = []
+    items = iter(flags)
+    for item in items:
+        if item in ("-Xptxas", "--ptxas-options"):
+            options += next(items, "").split(",")
+        elif item.startswith(("-Xptxas=", "--ptxas-options=")):
+            options += item.split("=", 1)[1].split(",")
+        elif item.startswith(("-maxrregcount", "--maxrregcount")):
+            options += [item] if "=" in item else [item, next(items, "")]
+    argv = [f"{home}/bin/ptxas", *options, f"-arch={architecture(flags, target)}"]
+    done = subprocess.run(
+        [*argv, str(ptx), "-o", str(cubin)], capture_output=True, text=True, errors="replace"
+    )
+    return done.returncode == 0
+
+
+def _depends(file: Path, home: str) -> dict[str, str]:
+    """The user's own headers with their digests; torch's and CUDA's go with their versions."""
+    try:
+        text = file.read_text(errors="replace")
+    except OSError:
+        return {}
+    digests = {}
+    others = (str(build.torch_folder()), home, os.path.realpath(home), "/usr/")
+    for path in text.replace("\\\n", " ").split()[1:]:
+        if not path.startswith(others) and os.path.isabs(path):
+            digest = _digest(Path(path))
+            if digest:
+                digests[path] = digest
+    return digests
 
 
 def _digest(path: Path) -> str | None:
@@ -240,3 +210,32 @@ def _digest(path: Path) -> str | None:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:
         return None
+
+
+# -- records of objects: a build that is found already made is captured all the same ---------------
+
+
+def _record_file(item: Path) -> Path:
+    digest = hashlib.sha256(str(item.absolute()).encode()).hexdigest()[:24]
+    return build.cache_root() / "objects" / f"{digest}.json"
+
+
+def write_record(item: Path, record: dict[str, Any]) -> None:
+    """Keep an object's record; a cache that cannot be written costs the record alone."""
+    place = _record_file(item)
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        part = place.with_suffix(f".{os.getpid()}")
+        part.write_text(json.dumps(record), encoding="utf-8")
+        os.replace(part, place)
+    except OSError:
+        return
+
+
+def read_record(item: Path) -> dict[str, Any]:
+    """An object's record; empty if there is none."""
+    try:
+        record: dict[str, Any] = json.loads(_record_file(item).read_text(encoding="utf-8"))
+        return record
+    except (OSError, ValueError):
+        return {}

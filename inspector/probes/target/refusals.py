@@ -87,17 +87,11 @@ def _named(text: str, entry: str) -> dict[str, str | None]:
 
 
 def allow(text: str, entry: str, dynamic: int) -> int:
-    """``cudaFuncSetAttribute`` for dynamic shared memory: 0, or CUDA's error.
-
-    Where it is not known in which module the kernel is, ``text`` is empty, and what it asks for is
-    given to all of that name; where it is not known of which kernel the host's pointer is, so is
-    ``entry``, and it is given to every kernel.
-    """
-    kernel = _kernel(text, entry) if text else None
+    """``cudaFuncSetAttribute`` for dynamic shared memory: 0, or CUDA's error."""
     most = devices.find(current().target).shared_per_block_optin
-    if dynamic < 0 or (most and dynamic + _static(kernel) > most):
+    if dynamic < 0 or (most and dynamic + _static(_kernel(text, entry)) > most):
         return INVALID_VALUE
-    _allowed[text, entry] = max(dynamic, 0 if entry else _allowed.get((text, entry), 0))
+    _allowed[text, entry] = dynamic
     return 0
 
 
@@ -203,8 +197,7 @@ def _of_shared(text: str, entry: str, kernel: cubin.Binary | None, shared: int) 
             f"device has {most}", "shared memory", shared + static, most,
         )  # fmt: skip
     usual = device.shared_per_block
-    given = [_allowed.get(key, 0) for key in ((text, entry), ("", entry), ("", ""))]
-    asked_for = max(*given, usual - static)
+    asked_for = max(_allowed.get((text, entry), 0), usual - static)
     if usual and shared > asked_for:
         return Refusal(
             INVALID_VALUE, f"{shared} bytes of dynamic shared memory{own}: more than {usual} of "

@@ -1,13 +1,15 @@
-"""What a long program waits for, said once a minute: on a GPU it would not wait for it.
+"""Lines on stderr that say what a program waits for on the emulated device.
 
-Nothing runs beside the program for this: a line is written where something that takes time begins
-or ends, by the first process alone.
+The first line comes after ten seconds of waiting, the next ones every 30 seconds, also while one
+long build or launch is under way: a daemon thread writes them, and ends when nothing is waited for.
+Only the first process writes.
 """
 
 from __future__ import annotations
 
 import functools
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,39 +18,49 @@ from typing import Any
 from . import say
 from .traceback import unseen
 
-EVERY = 60.0
-"""Seconds from one line to the next."""
-_FIRST = "PTXVIEW_TARGET_PROCESS"
+FIRST_SECONDS = 10.0
+"""Seconds of waiting, in all, before the first line."""
+NEXT_SECONDS = 30.0
+"""Seconds of waiting between two lines."""
+IDLE_SECONDS = 1.0
+"""Seconds between two looks of the thread; it ends where it finds nothing that is waited for."""
+_FIRST_PROCESS = "PTXVIEW_TARGET_PROCESS"
 
 
 class Waiting:
-    """Counts what takes time, by kind: how often, and how many seconds in all."""
+    """What takes time, by kind: how often, and how many seconds in all."""
 
     def __init__(
-        self, clock: Callable[[], float] = time.monotonic, tell: Callable[[str], None] = say.aloud
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        tell: Callable[[str], None] = say.aloud,
+        first: float = FIRST_SECONDS,
     ) -> None:
         self._clock, self._tell = clock, tell
-        self._begun = self._told = clock()
         self._spent: dict[str, tuple[int, float]] = {}
-        self._inside = False
+        self._now: tuple[str, str, float] | None = None
+        self._due = first
         self._process = os.getpid()
+        self._watcher: threading.Thread | None = None
 
     @contextmanager
     def on(self, kind: str, name: str) -> Iterator[None]:
-        """Within it, the program waits for something: ``kind`` is what is counted (``launches
-        run``), ``name`` the kernel. What is inside of another is part of it."""
-        if self._inside:
+        """Count what runs within as ``kind`` (``launches computed``); ``name`` is the kernel's.
+
+        What is nested is part of the outer.
+        """
+        if self._now is not None or os.getpid() != self._process:
             yield
             return
-        self._inside, begun = True, self._clock()
-        self._say(begun, f"now {name}")
+        begun = self._clock()
+        self._now = kind, name, begun
+        self._watch()
         try:
             yield
         finally:
-            self._inside, now = False, self._clock()
+            self._now = None
             count, seconds = self._spent.get(kind, (0, 0.0))
-            self._spent[kind] = count + 1, seconds + now - begun
-            self._say(now, f"last {name}, {now - begun:.0f} s")
+            self._spent[kind] = count + 1, seconds + self._clock() - begun
 
     def counted(self, kind: str, name_of: Callable[..., str], run: Callable[..., Any]) -> Any:
         """A function whose calls are waited for."""
@@ -64,21 +76,43 @@ class Waiting:
 
         return call
 
-    def _say(self, now: float, what: str) -> None:
-        if now - self._told < EVERY or not self._spent or os.getpid() != self._process:
+    def look(self) -> None:
+        """Write a line if one is due."""
+        now = self._now
+        if now is None:
             return
-        self._told = now
-        parts = [f"{kind}: {count:,} in {s:.0f} s" for kind, (count, s) in self._spent.items()]
-        minutes = (now - self._begun) / 60
-        self._tell(f"{minutes:.0f} min so far: {', '.join(parts)}; {what}")
+        kind, name, begun = now
+        here = self._clock() - begun
+        total = here + sum(seconds for _, seconds in self._spent.values())
+        if total < self._due:
+            return
+        self._due = total + NEXT_SECONDS
+        done = [f"{kind}: {n:,} in {s:.0f} s" for kind, (n, s) in self._spent.items()]
+        doing = f"{kind}: {name}, {here:.0f} s so far"
+        self._tell(f"waiting for {total:.0f} s: {', '.join([*done, doing])}")
+
+    def _watch(self) -> None:
+        if self._watcher is None or not self._watcher.is_alive():
+            self._watcher = threading.Thread(target=self._watching, name="ptxview", daemon=True)
+            try:
+                self._watcher.start()
+            except RuntimeError:  # no thread can be started here: nothing is written
+                self._watcher = None
+
+    def _watching(self) -> None:
+        while True:
+            time.sleep(IDLE_SECONDS)
+            if self._now is None:
+                return
+            self.look()
 
 
 def _silent(text: str) -> None:
-    """What is waited for elsewhere is told there."""
+    """The first process writes for its children."""
 
 
 def _here() -> Waiting:
-    first = os.environ.setdefault(_FIRST, str(os.getpid())) == str(os.getpid())
+    first = os.environ.setdefault(_FIRST_PROCESS, str(os.getpid())) == str(os.getpid())
     return Waiting(tell=say.aloud if first else _silent)
 
 

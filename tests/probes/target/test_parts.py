@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from inspector.probes.target import cubin, devices, hostbuild, hostpart, nvcc, settings, writes
+from inspector.probes.target import cubin, devices, nvcc, settings, writes
 
 PACKAGE = Path(devices.__file__).parent
 ARCHITECTURES = [75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121]
@@ -107,90 +107,12 @@ def test_which_addresses_in_memory_a_kernel_writes_through() -> None:
     assert data is not None and not data.behind, "nothing takes what it loads for an address"
 
 
-def test_launches_become_calls() -> None:
-    source = """
-// not this: k<<<1, 2>>>(x)
-template <typename T> __global__ void k(const T* x) { extern __shared__ float s[]; }
-void f() {
-  const char* t = "k<<<g>>>(y)";
-  ns::k<float, (3)><<<dim3(1, 2), n / 2, 4 * sizeof(float)>>>(g(x), y);
-}
-"""
-    text = hostbuild.rewrite(source, "a.cu")
-    assert (
-        'ptxview_launch(dim3(1, 2), n / 2, 4 * sizeof(float)).named("k")'
-        "([&] { ns::k<float, (3)>(g(x), y); });" in text
-    )
-    assert "// not this: k<<<1, 2>>>(x)" in text and '"k<<<g>>>(y)"' in text
-    assert "float* s = (float*)ptxview_dynamic_shared;" in text
-    assert "#define PTXVIEW_FIBERS 0" in text
-    assert "#define PTXVIEW_FIBERS 1" in hostbuild.rewrite("void k() { __syncthreads(); }", "a.cu")
-    with pytest.raises(hostbuild.CannotRewrite):
-        hostbuild.rewrite("void f() { k<<<1, 1>>>(x; }", "a.cu")
-
-
-def test_the_host_s_part_has_no_device_code() -> None:
-    source = """
-__device__ float twice(float x) { asm("..."); return 2 * x; }
-__host__ __device__ int both(int n) { return n; }
-struct S { __device__ S() : a(1) {} int a; };
-namespace n { __constant__ float table[4] = {1, 2}; __device__ P<int, 2> pairs; }
-template <class T>
-__global__ void __launch_bounds__(64) k(const T* __restrict__ x, unsigned, n::P p, T more) {
-  __syncthreads();
-}
-__global__ void declared(int*);
-#define KERNEL(NAME)             \\
-  __global__ void NAME(int* x) { \\
-    x[threadIdx.x] = 1;          \\
-  }
-void f() { k<float><<<g, b, 0>>>(x, 1u, p, twice(h(1))); }
-int after = __LINE__;
-"""
-    text = hostpart.rewrite(source, Path("/nowhere/a.cu"), "ptx")
-    lines = text.split("\n")
-    assert "float twice(float x) ;" in text and "asm" not in text and "__syncthreads" not in text
-    assert "int both(int n) { return n; }" in text and "S() : a(1) {} int a;" in text
-    assert '"table", &table, sizeof(table));' in text
-    assert '"pairs", &pairs, sizeof(pairs));' in text
-    assert "unsigned ptxview_1, n::P p, T more) { struct ptxview_here {};" in text
-    assert '"x,ptxview_1,p,more", x, ptxview_1, p, more); \n\n}' in text
-    assert "void declared(int*);" in text and '"x", x); \\\n\\\n}\n' in text
-    assert "(::ptxview_cuda::configure(g, b, 0), k<float>(x, 1u, p, twice(h(1))));" in text
-    start = lines.index('#line 1 "/nowhere/a.cu"')
-    was, now = source.split("\n"), lines[start + 1 :]
-    assert now.index("int after = __LINE__;") == was.index("int after = __LINE__;")
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "__global__ void k(int n = 3) {}",
-        "__global__ void k(void (*f)(int)) {}",
-        "#define KERNEL __global__ void __launch_bounds__(64)\nKERNEL k(int* x) { }",
-        "extern __constant__ int c[4];",
-        "__device__ int a, b;",
-        "__constant__ float a[2] = {1, 2}, b[2];",
-        "__device__ int N::count;",
-        "#include <cub/cub.cuh>",
-        "void f() { cudaLaunchKernel((void*)k, 1, 1, a); }",
-        "auto f = [] __device__ (int x) { return x; };",
-        "void f() { (*pick())<<<1, 1>>>(x); }",
-        "__global__ void k(int x) { ",
-    ],
-)
-def test_a_source_of_another_form_is_left_to_nvcc(source: str) -> None:
-    with pytest.raises(hostbuild.CannotRewrite):
-        hostpart.rewrite(source, Path("/nowhere/a.cu"), "ptx")
-
-
 def test_flags_of_nvcc() -> None:
     argv = "-MD -MF a.d -DA=1 -isystem /x -gencode=arch=compute_90a,code=sm_90a -O2 -c a.cu -o a.o"
     source, output, depends, flags = nvcc.split(argv.split())
     assert (source, output, depends) == ("a.cu", "a.o", "a.d")
     assert nvcc.architecture(flags, "sm_90") == "sm_90a"
     assert nvcc.architecture(flags, "sm_80") == "sm_80"
-    assert hostbuild.host_flags(flags) == ["-DA=1", "-isystem", "/x"]
     command = nvcc.command("/cuda", Path("a.cu"), flags, "sm_90", Path("/tmp/k"))
     assert "-arch=sm_90a" in command and not any("gencode" in c for c in command)
 

@@ -1,8 +1,9 @@
-"""What a long program says now and then of what it waits for."""
+"""Lines that say what a program waits for on the emulated device."""
 
 from __future__ import annotations
 
 import os
+import threading
 
 import pytest
 
@@ -17,51 +18,52 @@ class Clock:
         return self.now
 
 
-def program(launches: int, seconds: float) -> list[str]:
-    """What is said of so many launches that take so long, each after a compilation of 2 s."""
+def program(launches: int, seconds: int) -> list[str]:
+    """The lines of so many launches of so many seconds, each after a compilation of 2 s."""
     clock = Clock()
     told: list[str] = []
     waiting = Waiting(clock, told.append)
     for _ in range(launches):
         with waiting.on("launches computed", "softmax"):
-            with waiting.on("kernels compiled", "softmax"):
-                clock.now += 2
-            clock.now += seconds
+            for _ in range(seconds):
+                clock.now += 1
+                waiting.look()
+        clock.now += 100  # the program's own
     return told
 
 
-def test_a_short_program_says_nothing() -> None:
-    assert program(10, 3) == []
+def test_a_short_program_writes_nothing() -> None:
+    assert program(3, 3) == []
 
 
-def test_a_long_one_says_once_a_minute_what_it_waits_for() -> None:
-    told = program(30, 8)
-    assert 4 <= len(told) <= 5, "five minutes"
-    assert told[0] == "1 min so far: launches computed: 6 in 60 s; last softmax, 10 s"
-    counts = [int(line.split(": ")[2].split()[0]) for line in told]
-    assert counts == sorted(set(counts))
+def test_lines_come_after_10_seconds_of_waiting_and_then_every_30() -> None:
+    assert program(1, 101) == [
+        "waiting for 10 s: launches computed: softmax, 10 s so far",
+        "waiting for 40 s: launches computed: softmax, 40 s so far",
+        "waiting for 70 s: launches computed: softmax, 70 s so far",
+        "waiting for 100 s: launches computed: softmax, 100 s so far",
+    ]
+    assert program(20, 4)[1] == (
+        "waiting for 40 s: launches computed: 9 in 36 s, launches computed: softmax, 4 s so far"
+    )
 
 
-def test_a_child_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock()
+def test_a_forked_child_writes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
+    clock = Clock()
     waiting = Waiting(clock, told.append)
     monkeypatch.setattr(os, "getpid", lambda: 1)
-    for _ in range(30):
-        with waiting.on("launches computed", "softmax"):
-            clock.now += 10
+    with waiting.on("launches computed", "softmax"):
+        clock.now += 100
+        waiting.look()
     assert told == []
 
 
-def test_what_takes_long_is_named_before_it_is_waited_for() -> None:
-    clock = Clock()
-    told: list[str] = []
-    waiting = Waiting(clock, told.append)
-    compiled = waiting.counted("kernels compiled", lambda name: name, lambda name: name.upper())
-    assert compiled("first") == "FIRST"
-    clock.now += 90  # the program's own
-    with pytest.raises(ValueError), waiting.on("launches computed", "huge"):
-        assert told == ["2 min so far: kernels compiled: 1 in 0 s; now huge"]
-        clock.now += 400
-        raise ValueError
-    assert told[1].startswith("8 min so far: ") and told[1].endswith("; last huge, 400 s")
+def test_one_long_launch_is_named_while_it_runs() -> None:
+    written = threading.Event()
+    waiting = Waiting(tell=lambda text: written.set(), first=0.1)
+    with waiting.on("launches computed", "huge"):
+        assert written.wait(60)
+    assert waiting._watcher is not None
+    waiting._watcher.join(60)
+    assert not waiting._watcher.is_alive(), "its thread ends with the wait"

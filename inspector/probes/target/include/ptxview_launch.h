@@ -18,8 +18,8 @@ struct Module {
 // well, and else say why in the text that they are given, of so many bytes; 2: the user interrupts.
 struct Services {
   uint64_t version;
-  int (*launch)(const char* ptx, uint64_t bytes, const char* kernel, const char* parameters,
-                const uint32_t* grid_block_shared, void** arguments, int64_t count, char* why, int64_t room);
+  int (*launch)(const char* ptx, uint64_t bytes, const char* kernel, const uint32_t* grid_block_shared,
+                void** arguments, char* why, int64_t room);
   int (*symbol)(const char* ptx, uint64_t bytes, const char* name, uint64_t size, uint64_t* address, char* why,
                 int64_t room);
   void* (*allocate)(uint64_t bytes);
@@ -29,25 +29,13 @@ struct Services {
   void (*mark_absent)(uint64_t address, const char* why);
   int (*reads_zeros)(const char* name);
   void (*interrupt)();
-  // cudaFuncSetAttribute's dynamic shared memory: 0 or CUDA's error. No PTX: the kernel is known by its name
-  // alone; no name either: it is not known.
+  // cudaFuncSetAttribute's dynamic shared memory: 0 or CUDA's error.
   int (*allow)(const char* ptx, uint64_t bytes, const char* kernel, int64_t dynamic);
   // The program asks for the last error: of a launch that was refused it need not be told otherwise.
   void (*asked)();
 };
 // What `launch` gives besides: CUDA's error of a launch that the driver would refuse, behind these.
 constexpr int kRefused = 16;
-constexpr uint64_t kVersion = 2;
-
-// The configuration of the launch whose kernel is called next.
-void configure(dim3 grid, dim3 block, size_t shared = 0, cudaStream_t stream = nullptr);
-// `count` < 0: as many arguments as the PTX has parameters.
-void launch(const Module& module, const char* kernel, const char* parameters, void** arguments, int64_t count);
-// Until `end_naming`, the stub that is called says which kernel it stands for, and launches nothing: by its
-// address it is known from then on. False where it is known already.
-bool begin_naming(const void* kernel);
-void end_naming();
-// A variable of the device's, known by the address that it has on the host.
-void variable(const Module& module, const void* host, const char* name, size_t size);
+constexpr uint64_t kVersion = 3;
 
 }  // namespace ptxview_cuda

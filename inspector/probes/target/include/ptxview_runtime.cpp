@@ -5,7 +5,6 @@
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime.h>
 
-#include <dlfcn.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -53,21 +52,17 @@ struct Configuration {
   dim3 grid, block;
   size_t shared;
   cudaStream_t stream;
-  bool waits;
 };
 static thread_local Configuration next{};
-
-void configure(dim3 grid, dim3 block, size_t shared, cudaStream_t stream) { next = {grid, block, shared, stream, true}; }
 
 static cudaError_t noted(cudaError_t error);
 
 // CUDA's error where the driver would refuse it; what the kernel itself ends with is raised.
-static cudaError_t launch_configured(const Module& module, const char* kernel, const char* parameters, void** arguments,
-                              int64_t count, const Configuration& c) {
+static cudaError_t launch(const Module& module, const char* kernel, void** arguments, const Configuration& c) {
   const uint32_t numbers[] = {c.grid.x, c.grid.y, c.grid.z, c.block.x, c.block.y, c.block.z, uint32_t(c.shared)};
   Text why;
   const int status =
-      services().launch(module.ptx, module.bytes, kernel, parameters, numbers, arguments, count, why, sizeof why);
+      services().launch(module.ptx, module.bytes, kernel, numbers, arguments, why, sizeof why);
   if (status >= kRefused) return noted(cudaError_t(status - kRefused));
   if (status == 2) services().interrupt();
   if (status) why.raise();
@@ -94,11 +89,6 @@ static Tables& tables() {
   return all;
 }
 
-void variable(const Module& module, const void* host, const char* name, size_t size) {
-  std::lock_guard<std::mutex> held(tables().lock);
-  tables().variables[host] = {module, name, size};
-}
-
 static uint64_t address_of(const Symbol& symbol) {
   uint64_t address = 0;
   Text why;
@@ -111,27 +101,6 @@ static const Symbol* known(const std::map<const void*, Symbol>& among, const voi
   std::lock_guard<std::mutex> held(tables().lock);
   auto one = among.find(host);
   return one == among.end() ? nullptr : &one->second;
-}
-
-// -- kernels that are named by their address -------------------------------------------------------
-
-static thread_local const void* naming = nullptr;
-bool begin_naming(const void* kernel) {
-  if (known(tables().kernels, kernel)) return false;
-  naming = kernel;
-  return true;
-}
-void end_naming() { naming = nullptr; }
-
-void launch(const Module& module, const char* kernel, const char* parameters, void** arguments, int64_t count) {
-  if (naming) {
-    std::lock_guard<std::mutex> held(tables().lock);
-    tables().kernels[naming] = {module, kernel, 0};
-    return;
-  }
-  if (!next.waits) throw std::runtime_error("ptxview: a kernel was called and not launched");
-  next.waits = false;
-  launch_configured(module, kernel, parameters, arguments, count, next);
 }
 
 // -- memory -----------------------------------------------------------------------------------------
@@ -222,7 +191,8 @@ void __cudaRegisterFunction(void** module, const char* host, char*, const char* 
   tables().kernels[host] = {*reinterpret_cast<Module*>(module), name, 0};
 }
 void __cudaRegisterVar(void** module, char* host, char*, const char* name, int, size_t size, int, int) {
-  variable(*reinterpret_cast<Module*>(module), host, name, size);
+  std::lock_guard<std::mutex> held(tables().lock);
+  tables().variables[host] = {*reinterpret_cast<Module*>(module), name, size};
 }
 void __cudaRegisterManagedVar(void** module, void** pointer, char*, const char* name, int, size_t size, int, int) {
   std::lock_guard<std::mutex> held(tables().lock);
@@ -234,7 +204,7 @@ char __cudaInitModule(void**) {
   return 1;
 }
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream) {
-  configure(grid, block, shared, stream);
+  next = {grid, block, shared, stream};
   return 0;
 }
 cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared, void* stream) {
@@ -242,15 +212,13 @@ cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared, 
   *block = next.block;
   *shared = next.shared;
   *static_cast<cudaStream_t*>(stream) = next.stream;
-  next.waits = false;
   return cudaSuccess;
 }
 cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** arguments, size_t shared,
                              cudaStream_t stream) {
   const Symbol* symbol = known(tables().kernels, kernel);
   if (!symbol) return noted(cudaErrorInvalidDeviceFunction);
-  return launch_configured(symbol->module, symbol->name.c_str(), "", arguments, -1,
-                           {grid, block, shared, stream, false});
+  return launch(symbol->module, symbol->name.c_str(), arguments, {grid, block, shared, stream});
 }
 cudaError_t __cudaGetKernel(cudaKernel_t* handle, const void* kernel) {
   *handle = reinterpret_cast<cudaKernel_t>(const_cast<void*>(kernel));
@@ -422,10 +390,7 @@ cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute
   if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || !found()) return cudaSuccess;
   if (const Symbol* symbol = known(tables().kernels, kernel))
     return noted(cudaError_t(found()->allow(symbol->module.ptx, symbol->module.bytes, symbol->name.c_str(), value)));
-  // Cast by hand, it has no type by which it could be called: its name is what the library calls the stub.
-  Dl_info at;
-  const bool named = dladdr(kernel, &at) && at.dli_sname && at.dli_saddr == kernel;
-  return noted(cudaError_t(found()->allow(nullptr, 0, named ? at.dli_sname : "", value)));
+  return noted(cudaErrorInvalidDeviceFunction);
 }
 cudaError_t cudaFuncSetCacheConfig(const void*, cudaFuncCache) { return cudaSuccess; }
 }
