@@ -307,7 +307,8 @@ def _refuse_host_pointers(args: tuple[Any, ...]) -> None:
         return  # without the shim CPU tensors are all there is
     for position, value in enumerate(args):
         for tensor in _tensors([value]):
-            if tensor.device.type == "cpu" and not tensor.is_pinned():
+            # A null pointer, of an empty tensor, is valid.
+            if tensor.device.type == "cpu" and not tensor.is_pinned() and tensor.data_ptr():
                 raise ValueError(
                     f"Pointer argument (at {position}) cannot be accessed from Triton (cpu tensor?)"
                 )

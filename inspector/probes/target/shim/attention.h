@@ -118,7 +118,7 @@ inline Tensor as_heads(const Tensor& value, at::ScalarType type) {  // (B, M, H,
 }
 inline uint64_t drawn_seed(double dropout, const Tensor& q) {
   if (dropout <= 0) return 0;
-  auto& generator = inner(default_generator(q.device().index()));
+  auto generator = next_draw(default_generator(q.device().index()));
   return uint64_t(at::randint(int64_t(1) << 62, {1}, generator, at::dtype(at::kLong).device(at::kCPU)).item<int64_t>());
 }
 

@@ -104,19 +104,14 @@ struct Survey {
   }
 };
 
-// While it lives, the CPU's default generator is the device's: for operators with no generator argument.
+// While it lives, the CPU's default generator draws the device's: for operators with no generator argument.
 struct BorrowedGenerator {
   at::Generator host = at::detail::getDefaultCPUGenerator();
-  at::Generator device;
-  c10::intrusive_ptr<c10::TensorImpl> saved;
-  explicit BorrowedGenerator(at::Generator from) : device(std::move(from)) {
-    saved = host.unsafeGetGeneratorImpl()->get_state();
-    host.unsafeGetGeneratorImpl()->set_state(*device.unsafeGetGeneratorImpl()->get_state());
+  c10::intrusive_ptr<c10::TensorImpl> saved = host.unsafeGetGeneratorImpl()->get_state();
+  explicit BorrowedGenerator(const at::Generator& device) {
+    host.unsafeGetGeneratorImpl()->set_state(*next_draw(device).unsafeGetGeneratorImpl()->get_state());
   }
-  ~BorrowedGenerator() {
-    device.unsafeGetGeneratorImpl()->set_state(*host.unsafeGetGeneratorImpl()->get_state());
-    host.unsafeGetGeneratorImpl()->set_state(*saved);
-  }
+  ~BorrowedGenerator() { host.unsafeGetGeneratorImpl()->set_state(*saved); }
 };
 
 [[noreturn]] inline void refuse_absent(const std::string& name, const Reason& why) {
@@ -171,9 +166,9 @@ inline void run_elsewhere(const c10::OperatorHandle& op, torch::jit::Stack* stac
       if (value.isGenerator()) {
         TORCH_CHECK(value.toGenerator().device().is_cuda(),
                     "Expected a 'cuda' device type for generator but found 'cpu'");
-        value = c10::IValue(inner(value.toGenerator()));
+        value = c10::IValue(next_draw(value.toGenerator()));
       } else if (!meta) {
-        value = c10::IValue(inner(default_generator(device)));
+        value = c10::IValue(next_draw(default_generator(device)));
       }
     }
   }
@@ -181,7 +176,7 @@ inline void run_elsewhere(const c10::OperatorHandle& op, torch::jit::Stack* stac
   const auto key = meta ? c10::DispatchKey::Meta : c10::DispatchKey::CPU;
   std::optional<BorrowedGenerator> borrowed;
   if (!meta && !generator_argument && op.hasTag(at::Tag::nondeterministic_seeded))
-    borrowed.emplace(inner(default_generator(device)));
+    borrowed.emplace(default_generator(device));
   std::optional<Widened> widened;
   if (!meta) widened = Widened::of(schema, stack);
   try {

@@ -1,8 +1,11 @@
 // CUDAHooks, through which ATen asks about CUDA; CUDA generators and pinned memory.
 #pragma once
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/EmptyTensor.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 
+#include <atomic>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <pthread.h>
@@ -12,32 +15,54 @@
 
 namespace ptxview {
 
-// A generator that belongs to a CUDA device and draws from a CPU generator of its own, so that the
-// device's random numbers do not disturb the CPU's, as on a GPU (the numbers are not the GPU's).
+// A CUDA device's generator: a seed and an offset of 16 bytes, as a GPU's, which programs take apart to seed kernels of
+// their own. Every operator draws from a CPU generator made of the two (the numbers are not the GPU's).
 struct CudaGenerator final : c10::GeneratorImpl {
   explicit CudaGenerator(c10::DeviceIndex index)
-      : GeneratorImpl(cuda(index), c10::DispatchKeySet(c10::DispatchKey::CUDA)),
-        inner(at::make_generator<at::CPUGeneratorImpl>(c10::default_rng_seed_val)) {}
-  at::Generator inner;
-  uint64_t offset = 0;
+      : GeneratorImpl(cuda(index), c10::DispatchKeySet(c10::DispatchKey::CUDA)) {}
+  uint64_t from = c10::default_rng_seed_val;
+  std::atomic<uint64_t> offset = 0;
 
   static c10::DeviceType device_type() { return c10::DeviceType::CUDA; }
   void set_current_seed(uint64_t value) override {
-    inner.set_current_seed(value);
+    from = value;
     offset = 0;
   }
-  void set_offset(uint64_t value) override { offset = value; }
+  void set_offset(uint64_t value) override {
+    TORCH_CHECK(value % 4 == 0, "offset must be a multiple of 4");
+    offset = value;
+  }
   uint64_t get_offset() const override { return offset; }
-  uint64_t current_seed() const override { return inner.current_seed(); }
-  uint64_t seed() override { return inner.seed(); }
-  void set_state(const c10::TensorImpl& state) override { inner.unsafeGetGeneratorImpl()->set_state(state); }
+  uint64_t current_seed() const override { return from; }
+  uint64_t seed() override {
+    set_current_seed(c10::detail::getNonDeterministicRandom(true));
+    return from;
+  }
+  void set_state(const c10::TensorImpl& state) override {
+    at::detail::check_rng_state(state);
+    TORCH_CHECK(state.numel() == 16, "RNG state is wrong size");
+    uint64_t parts[2];
+    std::memcpy(parts, state.data(), sizeof parts);
+    set_current_seed(parts[0]);
+    set_offset(parts[1]);
+  }
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
-    return inner.unsafeGetGeneratorImpl()->get_state();
+    const at::TensorBase state = at::detail::empty_cpu({16}, at::kByte);
+    const uint64_t parts[] = {from, offset};
+    std::memcpy(state.data_ptr(), parts, sizeof parts);
+    return state.getIntrusivePtr();
   }
   CudaGenerator* clone_impl() const override {
     auto* copy = new CudaGenerator(device().index());
-    copy->inner = inner.clone();
+    copy->from = from;
+    copy->offset = offset.load();
     return copy;
+  }
+  at::Generator next() {  // CPU generators keep 32 bits of a seed: a bijection of the offset lets none come twice
+    uint32_t mixed = uint32_t(offset.fetch_add(4) / 4);
+    mixed = (mixed ^ (mixed >> 16)) * 0x85ebca6bU;
+    mixed = (mixed ^ (mixed >> 13)) * 0xc2b2ae35U;
+    return at::make_generator<at::CPUGeneratorImpl>(from + (mixed ^ (mixed >> 16)));
   }
 };
 
@@ -49,8 +74,8 @@ inline const at::Generator& default_generator(c10::DeviceIndex index) {
   }();
   return all.at(cuda(index).index());
 }
-inline at::Generator& inner(const at::Generator& generator) {
-  return static_cast<CudaGenerator*>(generator.unsafeGetGeneratorImpl())->inner;
+inline at::Generator next_draw(const at::Generator& generator) {
+  return static_cast<CudaGenerator*>(generator.unsafeGetGeneratorImpl())->next();
 }
 
 // Pinned memory is ordinary memory that remembers being pinned.

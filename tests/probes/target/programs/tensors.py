@@ -69,6 +69,14 @@ def generators():
     assert torch.equal(torch.rand(4, device="cuda"), second)
     torch.cuda.manual_seed(7)
     assert torch.equal(torch.rand(4, device="cuda"), first)
+    seed, offset = torch.cuda.default_generators[0].get_state().view(torch.int64)  # for kernels
+    assert seed == 7 and offset % 4 == 0
+    torch.cuda.set_rng_state(torch.stack((seed, offset + 4 * 1000)).view(torch.uint8))
+    later = torch.rand(4, device="cuda")
+    assert not torch.equal(later, second)
+    torch.cuda.default_generators[0].set_offset(int(offset) + 4000)
+    assert torch.equal(torch.rand(4, device="cuda"), later)
+    refuses(RuntimeError, "wrong size", lambda: torch.cuda.set_rng_state(torch.get_rng_state()))
     one = torch.Generator("cuda").manual_seed(1)
     assert one.device.type == "cuda"
     again = torch.Generator("cuda").manual_seed(1)
