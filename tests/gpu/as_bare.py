@@ -1,13 +1,13 @@
 """Compare cold runs of whole programs under ``ptxview run`` with the bare programs.
 
-    python -m tests.gpu.as_bare [--runs N] [--at-once N] [PROGRAM.py…]
+    python -m tests.gpu.as_bare [--mixed] [--runs N] [--at-once N] [PROGRAM.py…]
 
 Run by hand on a machine with a GPU; its own programs are a Llama forward pass under max-autotune, a
 GPT-2 training step (both of transformers, random weights) and Liger's operators where it is
-installed. Each run has caches of its own. Exits with 1 where a recorded run's exit status or
-standard output differs from the bare run's, or where standard error has a line of ptxview's probes
-or a traceback that the bare run lacks. Of given programs the words of standard output are compared,
-not its numbers.
+installed; with ``--mixed`` the programs of tests/gpu/mixed.py instead. Each run has caches of its
+own. Exits with 1 where a recorded run's exit status or standard output differs from the bare run's,
+or where standard error has a line of ptxview's probes or a traceback that the bare run lacks. Of
+given programs the words of standard output are compared, not its numbers.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.gpu import mixed
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TIME_LIMIT_SECONDS = 560
@@ -137,11 +139,13 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--at-once", type=int, default=4)
     parser.add_argument("--only-given", action="store_true")
+    parser.add_argument("--mixed", action="store_true")
     options = parser.parse_args()
     changed = 0
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.at_once) as pool:
         scripts = [path.resolve() for path in options.programs]
-        for name, text in PROGRAMS.items() if not options.only_given else ():
+        own = mixed.PROGRAMS if options.mixed else PROGRAMS
+        for name, text in own.items() if not options.only_given else ():
             scripts.append(Path(folder, f"{name}.py"))
             scripts[-1].write_text(text)
         bare = {script: pool.submit(run, script, False) for script in scripts}
