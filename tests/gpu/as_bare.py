@@ -122,7 +122,7 @@ def words(text: str) -> set[str]:
 
 def difference(bare: Ended, recorded: Ended, exact: bool) -> str:
     """The first difference from the bare run; "" if there is none."""
-    if recorded.status != bare.status:
+    if recorded.status != (128 - bare.status if bare.status < 0 else bare.status):
         return f"status {recorded.status}, bare {bare.status}: {recorded.err[-2000:]}"
     if (exact and recorded.out != bare.out) or words(recorded.out) != words(bare.out):
         return f"stdout {recorded.out!r}, bare {bare.out!r}"

@@ -136,14 +136,12 @@ package = torch._inductor.aoti_compile_and_package(torch.export.export(Model(), 
                                                    package_path=os.path.abspath("model.pt2"))
 loaded = torch._inductor.aoti_load_package(package)
 print(torch.allclose(loaded(sample), Model()(sample), atol=1e-6))
-graph, out = captured(lambda: loaded(sample))
-graph.replay()
 with torch.profiler.profile(activities=[CUDA]) as profile:
-    loaded(sample)
+    out = loaded(sample)
     torch.cuda.synchronize()
 print(out.sum().round().item(), kernels(profile)[1])
 """,
-    "jax": """
+    "jax_jit": """
 import jax, jax.numpy as jnp
 got = jax.jit(lambda a: jnp.tanh(a) @ a)(jnp.ones((64, 64)))
 print(round(float(got.sum()), 1), scaled(x).sum().item())
@@ -166,18 +164,18 @@ with torch.profiler.profile(activities=[CUDA]) as profile:
     torch.cuda.synchronize()
 print(kernels(profile))
 """,
-    "cupy": """
+    "cupy_kernel": """
 import cupy
 kernel = cupy.RawKernel('extern "C" __global__ void inc(float* x) { x[threadIdx.x] += 1; }', "inc")
 with cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream):
     kernel((1,), (128,), (cupy.from_dlpack(x),))
 print(scaled(x).sum().item())
 """,
-    "illegal_access_after_graph": """
+    "device_assert_after_graph": """
 graph, out = captured(lambda: scaled(x))
 graph.replay()
 print(out.sum().item(), flush=True)
-scale[(1 << 16,)](x, x, 1 << 40, 2.0, BLOCK=256)
+x[torch.tensor([5000], device="cuda")]
 torch.cuda.synchronize()
 """,
 }

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import re
 import threading
 from dataclasses import dataclass
 from math import prod
@@ -240,7 +241,8 @@ def _static(kernel: cubin.Binary | None) -> int:
 
 
 def _place(ptx: bytes) -> Path:
-    digest = hashlib.sha256(ptx.rstrip(b"\0\n ")).hexdigest()
+    """The folder of one PTX, by its tokens: fatbinary embeds it without comments and indents."""
+    digest = hashlib.sha256(re.sub(rb"//[^\n]*|\s+", b"", ptx.rstrip(b"\0"))).hexdigest()
     return build.cache_root() / "machine" / digest[:32]
 
 
