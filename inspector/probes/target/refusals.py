@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import re
 import threading
 from dataclasses import dataclass
 from math import prod
@@ -70,9 +71,9 @@ def of(text: str, entry: str, grid: Size, block: Size, shared: int) -> Refusal |
     """Why the driver would not launch the kernel ``entry`` of this PTX so; None where it would."""
     refused = _of_any(grid, block)
     if refused is None:
-        kernel = _kernel(text, entry)
-        refused = _of_bounds(kernel, block) or _of_shared(text, entry, kernel, shared)
-        refused = refused or _of_registers(kernel, block)
+        known = kernel(text, entry)
+        refused = _of_bounds(known, block) or _of_shared(text, entry, known, shared)
+        refused = refused or _of_registers(known, block)
     if refused is None and (text, entry) not in _ran:
         _ran.add((text, entry))
         if (text, entry) in _refused:
@@ -93,9 +94,8 @@ def allow(text: str, entry: str, dynamic: int) -> int:
     given to all of that name; where it is not known of which kernel the host's pointer is, so is
     ``entry``, and it is given to every kernel.
     """
-    kernel = _kernel(text, entry) if text else None
     most = devices.find(current().target).shared_per_block_optin
-    if dynamic < 0 or (most and dynamic + _static(kernel) > most):
+    if dynamic < 0 or (most and dynamic + _static(kernel(text, entry) if text else None) > most):
         return INVALID_VALUE
     _allowed[text, entry] = max(dynamic, 0 if entry else _allowed.get((text, entry), 0))
     return 0
@@ -202,9 +202,7 @@ def _of_shared(text: str, entry: str, kernel: cubin.Binary | None, shared: int) 
             INVALID_VALUE, f"{shared} bytes of dynamic shared memory{own}, and a block of this "
             f"device has {most}", "shared memory", shared + static, most,
         )  # fmt: skip
-    usual = device.shared_per_block
-    given = [_allowed.get(key, 0) for key in ((text, entry), ("", entry), ("", ""))]
-    asked_for = max(*given, usual - static)
+    usual, asked_for = device.shared_per_block, dynamic_shared(text, entry)
     if usual and shared > asked_for:
         return Refusal(
             INVALID_VALUE, f"{shared} bytes of dynamic shared memory{own}: more than {usual} of "
@@ -213,6 +211,13 @@ def _of_shared(text: str, entry: str, kernel: cubin.Binary | None, shared: int) 
             "shared memory", shared + static, max(usual, asked_for + static),
         )  # fmt: skip
     return None
+
+
+def dynamic_shared(text: str, entry: str) -> int:
+    """The most bytes of dynamic shared memory that a launch of this kernel may have."""
+    given = [_allowed.get(key, 0) for key in ((text, entry), ("", entry), ("", ""))]
+    usual = devices.find(current().target).shared_per_block
+    return max(*given, usual - _static(kernel(text, entry)))
 
 
 def _of_registers(kernel: cubin.Binary | None, block: Size) -> Refusal | None:
@@ -247,7 +252,9 @@ def _static(kernel: cubin.Binary | None) -> int:
 
 
 def _place(ptx: bytes) -> Path:
-    digest = hashlib.sha256(ptx.rstrip(b"\0\n ")).hexdigest()
+    # What nvcc puts into an object's fat binary has no comments, and other white space.
+    told = b"".join(re.sub(rb"//[^\n]*", b"", ptx).rstrip(b"\0").split())
+    digest = hashlib.sha256(told).hexdigest()
     return build.cache_root() / "machine" / digest[:32]
 
 
@@ -263,7 +270,7 @@ def note(ptx: Path, machine: Path) -> None:
         return
 
 
-def _kernel(text: str, entry: str) -> cubin.Binary | None:
+def kernel(text: str, entry: str) -> cubin.Binary | None:
     """A kernel's figures; None where they are not known, or not the same in all that was made."""
     if (text, entry) not in _kernels:
         every = {cubin.read(data, entry) for _, data in _binaries_of(text)}
