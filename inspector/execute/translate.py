@@ -385,11 +385,13 @@ class Translator:
             where = self.space_of(base.name)
             expression = self.symbol(base.name, base.offset + offset)
             return (where if space in ("generic", where, "const", "param") else space), expression
-        expression = self.read(base, "u64")
+        narrow = isinstance(base, RegisterOperand) and self.widths[base.number] == 32
+        width = 32 if narrow else 64  # what a sum wraps around at
+        expression = self.read(base, f"u{width}")
         if offset:
-            wrapped = offset & ((1 << 64) - 1)
-            expression = f"({expression} + {self.constant(wrapped, np.uint64)})"
-        return space, expression
+            wrapped = offset & ((1 << width) - 1)
+            expression = f"({expression} + {self.constant(wrapped, DTYPES[f'u{width}'])})"
+        return space, f"{expression}.astype(u64)" if narrow else expression
 
 
 def _width(kind: str) -> int:

@@ -284,3 +284,33 @@ def test_a_block_that_does_not_multiply_has_no_part_in_a_product(chunk: int) -> 
     out = np.zeros((3, 128), np.float32)
     launch(read_module(parse_ptx(GROUPS)), (3,), 128, [out], "groups", chunk=chunk)
     assert (out == np.array([[1], [17], [17]], np.float32)).all()
+
+
+def test_sums_of_32_bit_addresses_wrap_around() -> None:
+    # What nvcc makes of s[i - 1]: the register is four bytes before the array.
+    text = """
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 out)
+{
+  .reg .b32 %r<5>;
+  .reg .b64 %rd<3>;
+  .shared .align 4 .b8 s[128];
+  ld.param.u64 %rd1, [out];
+  mov.u32 %r1, %tid.x;
+  shl.b32 %r2, %r1, 2;
+  mov.u32 %r3, s;
+  add.s32 %r3, %r3, %r2;
+  st.shared.u32 [%r3], %r1;
+  add.s32 %r3, %r3, -4;
+  ld.shared.u32 %r4, [%r3+4];
+  mul.wide.u32 %rd2, %r1, 4;
+  add.s64 %rd1, %rd1, %rd2;
+  st.global.u32 [%rd1], %r4;
+  ret;
+}
+"""
+    out = np.zeros(32, np.uint32)
+    launch(text, (1,), 32, [out], "k")
+    assert out.tolist() == list(range(32))

@@ -20,9 +20,23 @@ from math import prod
 from typing import Any
 
 from ..calls import graphs
-from . import addresses, bounds, current, launch, native, ptx, refusals, say, work, writes
+from . import (
+    addresses,
+    bounds,
+    current,
+    devices,
+    launch,
+    limits,
+    memory,
+    native,
+    ptx,
+    refusals,
+    say,
+    work,
+    writes,
+)  # fmt: skip
 
-VERSION = 3
+VERSION = 4
 REFUSED = 16
 """What stands before CUDA's own error in the answer to a launch that the driver would refuse."""
 
@@ -38,6 +52,11 @@ _SYMBOL = ctypes.CFUNCTYPE(
 )
 _ALLOW = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, _WORD, _TEXT, _SIGNED)
 _ASKED = ctypes.CFUNCTYPE(None)
+_LIMIT = ctypes.CFUNCTYPE(_SIGNED, ctypes.c_int, ctypes.c_int, _ROOM, _SIGNED)
+_RESOURCES = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_void_p, _WORD, _TEXT, ctypes.c_int, _WORD, ctypes.POINTER(_SIGNED),
+    _ROOM, _SIGNED,
+)  # fmt: skip
 
 
 class _Services(ctypes.Structure):
@@ -54,6 +73,8 @@ class _Services(ctypes.Structure):
         ),
         ("allow", _ALLOW),
         ("asked", _ASKED),
+        ("limit", _LIMIT),
+        ("resources", _RESOURCES),
     )
 
 
@@ -76,6 +97,7 @@ def attach(torch: Any) -> None:
         address(library.ptxview_absence_at), address(library.ptxview_mark_absent_at),
         address(library.ptxview_reads_zeros), address(ctypes.pythonapi.PyErr_SetInterrupt),
         _ALLOW(_allow), _ASKED(refusals.asked),
+        _LIMIT(_limit), _RESOURCES(_resources),
     )  # fmt: skip
     graphs.EMULATED.append(refusals.raising)
     _publish()
@@ -128,6 +150,36 @@ def _allow(text: int, size: int, kernel: bytes, dynamic: int) -> int:
         return refusals.allow(_module(text, size).text, kernel.decode("utf-8", "replace"), dynamic)
     except Exception:
         return 0  # the limits of a kernel that cannot be read are unknown
+
+
+def _limit(device: int, attribute: int, name: Any, room: int) -> int:
+    """``cudaDeviceGetAttribute``, and a device's memory and name; -1 where it is not known."""
+    try:
+        if room:
+            said = devices.find(current().target).name.encode()[: room - 1] + b"\0"
+            ctypes.memmove(name, said, len(said))
+        if attribute == -1:
+            return max(0, _limit(device, 0, name, 0) - memory.held(device))
+        known = limits.of_device().get(attribute)
+        return -1 if known is None else known
+    except Exception:
+        return -1
+
+
+def _resources(
+    text: int, size: int, kernel: bytes, threads: int, dynamic: int, figures: Any, why: Any,
+    room: int,
+) -> int:  # fmt: skip
+    def asked() -> None:
+        module = _module(text, size)
+        entry = kernel.decode("utf-8", "replace")
+        known = limits.of_kernel(module.text, entry, threads, dynamic)
+        if known is None:
+            raise RuntimeError(f"ptxview: the registers of {base_name(entry)} are not known here")
+        for n, figure in enumerate(known):
+            figures[n] = figure
+
+    return _answer(why, room, asked)
 
 
 def _symbol(

@@ -71,9 +71,9 @@ def of(text: str, entry: str, grid: Size, block: Size, shared: int) -> Refusal |
     """Why the driver would not launch the kernel ``entry`` of this PTX so; None where it would."""
     refused = _of_any(grid, block)
     if refused is None:
-        kernel = _kernel(text, entry)
-        refused = _of_bounds(kernel, block) or _of_shared(text, entry, kernel, shared)
-        refused = refused or _of_registers(kernel, block)
+        known = kernel(text, entry)
+        refused = _of_bounds(known, block) or _of_shared(text, entry, known, shared)
+        refused = refused or _of_registers(known, block)
     if refused is None and (text, entry) not in _ran:
         _ran.add((text, entry))
         if (text, entry) in _refused:
@@ -90,7 +90,7 @@ def _named(text: str, entry: str) -> dict[str, str | None]:
 def allow(text: str, entry: str, dynamic: int) -> int:
     """``cudaFuncSetAttribute`` for dynamic shared memory: 0, or CUDA's error."""
     most = devices.find(current().target).shared_per_block_optin
-    if dynamic < 0 or (most and dynamic + _static(_kernel(text, entry)) > most):
+    if dynamic < 0 or (most and dynamic + _static(kernel(text, entry)) > most):
         return INVALID_VALUE
     _allowed[text, entry] = dynamic
     return 0
@@ -197,8 +197,7 @@ def _of_shared(text: str, entry: str, kernel: cubin.Binary | None, shared: int) 
             INVALID_VALUE, f"{shared} bytes of dynamic shared memory{own}, and a block of this "
             f"device has {most}", "shared memory", shared + static, most,
         )  # fmt: skip
-    usual = device.shared_per_block
-    asked_for = max(_allowed.get((text, entry), 0), usual - static)
+    usual, asked_for = device.shared_per_block, dynamic_shared(text, entry)
     if usual and shared > asked_for:
         return Refusal(
             INVALID_VALUE, f"{shared} bytes of dynamic shared memory{own}: more than {usual} of "
@@ -207,6 +206,12 @@ def _of_shared(text: str, entry: str, kernel: cubin.Binary | None, shared: int) 
             "shared memory", shared + static, max(usual, asked_for + static),
         )  # fmt: skip
     return None
+
+
+def dynamic_shared(text: str, entry: str) -> int:
+    """The most bytes of dynamic shared memory that a launch of this kernel may have."""
+    usual = devices.find(current().target).shared_per_block
+    return max(_allowed.get((text, entry), 0), usual - _static(kernel(text, entry)))
 
 
 def _of_registers(kernel: cubin.Binary | None, block: Size) -> Refusal | None:
@@ -258,7 +263,7 @@ def note(ptx: Path, machine: Path) -> None:
         return
 
 
-def _kernel(text: str, entry: str) -> cubin.Binary | None:
+def kernel(text: str, entry: str) -> cubin.Binary | None:
     """A kernel's figures; None where they are not known, or not the same in all that was made."""
     if (text, entry) not in _kernels:
         every = {cubin.read(data, entry) for _, data in _binaries_of(text)}

@@ -47,6 +47,8 @@ def test_sources_of_every_form_launch_their_ptx(run: Run, tmp_path: Path) -> Non
     assert "many.cu:23: if (threadIdx.x < n) atomicAdd" in past
     assert "a block of (2048, 1, 1), 2048 threads cannot be launched" in done.out
     assert "reads 4 bytes" in done.out and "a cooperative launch" in done.out
+    assert "c10::cuda::CUDACachingAllocator cannot run here" in done.out
+    assert "attribute 135 is not known of the emulated device" in done.out
     named = {call["name"] for call in done.of("call") if call["kind"] == "cuda"}
     assert {"hidden", "of_file", "plain_c", "by_value", "packed", "adds_int", "apply"} <= named
     asked = {(one["name"], one["kind"]): one for one in done.of("not_launched")}
@@ -95,13 +97,13 @@ def test_a_build_that_was_made_again_is_held_against_the_device_all_the_same(
         path.write_bytes(code + path.name.encode())
         refusals.note(ptx, path)
     refusals.note(ptx, tmp_path / "removed.cubin")
-    figures = refusals._kernel(text, parsed.entries[0])
+    figures = refusals.kernel(text, parsed.entries[0])
     assert figures is not None and figures.registers > 0
     other.write_bytes((DATA / "matmul_sm90.cubin").read_bytes())
     refusals.note(ptx, other)
     refusals._binaries.clear()
     refusals._kernels.clear()
-    assert refusals._kernel(text, parsed.entries[0]) is None, "which it is, is not known"
+    assert refusals.kernel(text, parsed.entries[0]) is None, "which it is, is not known"
 
 
 @needs_nvcc

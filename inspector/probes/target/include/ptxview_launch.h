@@ -33,9 +33,16 @@ struct Services {
   int (*allow)(const char* ptx, uint64_t bytes, const char* kernel, int64_t dynamic);
   // The program asks for the last error: of a launch that was refused it need not be told otherwise.
   void (*asked)();
+  // A device's limit by CUDA's number for it (cudaDeviceAttr), 0 its memory in bytes, -1 what is free of that;
+  // negative where it is not known. The device's name, where there is room.
+  int64_t (*limit)(int device, int attribute, char* name, int64_t room);
+  // What a launch of so many threads and bytes of dynamic shared memory has: blocks an SM, registers, static
+  // shared and local memory, the most threads of a block, the most dynamic shared memory.
+  int (*resources)(const char* ptx, uint64_t bytes, const char* kernel, int threads, uint64_t dynamic,
+                   int64_t* figures, char* why, int64_t room);
 };
 // What `launch` gives besides: CUDA's error of a launch that the driver would refuse, behind these.
 constexpr int kRefused = 16;
-constexpr uint64_t kVersion = 3;
+constexpr uint64_t kVersion = 4;
 
 }  // namespace ptxview_cuda

@@ -1,5 +1,6 @@
 // What an extension calls of the CUDA runtime and of libc10_cuda, over host memory: linked into the
 // extension itself, with hidden names, so that no CUDA library is needed or disturbed.
+#include <c10/core/Allocator.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
@@ -7,12 +8,15 @@
 
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <map>
 #include <mutex>
+#include <ostream>
 #include <stdexcept>
 #include <string>
 
@@ -31,7 +35,7 @@ static const Services* found() {
   unsigned long long address = 0;
   if (!text || std::sscanf(text, "%ld:%llu", &pid, &address) != 2 || pid != long(getpid())) return nullptr;
   const auto* given = reinterpret_cast<const Services*>(static_cast<uintptr_t>(address));
-  return given->version == kVersion ? given : nullptr;
+  return given->version >= kVersion ? given : nullptr;
 }
 static const Services& services() {
   const Services* given = found();
@@ -265,6 +269,10 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   delete reinterpret_cast<char*>(stream);
   return cudaSuccess;
 }
+cudaError_t cudaStreamGetPriority(cudaStream_t, int* priority) {
+  *priority = 0;
+  return cudaSuccess;
+}
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
 cudaError_t cudaEventCreate(cudaEvent_t* event) {
   *event = reinterpret_cast<cudaEvent_t>(new char);
@@ -317,6 +325,125 @@ cudaError_t cudaSetDevice(int device) {
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = guard()->deviceCount();
   return cudaSuccess;
+}
+static bool is_device(int device) { return 0 <= device && device < guard()->deviceCount(); }
+static int64_t limit(int device, int attribute) { return services().limit(device, attribute, nullptr, 0); }
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  if (!is_device(device)) return noted(cudaErrorInvalidDevice);
+  const int64_t found = limit(device, attribute);
+  if (found < 0)
+    throw std::runtime_error("ptxview: cudaDeviceGetAttribute: attribute " + std::to_string(int(attribute)) +
+                             " is not known of the emulated device");
+  *value = int(found);
+  return cudaSuccess;
+}
+// What is not known stays 0.
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* all, int device) {
+  if (!is_device(device)) return noted(cudaErrorInvalidDevice);
+  *all = cudaDeviceProp{};
+  const auto set = [device](auto& field, int attribute) {
+    const int64_t found = limit(device, attribute);
+    if (found > 0) field = found;
+  };
+  services().limit(device, 0, all->name, sizeof all->name);
+  set(all->totalGlobalMem, 0);
+  set(all->sharedMemPerBlock, cudaDevAttrMaxSharedMemoryPerBlock);
+  set(all->regsPerBlock, cudaDevAttrMaxRegistersPerBlock);
+  set(all->warpSize, cudaDevAttrWarpSize);
+  set(all->memPitch, cudaDevAttrMaxPitch);
+  set(all->maxThreadsPerBlock, cudaDevAttrMaxThreadsPerBlock);
+  for (int axis = 0; axis < 3; axis++) {
+    set(all->maxThreadsDim[axis], cudaDevAttrMaxBlockDimX + axis);
+    set(all->maxGridSize[axis], cudaDevAttrMaxGridDimX + axis);
+  }
+  set(all->totalConstMem, cudaDevAttrTotalConstantMemory);
+  set(all->major, cudaDevAttrComputeCapabilityMajor);
+  set(all->minor, cudaDevAttrComputeCapabilityMinor);
+  set(all->multiProcessorCount, cudaDevAttrMultiProcessorCount);
+  set(all->canMapHostMemory, cudaDevAttrCanMapHostMemory);
+  set(all->concurrentKernels, cudaDevAttrConcurrentKernels);
+  set(all->unifiedAddressing, cudaDevAttrUnifiedAddressing);
+  set(all->memoryBusWidth, cudaDevAttrGlobalMemoryBusWidth);
+  set(all->l2CacheSize, cudaDevAttrL2CacheSize);
+  set(all->maxThreadsPerMultiProcessor, cudaDevAttrMaxThreadsPerMultiProcessor);
+  set(all->streamPrioritiesSupported, cudaDevAttrStreamPrioritiesSupported);
+  set(all->globalL1CacheSupported, cudaDevAttrGlobalL1CacheSupported);
+  set(all->localL1CacheSupported, cudaDevAttrLocalL1CacheSupported);
+  set(all->sharedMemPerMultiprocessor, cudaDevAttrMaxSharedMemoryPerMultiprocessor);
+  set(all->regsPerMultiprocessor, cudaDevAttrMaxRegistersPerMultiprocessor);
+  set(all->managedMemory, cudaDevAttrManagedMemory);
+  set(all->cooperativeLaunch, cudaDevAttrCooperativeLaunch);
+  set(all->sharedMemPerBlockOptin, cudaDevAttrMaxSharedMemoryPerBlockOptin);
+  set(all->maxBlocksPerMultiProcessor, cudaDevAttrMaxBlocksPerMultiprocessor);
+  set(all->reservedSharedMemPerBlock, cudaDevAttrReservedSharedMemoryPerBlock);
+  set(all->memoryPoolsSupported, cudaDevAttrMemoryPoolsSupported);
+  return cudaSuccess;
+}
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  const int device = guard()->getDevice().index();
+  *free = limit(device, -1);
+  *total = limit(device, 0);
+  return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+cudaError_t cudaRuntimeGetVersion(int* version) { return cudaDriverGetVersion(version); }
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  if (least) *least = 0;
+  if (greatest) *greatest = -5;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
+  *can = device != peer;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceReset() { return cudaSuccess; }
+cudaError_t cudaDeviceSetLimit(cudaLimit, size_t) { return cudaSuccess; }
+cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) { return cudaSuccess; }
+cudaError_t cudaFuncSetSharedMemConfig(const void*, cudaSharedMemConfig) { return cudaSuccess; }
+cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) {
+  *status = cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode*) { return cudaSuccess; }
+
+// -- kernels' resources -------------------------------------------------------------------------------
+static bool resources(const void* kernel, int threads, size_t dynamic, std::array<int64_t, 6>& figures) {
+  const Symbol* symbol = known(tables().kernels, kernel);
+  if (!symbol) return false;
+  Text why;
+  if (services().resources(symbol->module.ptx, symbol->module.bytes, symbol->name.c_str(), threads, dynamic,
+                           figures.data(), why, sizeof why))
+    why.raise();
+  return true;
+}
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* all, const void* kernel) {
+  std::array<int64_t, 6> figures{};
+  if (!resources(kernel, 1, 0, figures)) return noted(cudaErrorInvalidDeviceFunction);
+  const int device = guard()->getDevice().index();
+  *all = cudaFuncAttributes{};
+  all->numRegs = figures[1];
+  all->sharedSizeBytes = figures[2];
+  all->localSizeBytes = figures[3];
+  all->maxThreadsPerBlock = figures[4];
+  all->maxDynamicSharedSizeBytes = figures[5];
+  all->ptxVersion = all->binaryVersion = 10 * limit(device, cudaDevAttrComputeCapabilityMajor) +
+                                         limit(device, cudaDevAttrComputeCapabilityMinor);
+  return cudaSuccess;
+}
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* kernel, int threads,
+                                                                   size_t dynamic, unsigned) {
+  if (threads < 1) return noted(cudaErrorInvalidValue);
+  std::array<int64_t, 6> figures{};
+  if (!resources(kernel, threads, dynamic, figures)) return noted(cudaErrorInvalidDeviceFunction);
+  *blocks = int(figures[0]);
+  return cudaSuccess;
+}
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* kernel, int threads,
+                                                          size_t dynamic) {
+  return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, kernel, threads, dynamic, 0);
 }
 cudaError_t cudaMalloc(void** pointer, size_t bytes) {
   *pointer = bytes ? (found() ? found()->allocate(bytes) : std::malloc(bytes)) : nullptr;
@@ -395,6 +522,10 @@ cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute
 cudaError_t cudaFuncSetCacheConfig(const void*, cudaFuncCache) { return cudaSuccess; }
 }
 
+// Members of CUDAStream that its header has inline, or here, by the version of torch.
+extern "C" bool _ZNK3c104cuda10CUDAStream5queryEv(const void*) { return true; }
+extern "C" void _ZNK3c104cuda10CUDAStream11synchronizeEv(const void*) {}
+
 namespace c10::cuda {
 // The line's type differs between versions of torch.
 void c10_cuda_check_implementation(const int32_t error, const char* file, const char*, const uint32_t line, const bool) {
@@ -404,13 +535,71 @@ void c10_cuda_check_implementation(const int32_t error, const char* file, const 
   TORCH_CHECK(error == cudaSuccess, "CUDA error: ", cudaGetErrorString(cudaError_t(error)), " at ", file, ":", line);
 }
 DeviceIndex device_count() noexcept { return guard()->deviceCount(); }
+DeviceIndex device_count_ensure_non_zero() { return device_count(); }
 DeviceIndex current_device() { return guard()->getDevice().index(); }
+void device_synchronize() {}
+void warn_or_error_on_sync() {}
+const char* get_cuda_check_suffix() noexcept { return ""; }
+bool hasPrimaryContext(DeviceIndex) { return true; }
+
+cudaError_t GetDeviceCount(int* count) { return cudaGetDeviceCount(count); }
+cudaError_t GetDevice(DeviceIndex* device) {
+  *device = current_device();
+  return cudaSuccess;
+}
+// Whether a device is set by force is asked for by newer versions of torch.
 void set_device(DeviceIndex device) { cudaSetDevice(device); }
+void set_device(DeviceIndex device, const bool) { cudaSetDevice(device); }
+cudaError_t SetDevice(DeviceIndex device) { return cudaSetDevice(device); }
+cudaError_t SetDevice(DeviceIndex device, const bool) { return cudaSetDevice(device); }
+cudaError_t MaybeSetDevice(DeviceIndex device) { return cudaSetDevice(device); }
+void SetTargetDevice() {}
+DeviceIndex ExchangeDevice(DeviceIndex device) {
+  const DeviceIndex before = current_device();
+  if (device >= 0) cudaSetDevice(device);
+  return before;
+}
+DeviceIndex MaybeExchangeDevice(DeviceIndex device) { return ExchangeDevice(device); }
+
 cudaStream_t CUDAStream::stream() const { return nullptr; }
-CUDAStream getCurrentCUDAStream(DeviceIndex device) {
-  return CUDAStream(guard()->getStream(c10::Device(c10::DeviceType::CUDA, device)));
+static c10::Device on(DeviceIndex device) {
+  return c10::Device(c10::DeviceType::CUDA, device < 0 ? current_device() : device);
 }
-CUDAStream getDefaultCUDAStream(DeviceIndex device) {
-  return CUDAStream(guard()->getDefaultStream(c10::Device(c10::DeviceType::CUDA, device)));
+CUDAStream getCurrentCUDAStream(DeviceIndex device) { return CUDAStream(guard()->getStream(on(device))); }
+CUDAStream getDefaultCUDAStream(DeviceIndex device) { return CUDAStream(guard()->getDefaultStream(on(device))); }
+CUDAStream getStreamFromPool(const bool, DeviceIndex device) {
+  return CUDAStream(guard()->getStreamFromGlobalPool(on(device)));
 }
+CUDAStream getStreamFromPool(const int, DeviceIndex device) { return getStreamFromPool(false, device); }
+CUDAStream getStreamFromExternal(cudaStream_t, DeviceIndex device) { return getDefaultCUDAStream(device); }
+void setCurrentCUDAStream(CUDAStream stream) { guard()->exchangeStream(stream.unwrap()); }
+std::ostream& operator<<(std::ostream& out, const CUDAStream& stream) { return out << stream.unwrap(); }
+
+namespace CUDACachingAllocator {
+// Its class differs between versions of torch: one of which every function refuses.
+class CUDAAllocator;
+static void refuse_to_allocate() { refuse("c10::cuda::CUDACachingAllocator"); }
+static const auto refusing_functions = [] {
+  std::array<void (*)(), 256> each{};
+  each.fill(refuse_to_allocate);
+  return each;
+}();
+static const void* const refusing = refusing_functions.data();
+std::atomic<CUDAAllocator*> allocator{reinterpret_cast<CUDAAllocator*>(const_cast<const void**>(&refusing))};
+}  // namespace CUDACachingAllocator
 }  // namespace c10::cuda
+
+namespace at::cuda {
+cudaDeviceProp* getDeviceProperties(c10::DeviceIndex device) {
+  static std::mutex lock;
+  static std::map<int, cudaDeviceProp> all;
+  std::lock_guard<std::mutex> held(lock);
+  auto [one, made] = all.try_emplace(device < 0 ? c10::cuda::current_device() : device);
+  if (made) cudaGetDeviceProperties(&one->second, one->first);
+  return &one->second;
+}
+cudaDeviceProp* getCurrentDeviceProperties() { return getDeviceProperties(-1); }
+int warp_size() { return getCurrentDeviceProperties()->warpSize; }
+bool canDeviceAccessPeer(c10::DeviceIndex device, c10::DeviceIndex peer) { return device != peer; }
+c10::Allocator* getCUDADeviceAllocator() { return c10::GetAllocator(c10::DeviceType::CUDA); }
+}  // namespace at::cuda

@@ -11,7 +11,7 @@ FOLDER = Path(__file__).parent / "cuda"
 
 def load_module():
     """What the sources are built to, once for all programs that have the same cache."""
-    sources = [str(FOLDER / name) for name in ("bound.cpp", "many.cu", "others.cu")]
+    sources = [str(FOLDER / name) for name in ("bound.cpp", "guarded.cpp", "many.cu", "others.cu")]
     return load("ptxview_test_runtime", sources, with_cuda=True)
 
 
@@ -91,6 +91,15 @@ if __name__ == "__main__":
     assert module.refused(x.data_ptr(), 2, 0, 0) == 1
     assert module.refused(x.data_ptr(), 4, 32, 49153) == 1, "it is another that asked for more"
     assert x.tolist() == [16.0] * 32, "three launches of those were made"
+
+    # An SM's 64 warps hold three blocks of 640 threads, and four of 512, which is best.
+    told = [module.limit(which) for which in range(12)]
+    assert told[:5] == [132, 65535, 131, 232448, 101], told
+    assert told[5:] == [2048, 640, 49152 - 2048, 3, 0, 5, 4 * 132], told
+    assert module.guarded(0) == 132 * 32
+    assert module.guarded(1) == 1
+    print(raised(module.guarded, 2))
+    print(raised(module.limit, 12))
 
     short = zeros(30)
     print(raised(module.past, short.data_ptr(), 32))

@@ -22,6 +22,8 @@ void run_pinned(int64_t);
 void run_apply(int64_t, int, int);
 int run_managed(int64_t);
 void run_cooperative(int64_t);
+int run_limit(int);
+int run_guarded(int);
 
 template <typename To> To taken(PyObject* from) {
   if constexpr (std::is_floating_point_v<To>) return static_cast<To>(PyFloat_AsDouble(from));
@@ -70,6 +72,8 @@ static PyMethodDef methods[] = {
     {"apply", Bound<run_apply>::call, METH_VARARGS, nullptr},
     {"managed", Bound<run_managed>::call, METH_VARARGS, nullptr},
     {"cooperative", Bound<run_cooperative>::call, METH_VARARGS, nullptr},
+    {"limit", Bound<run_limit>::call, METH_VARARGS, nullptr},
+    {"guarded", Bound<run_guarded>::call, METH_VARARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "bound", nullptr, -1, methods};

@@ -31,3 +31,31 @@ void run_cooperative(int64_t out) {
   void* arguments[] = {&pointer};
   cudaLaunchCooperativeKernel(reinterpret_cast<const void*>(&whole_grid), dim3(2), dim3(32), arguments);
 }
+__global__ void __launch_bounds__(640) bounded(float* x) {
+  __shared__ float own[512];
+  own[threadIdx.x % 512] = x[threadIdx.x];
+  __syncthreads();
+  x[threadIdx.x] = own[(threadIdx.x + 1) % 512];
+}
+// What the runtime says of the device, and of a kernel.
+int run_limit(int which) {
+  cudaDeviceProp device;
+  cudaFuncAttributes kernel;
+  int value = -1, grid = 0;
+  if (cudaGetDeviceProperties(&device, 0) || cudaFuncGetAttributes(&kernel, bounded)) return -2;
+  switch (which) {
+    case 0: return device.multiProcessorCount;
+    case 1: return device.maxGridSize[1];
+    case 2: return int(device.totalGlobalMem >> 30);
+    case 3: cudaDeviceGetAttribute(&value, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0); return value;
+    case 4: return cudaDeviceGetAttribute(&value, cudaDevAttrWarpSize, 7);
+    case 5: return int(kernel.sharedSizeBytes);
+    case 6: return kernel.maxThreadsPerBlock;
+    case 7: return kernel.maxDynamicSharedSizeBytes;
+    case 8: cudaOccupancyMaxActiveBlocksPerMultiprocessor(&value, bounded, 640, 0); return value;
+    case 9: cudaOccupancyMaxActiveBlocksPerMultiprocessor(&value, bounded, 672, 0); return value;
+    case 10: cudaOccupancyMaxActiveBlocksPerMultiprocessor(&value, bounded, 32, 40000); return value;
+    case 11: cudaOccupancyMaxPotentialBlockSize(&grid, &value, bounded); return grid;
+    default: cudaDeviceGetAttribute(&value, cudaDevAttrD3D12CigSupported, 0); return value;
+  }
+}
