@@ -27,9 +27,7 @@ class LaunchWish:
     """How a launch differs from the recorded call.
 
     ``call`` is the call's number, None for the most frequent one; ``given`` are arrays by the
-    names of arguments. Fields that are None are as recorded. ``like`` is the call that a variant is
-    launched by which is none of the recording's, ``scratch`` the bytes a program of the pointers
-    that Triton appends.
+    names of arguments. Fields that are None are as recorded.
     """
 
     call: int | None = None
@@ -38,8 +36,6 @@ class LaunchWish:
     shared: int | None = None
     given: Mapping[str, Array] = field(default_factory=dict)
     seed: int = 0
-    like: Call | None = None
-    scratch: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +107,7 @@ def choose_launch(
             f"the PTX of {kernel.demangled} is not such as ptxas takes: {str(error)[:200]}"
         ) from None
     must_run(program)
-    number, call = (None, wish.like) if wish.like else _call(kernel, variant, wish.call)
+    number, call = _call(kernel, variant, wish.call)
     grid = wish.grid or (call.grid if call is not None else None)
     block = wish.threads or (call.block if call is not None else None) or program.required_block
     if grid is None or block is None:
@@ -133,13 +129,8 @@ def choose_launch(
     if len(names) != len(program.parameters):
         names = tuple(p.name for p in program.parameters)
     bounds = files.limits()
-    need = wish.scratch
-    scratch = (
-        _scratch(reader, variant, launch)
-        if need is None
-        else tuple(each * launch.blocks for each in need)
-    )
-    inputs = InputWish(wish.seed, wish.given, scratch, bounds.streamed, bounds.raising())
+    hidden = _scratch(reader, variant, launch)
+    inputs = InputWish(wish.seed, wish.given, hidden, bounds.streamed, bounds.raising())
     return ChosenLaunch(
         reader, kernel, variant, program, launch, number, names, recorded, inputs
     )  # fmt: skip
