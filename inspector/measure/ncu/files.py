@@ -79,14 +79,15 @@ def _exported(path: Path) -> list[str]:
         raise ToolMissing(
             f"{path} can only be read by ncu, which was not found on this machine: export it as "
             "CSV on one that has it",
-            f"ncu --import {path.name} --csv --page details > report.csv  (and --page raw, source)",
+            f"LC_ALL=C ncu --import {path.name} --csv --page details > report.csv  "
+            "(and --page raw, source)",
         )
     out: list[str] = []
     for page in PAGES:
         done = run_tool(
-            [tool.path, "--import", path, "--csv", "--page", page],
+            [tool.path, "--import", path, "--csv", "--print-units", "base", "--page", page],
             seconds=EXPORT_SECONDS,
-            env={**os.environ, "LC_ALL": "C"},  # numbers in English
+            env={**os.environ, "LC_ALL": "C"},
         )
         # A report without SASS has no source page; the other two every report has.
         if done.status == 0:
