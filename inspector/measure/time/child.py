@@ -41,7 +41,7 @@ NO_DEVICE, NO_TORCH = 4, 45
 STARTING = 180
 
 # The key under which the child gets a launch's file, and the file's ending, by kind of launch.
-FILES = {"graph": ("code", ".py"), "extension": ("nothing", ".none")}
+FILES = {"graph": ("code", ".py"), "extension": ("", ".none"), "variant": ("", ".none")}
 
 Said = dict[str, object]
 Child = Callable[[Sequence[str], float, Path], Finished]
@@ -190,10 +190,12 @@ def measure(
     wish: TimeWish,
     child: Child = start,
     alignment: int = ALIGNED,
+    building: float = 0,
 ) -> GatheredTimes:
     """Take the time of launches, each a pair of its job and its cubin or code.
 
-    ``alignment`` is the largest one recorded of pointers, in bytes. Raises ``ToolMissing`` if there
+    ``alignment`` is the largest one recorded of pointers, in bytes, ``building`` the seconds that a
+    launch may compile before its limit begins. Raises ``ToolMissing`` if there
     is no device or no torch, ``Unreadable`` if no child could begin.
     """
     gathered = GatheredTimes()
@@ -211,8 +213,8 @@ def measure(
             if wish.budget is not None:
                 remaining = max(wish.budget - (time.monotonic() - began), 0)
             job = {**wish.told(), "alignment": alignment, "budget": remaining,
-                   "copy": not gathered.copies, "launches": jobs}  # fmt: skip
-            seconds = STARTING + (len(jobs) + 1) * wish.limit
+                   "building": building, "copy": not gathered.copies, "launches": jobs}  # fmt: skip
+            seconds = STARTING + (len(jobs) + 1) * (wish.limit + building)
             end = run_child(python, "session", job, wish.limit, folder, seconds, child)
             jobs = _left(python, jobs, end, gathered)
     return gathered

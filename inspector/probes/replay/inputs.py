@@ -28,6 +28,18 @@ class NotRebuilt(Exception):
     """An argument cannot be made again; the message says which and why."""
 
 
+def first_line(error: BaseException) -> str:
+    """An error's own words on one line, without torch's advice."""
+    lines = [*filter(None, map(str.strip, str(error).splitlines())), ""]
+    # Triton's errors begin with where they are, and end with what is wrong.
+    text = lines[-2] if lines[0].startswith("at ") else lines[0]
+    if "out of memory" in text:
+        # The sentences after the second are about torch's allocator.
+        return ". ".join(text.split(". ")[:2]).rstrip(".")
+    plain = isinstance(error, RuntimeError | ValueError | OSError | NotRebuilt) and text
+    return text if plain else f"{type(error).__name__}: {text}".rstrip(": ")
+
+
 def extent(shape: list[int], strides: list[int]) -> int:
     """How many elements of memory a layout spans."""
     if any(size == 0 for size in shape):

@@ -75,14 +75,14 @@ class Records:
             for wait in WAITS:
                 time.sleep(wait)
                 self._cupti.flush(forced=wait > 0)
-                events += self._cupti.taken()
+                events = sorted([*events, *self._cupti.taken()], key=lambda event: event.start)
                 if enough(events):
                     break
             else:
                 self._lost = True
         except CuptiError as error:
             raise Unavailable(str(error)) from None
-        return sorted(events, key=lambda event: event.start)
+        return events
 
 
 class Profiler:

@@ -15,7 +15,7 @@ from inspector.probes.replay.cupti import Event as Record
 from inspector.probes.replay.session import summed
 from inspector.probes.replay.stopwatches import (
     FEWEST,
-    MOST_MISSES,
+    MAX_MISSES,
     MOST_RECORDS,
     SECOND,
     TICK_US,
@@ -115,7 +115,7 @@ def test_a_profile_that_saw_nothing_is_taken_again(profiler: list[Any]) -> None:
         whole()
         return []
 
-    profiler += [[], lead, *[nothing] * (MOST_MISSES - 1), *[whole] * 50]
+    profiler += [[], lead, *[nothing] * (MAX_MISSES - 1), *[whole] * 50]
     assert set(taken(done)) == {2.0} and made[0] >= FEWEST
     assert done[:LEADS] == ["flush"] * LEADS
     assert done[2 * LEADS :] == ["flush", "launch"] * (len(done) // 2 - LEADS)
@@ -168,11 +168,10 @@ def test_no_kernel_has_the_handle_of_another_by_which_cupti_would_name_it(
 
     monkeypatch.setattr(replay, "Kernel", kernel)
     monkeypatch.setattr(replay, "Inputs", lambda *_: SimpleNamespace(values=[]))
-    monkeypatch.setattr(replay, "by_each", lambda *_: None)
     for n, code in enumerate((b"one", b"two", b"one", b"three", b"two")):
         cubin = tmp_path / f"{n}.cubin"
         cubin.write_bytes(code)
-        replay.replay(session, {"n": n, "cubin": str(cubin), "symbol": "k", "shared": 0})
+        replay.repeatable(session, {"n": n, "cubin": str(cubin), "symbol": "k", "shared": 0})
     assert len(handles) == 3 and all(len(codes) == 1 for codes in handles.values())
 
 
