@@ -1,7 +1,7 @@
 """Answers the TAB key with argcomplete, from the commands' own parsers.
 
 The shell's function (printed by ``ptxview completion bash``) starts ptxview with the line so far in
-its environment. Nothing but the words is printed, whatever fails, and no tool is started.
+its environment. Nothing but the words is printed, even on errors, and no tool is started.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from inspector import printing
 from inspector.capture.opening import is_there, newest, standing
 from inspector.commands.common import open_reader
+from inspector.commands.launching import amount
 from inspector.errors import Exit, Unreadable, UsageError
 from inspector.measure.time.child import TimeWish
 from inspector.measure.time.ranking import fixed, sweep
@@ -170,17 +171,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     of_scripts.add_argument("--csv", metavar="PATH", type=Path, help="write all rows as CSV")
 
 
-def amount(text: str) -> int:
-    """``1e9``, ``268435456``."""
-    try:
-        value = float(text)
-        if value > 0 and value == int(value):
-            return int(text) if text.isdecimal() else int(value)
-    except (ValueError, OverflowError):
-        pass
-    raise argparse.ArgumentTypeError(f"{text} is not a number of bytes or operations")
-
-
 def check_options(args: argparse.Namespace) -> None:
     """Refuse options that a recording cannot have. Raises ``UsageError``."""
     for name in SCRIPT_ONLY:
@@ -311,14 +301,14 @@ def ask(path: Path, python: str) -> None:
     if not printing.at_terminal():
         raise UsageError(
             f"{path} is not from your own folder of recordings, and timing runs the code in it "
-            f"and the libraries that it names, under {python}: say --trust if you trust whoever "
-            "made it"
+            f"and the libraries that it names, under {python}: say --trust if you trust its "
+            "author"
         )
     narrate(
         f"{path} is not from your own folder of recordings. Timing runs the code in it and\n"
         f"the libraries that it names, under {python}."
     )
-    printing.ask("Do you trust whoever made it? [y/N] ")
+    printing.ask("Do you trust its author? [y/N] ")
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise UsageError("not trusted, so not run")
 

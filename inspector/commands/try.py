@@ -30,9 +30,9 @@ from inspector.capture.trying import (
     read_edited,
     try_stage,
 )
-from inspector.commands.common import print_json, seconds, split_path
+from inspector.commands.common import print_beside, print_json, seconds, split_path
 from inspector.commands.compile import ended_like_ctrl_c, targets
-from inspector.diff import beside, compare
+from inspector.diff import compare
 from inspector.errors import Exit, PtxviewError, UsageError
 from inspector.measure.trial import Trial, trial_of
 from inspector.model import Stage, Variant
@@ -46,7 +46,7 @@ from inspector.text import plural, shown
 
 STAGES = ("ttir", "ttgir", "llir", "ptx")
 LIMIT = 600.0
-MOST_ROWS = 60
+MAX_ROWS = 60
 """Rows of a difference that are printed, unless a stage was asked for."""
 MOST_INPUT = 64 << 20
 
@@ -106,7 +106,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     return Exit.DIFFERENT if outcome.failed else Exit.OK
 
 
-# -- what is asked for ----------------------------------------------------------------------------
+# -- the request ---------------------------------------------------------------------------------
 
 
 def request_of(parser: argparse.ArgumentParser, args: argparse.Namespace) -> TryRequest:
@@ -143,12 +143,12 @@ def request_of(parser: argparse.ArgumentParser, args: argparse.Namespace) -> Try
 def _stage(
     parser: argparse.ArgumentParser, args: argparse.Namespace
 ) -> tuple[Stage | None, str | None]:
-    """The stage and the file of ``--stage``; what stands behind them are words of the command."""
+    """The stage and the file of ``--stage``; the words after them belong to the command."""
     if not args.stage:
         return None, None
     word, *rest = args.stage
     if word not in STAGES:
-        parser.error(f"--stage: {word} is none of {', '.join(STAGES)}")
+        parser.error(f"--stage: {word} is not one of {', '.join(STAGES)}")
     file, more = (rest[0], rest[1:]) if rest else (None, [])
     args.words = [*args.words, *more]
     return Stage(word), file
@@ -213,7 +213,7 @@ def _standard_input() -> bytes:
 
 
 def _differences(made: Trial, asked: str | None) -> Iterator[Difference]:
-    """The columns that compiled, held against the recorded variant."""
+    """The columns that compiled, compared with the recorded variant."""
     columns = [one for one in made.tried if one.variant is not None]
     if asked == "none" or (asked is None and len(columns) != 1):
         return
@@ -232,7 +232,7 @@ def _differences(made: Trial, asked: str | None) -> Iterator[Difference]:
         yield Difference(one, compared)
 
 
-# -- what is said ---------------------------------------------------------------------------------
+# -- output ---------------------------------------------------------------------------------------
 
 
 def _print(made: Trial, differences: Sequence[Difference], asked: str | None) -> None:
@@ -246,13 +246,13 @@ def _print(made: Trial, differences: Sequence[Difference], asked: str | None) ->
     for sentence in report.sentences(made):
         out.print(Text(shown(sentence)), soft_wrap=True)
     for one in differences:
-        _print_difference(one, made.base.label, MOST_ROWS if asked is None else None)
+        _print_difference(one, made.base.label, MAX_ROWS if asked is None else None)
     failed = made.outcome.failed
     if failed:
         narrate(f"ptxview: {failed} of {plural(len(made.outcome.columns), 'column')} failed")
 
 
-def _print_difference(one: Difference, base: str, most: int | None) -> None:
+def _print_difference(one: Difference, base: str, max_rows: int | None) -> None:
     out = printing.out()
     compared = one.compared
     out.print()
@@ -267,14 +267,4 @@ def _print_difference(one: Difference, base: str, most: int | None) -> None:
         return
     head = f"{compared.stage.value}:  {diff_text.LEGEND}"
     out.print(Text(head, style="dim"), soft_wrap=True)
-    lines = (compared.listings[0].lines, compared.listings[1].lines)
-    colour = out.color_system is not None and not out.no_color
-    rows = list(beside.folded(compared.rows(), 1))
-    texts = diff_text.beside(rows, lines, compared.intra, out.width, colour)
-    for text in itertools.islice(texts, most):
-        out.print(text, soft_wrap=True)
-    if most is not None and len(rows) > most:
-        out.print(
-            Text(f"… {plural(len(rows) - most, 'more row')}: --diff {compared.stage.value} shows "
-                 "all", "dim")
-        )  # fmt: skip
+    print_beside(compared, max_rows, f"--diff {compared.stage.value} shows all")

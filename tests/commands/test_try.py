@@ -288,7 +288,7 @@ def test_invalid_requests_end_with_their_status(recorded: Path, tmp_path: Path) 
         (("twice", "--stage", "ttgir", ttgir, "--num-warps", "8"), 2,
          "--num-warps cannot be honoured from ttgir on"),
         (("twice", "--stage", "ttgir", ttgir, "--maxnreg", "8"), 2, "ttg.maxnreg"),
-        (("twice", "--stage", "sass", ptx), 2, "sass is none of ttir"),
+        (("twice", "--stage", "sass", ptx), 2, "sass is not one of ttir"),
         (("twice", "--stage", "ptx", tmp_path / "none.ptx"), 4, "none.ptx"),
         (("twice", "--stage", "ptx", empty), 4, "is empty"),
         (("none", "--num-warps", "8"), 2, "none"),

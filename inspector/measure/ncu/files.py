@@ -160,7 +160,7 @@ SCHEMA = 1
 
 
 def load(paths: Sequence[Path]) -> Report:
-    """The launches of reports; pages of one run that lie in several files complete each other.
+    """The launches of reports; pages of one run in several files complete each other.
 
     Raises ``Unreadable`` with a sentence on what is wrong, ``ToolMissing`` for an ``.ncu-rep``
     without ncu.
@@ -215,7 +215,7 @@ def store(path: Path, csv: str, command: Iterable[str]) -> None:
 
 
 def alone(path: Path, report: Report) -> Recording:
-    """A report as a recording of its own: the launched kernels, with machine code if it has any.
+    """A report as a recording: the launched kernels, with machine code if it has any.
 
     Launches of one name with the same machine code (without any: registers and block) are one
     variant.

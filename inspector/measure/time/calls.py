@@ -34,7 +34,7 @@ class Library:
                 same = files.digest(file) == self.sha256
         if same:
             return None
-        return f"{self.path} was built anew since it was recorded: the time is of what it is now"
+        return f"{self.path} was rebuilt since it was recorded: the time is of the new build"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,14 +166,14 @@ def job_of_call(
         if repeated.code is None:
             return "the code of this graph was not recorded"
         code_path = Path(repeated.code_path or "/nowhere")
-        # A graph lies two folders deep in Inductor's cache.
+        # A graph is two folders deep in Inductor's cache.
         if code_path.is_file():
             job["cache"] = str(code_path.parent.parent)
         return job, repeated.code.read(), None
     if mode == "target":
         return "an extension for the emulated device runs on the CPU"
     if repeated.library is None:
-        return "it was not recorded where the library of this function lies"
+        return "the path of this function's library was not recorded"
     module, _, function = call.name.rpartition(".")
     job.update(module=module, function=function, library=repeated.library.path)
     try:

@@ -24,8 +24,7 @@ from inspector.system.process import Finished, run_tool
 from inspector.text import shown
 
 PROBES = Path(__file__).resolve().parents[2] / "probes"
-# The probes as a package of their own name, as a recorded program has them; the folder that one
-# stands in is no part of the interpreter.
+# The probes as a package, as a recorded program has them, without the current folder in the path.
 BOOT = """
 import sys, importlib, importlib.util as u
 sys.path[:] = [p for p in sys.path if p]
@@ -291,8 +290,8 @@ def interpreter(
     """The interpreter to run calls under: the one asked for, else the first of this user's own
     that has torch.
 
-    The command that was ``recorded`` is only named where there is none: a recording may come from
-    anybody, and asking a program for its versions starts it. Raises ``ToolMissing``.
+    The command that was ``recorded`` is only named in the error: a recording may come from anybody,
+    and asking a program for its versions starts it. Raises ``ToolMissing``.
     """
     if asked is not None:
         return asked

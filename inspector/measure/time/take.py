@@ -62,7 +62,7 @@ def ready(
 ) -> Ready:
     """What can be timed of these variants, and of these calls of graphs and extensions.
 
-    For a variant without a launch of its own, the calls that launch it are repeated. Raises
+    Calls that launch a variant are repeated if no launch of it was recorded. Raises
     ``UsageError`` where none was recorded, ``ToolMissing`` without a GPU or torch.
     """
     if not is_recording(path):
@@ -91,7 +91,7 @@ def _opened(reader: Reader, path: Path) -> Path:
 
 
 def own(recording: Recording) -> bool:
-    """Whether this user owns the recording, and it lies in this user's folder of recordings.
+    """Whether this user owns the recording, and it is in this user's folder of recordings.
 
     The recording's own content proves nothing; the place from which it was opened does.
     """

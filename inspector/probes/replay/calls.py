@@ -58,7 +58,7 @@ def imported(name: str, path: str) -> Any:
 
 
 def _code(torch: Any, call: dict[str, Any], device: str) -> Callable[..., Any]:
-    """The function of a graph's ``output_code``; constants that it lacks are made anew.
+    """The function of a graph's ``output_code``; missing constants are generated.
 
     Through all versions from torch 2.6 on it is ``call(args)``, be it a function or a method.
     """
@@ -106,7 +106,7 @@ def _function(call: dict[str, Any]) -> Callable[..., Any]:
 def parts(events: list[Event], count: int, lead: list[str]) -> list[list[Event]] | None:
     """The events of each of ``count`` calls, without the ``lead`` before each.
 
-    None if they cannot be told apart: an event is missing, or the calls differ.
+    None if they cannot be separated: an event is missing, or the calls differ.
     """
     per_call, rest = divmod(len(events), count)
     if rest or per_call < len(lead):

@@ -17,7 +17,7 @@ SEED = 20260
 BLOCK = 512
 # The alignment in bytes that Inductor's kernels assume of their inputs.
 ALIGNED_FOR_CODE = 16
-MOST_ITEMS = 4096
+MAX_ITEMS = 4096
 # How a recorded argument is named: ``arg2``, ``arg2[0][1]``, ``eps``, ``sizes[3]``.
 _PLACE = re.compile(r"(?:arg(?P<number>[0-9]{1,4})|(?P<name>\w+))(?P<within>(?:\[[0-9]{1,4}\])*)")
 _INDEX = re.compile(r"\[([0-9]+)\]")
@@ -52,7 +52,7 @@ def extent(shape: list[int], strides: list[int]) -> int:
 def tensor(
     torch: Any, description: dict[str, Any], device: str, most: int, warnings: list[str]
 ) -> tuple[Any, Any]:
-    """A tensor of a recorded layout, and the flat memory that it lies in.
+    """A tensor of a recorded layout, and its flat memory.
 
     Its address is a multiple of the recorded alignment and, if that is below ``most`` (the
     largest alignment that is recorded), of no larger power of two. Raises ``NotRebuilt``.
@@ -237,7 +237,7 @@ class Inputs(Memory):
 class Arguments(Memory):
     """The arguments of a call from Python: ``args`` and ``given``, by place and by name.
 
-    Of a compiled graph (``flat``) each recorded argument is one, whatever its name, and memory is
+    Of a compiled graph (``flat``) each recorded argument is one, with any name, and memory is
     aligned well: its code copies what is not, before its kernels run. Raises as ``Inputs`` does.
     """
 
@@ -284,7 +284,7 @@ class Arguments(Memory):
 def _put(items: list[Any], path: list[int], value: Any) -> None:
     """Set an item of lists within lists, which grow as they must."""
     index, *deeper = path
-    if index >= MOST_ITEMS:
+    if index >= MAX_ITEMS:
         raise NotRebuilt(f"an argument with an item of the number {index}")
     while len(items) <= index:
         items.append([])

@@ -21,10 +21,10 @@ ENOUGH = 0.01
 FEWEST = 60
 MOST = 20_000
 BLOCK_SECONDS = 0.1
-# So many blocks in a row may be without all that was launched.
+# Consecutive blocks that may lack some of the launches.
 MAX_MISSES = 5
-# So many records of CUPTI's fit into a buffer, with some room.
-MOST_RECORDS = 100_000
+# Records of CUPTI that fit into a buffer, with some room.
+MAX_RECORDS = 100_000
 # So many launches at first, and then: as a rule the median is settled by then.
 FIRST, SECOND = 20, 100
 # No kernel is that short; a graph without any takes some ns.
@@ -80,7 +80,7 @@ def next_count(count: int, block_seconds: float, records: int, fewest: int, most
     Blocks grow, limited by the seconds a block may take and by the ``records`` that fit a buffer.
     """
     in_time = int(count * BLOCK_SECONDS / max(block_seconds, 1e-6)) + 1
-    fitting = MOST_RECORDS * count // max(records, 1)
+    fitting = MAX_RECORDS * count // max(records, 1)
     return max(fewest, min(most, in_time, fitting, max(SECOND, 2 * count)))
 
 
@@ -108,7 +108,7 @@ def events(
 def do_bench(
     torch: Any, launch: Launch, before: Launch, seconds: float, between: Launch
 ) -> list[float]:
-    """Triton's ``do_bench``: the L2 is flushed by writing, events stand in a full queue."""
+    """Triton's ``do_bench``: the L2 is flushed by writing, events are in a full queue."""
     testing = _testing()
     milliseconds = testing.do_bench(launch, warmup=25, rep=100, return_mode="all")
     between()
@@ -164,10 +164,10 @@ def caches(stopwatches: list[str], state: str) -> Iterator[tuple[str, str]]:
 Launch = Callable[[], Any]
 # A difference below either may be chance.
 PART, LEAST_DIFFERENCE_US = 0.02, 0.2
-SAMPLES, BATCH, FEWEST_PAIRS = 80, 20, 6
+SAMPLES, BATCH, MIN_PAIRS = 80, 20, 6
 # All of them together, in µs: a launch that takes longer is looked at less often, or not at all.
-MOST_US = 500_000
-# What the queue is kept busy with meanwhile, in cycles: 2 ms, in which a batch is launched.
+MAX_US = 500_000
+# Cycles that keep the queue busy while a batch is launched: 2 ms.
 AHEAD_CYCLES = 4_000_000
 EMPTY = "ptxview_empty"
 EMPTY_PTX = f"""
@@ -227,8 +227,8 @@ def undisturbed(
     traced = middle(result["samples"])
     if extra is None or traced is None:
         return result
-    count = min(SAMPLES, int(MOST_US / max(traced, 1.0)))
-    if count < FEWEST_PAIRS:
+    count = min(SAMPLES, int(MAX_US / max(traced, 1.0)))
+    if count < MIN_PAIRS:
         return result
     pairs = queued(torch, launch, before, count)
     plain = middle([p - extra for p in pairs])

@@ -40,7 +40,7 @@ class TryScreen(WorkScreen):
     wheres: ClassVar = (Where.TRYING,)
 
     class Tried(Message):
-        """The trial, or why there is none."""
+        """The trial, or why it failed."""
 
         def __init__(self, answer: Trial | Notice) -> None:
             super().__init__()
@@ -102,7 +102,7 @@ class TryScreen(WorkScreen):
             self.trial = message.answer
         self._tell()
 
-    # What is shown
+    # Display
 
     def _tell(self) -> None:
         if not self.settled:

@@ -204,7 +204,7 @@ def test_a_trace_that_is_cut_off_keeps_what_it_has() -> None:
 
 
 def test_more_events_than_are_read_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profile_trace, "MOST_EVENTS", 10)
+    monkeypatch.setattr(profile_trace, "MAX_EVENTS", 10)
     made = Made()
     for n in range(20):
         made.cpu("aten::mul", n * 10, 5)
@@ -214,7 +214,7 @@ def test_more_events_than_are_read_are_told(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_events_are_read_across_the_borders_of_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profile_trace, "CHUNK", 997)
+    monkeypatch.setattr(profile_trace, "CHUNK_CHARS", 997)
     made = Made()
     for n in range(300):
         made.cpu(f"aten::op{n % 7}", n * 10, 5)

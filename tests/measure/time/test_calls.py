@@ -87,7 +87,7 @@ def test_a_library_that_is_gone_or_built_anew_is_said(lecture: Recording, tmp_pa
     assert (told[0]["module"], told[0]["function"]) == ("gelu_double_extension", "gelu")
     file.write_bytes(b"new")
     told = job_of_call(one, "gpu")
-    assert not isinstance(told, str) and told[2] is not None and "built anew" in told[2]
+    assert not isinstance(told, str) and told[2] is not None and "rebuilt" in told[2]
     assert isinstance(job_of_call(one, "target"), str)
 
 

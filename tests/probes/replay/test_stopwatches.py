@@ -16,7 +16,7 @@ from inspector.probes.replay.session import summed
 from inspector.probes.replay.stopwatches import (
     FEWEST,
     MAX_MISSES,
-    MOST_RECORDS,
+    MAX_RECORDS,
     SECOND,
     TICK_US,
     caches,
@@ -131,7 +131,7 @@ def test_a_block_grows_and_its_records_fit_into_a_buffer() -> None:
     assert next_count(20, 0.002, 40, 10, 1000) == SECOND
     assert next_count(200, 0.02, 400, 10, 1000) == 400
     assert next_count(20, 10.0, 40, 10, 1000) == 10
-    assert next_count(10, 0.001, 20_000, 5, 200) * 2_000 <= MOST_RECORDS
+    assert next_count(10, 0.001, 20_000, 5, 200) * 2_000 <= MAX_RECORDS
 
 
 class Loader:
