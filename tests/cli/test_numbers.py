@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import random
 import re
 import zlib
 from pathlib import Path
@@ -61,6 +63,41 @@ def test_no_number_of_a_recording_is_a_traceback(tmp_path: Path, batch: int) -> 
                   ["profile", "--stored", path])  # fmt: skip
     for words in asked:
         assert_sane(*words)
+
+
+NESTED: list[Any] = []
+ANYTHING: tuple[Any, ...] = (
+    *ODD, -(10**400), float("-inf"), -(1 << 63), 1e-320, True, "", "\ud800", "\udcff\x1b[2J\n",
+    "\0", "1e400", "../../etc/passwd", [[]], [{}], [None], {"": None}, {"a": {"b": [float("nan")]}},
+    [1, 2, 3, 4], [-1, -1, -1], [1 << 40] * 3, [float("nan")] * 3, [10**400, "x"], "a" * 10_000,
+    functools.reduce(lambda inner, _: [inner], range(150), NESTED),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_in_any_field_is_a_traceback(tmp_path: Path, seed: int) -> None:
+    """A tenth of the fields at a time, whatever they are; what is JSON is JSON."""
+    chance = random.Random(seed)
+
+    def change(name: str, value: Any) -> Any:
+        kept = name.endswith("event") or "hash" in name or chance.random() > 0.1
+        return value if kept else chance.choice(ANYTHING)
+
+    path = written(tmp_path / "r", change, fields(TIMED, "", change))
+    plain: tuple[tuple[str | Path, ...], ...] = (
+        ("list", path), ("show", path, IDENT, "-a"), ("diff", path, RECORDING),
+        ("time", path, "--stored"), ("profile", "--stored", path),
+    )  # fmt: skip
+    for words in plain:
+        assert_sane(*words)
+    jsons: tuple[tuple[str | Path, ...], ...] = (
+        ("list", path, "--json"), ("show", path, IDENT, "--json"),
+    )  # fmt: skip
+    for words in jsons:
+        done = call(*words)
+        assert "fault of" not in done.said, (words, done.said)
+        for line in done.text.splitlines():
+            json.loads(line, parse_constant=pytest.fail)
 
 
 @pytest.mark.parametrize("selector", ["k#²", "k#٣", f"k#{MANY}", "k#0", "k#", "#", "square*#²"])
