@@ -17,7 +17,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    # -m puts the folder that one stands in first: a json.py there, whoever put it there, stays
+    # -m puts the current folder first: a json.py there, from any source, stays
     # asleep.
     if not sys.flags.safe_path and sys.path[0] != __file__.rpartition("/inspector/")[0]:
         del sys.path[0]

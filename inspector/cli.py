@@ -212,7 +212,7 @@ COMMANDS = (
     Subcommand(
         "completion",
         "ptxview completion bash|zsh|fish",
-        "print what makes a shell complete commands, options, recordings and kernels",
+        "print the completion script of a shell",
         (
             'ptxview completion bash  # in ~/.bashrc: eval "$(ptxview completion bash)"',
             "ptxview completion fish  # to ~/.config/fish/completions/ptxview.fish",
@@ -224,14 +224,14 @@ COMMANDS = (
 RUNS = (["run"], ["profile"])
 
 COMPLETING = "_ARGCOMPLETE"
-"""Set by a shell's function that asks what may stand where the cursor is."""
+"""Set by a shell's function that asks for completions."""
 
-LONGEST = 200
-"""Characters that are told of an error nobody has foreseen."""
+MAX_MESSAGE_CHARS = 200
+"""Characters printed of an unexpected error."""
 
 
 class _Options(argparse.ArgumentParser):
-    """The options of a command; one that there is not is told with what is like it."""
+    """The options of a command; an unknown one is refused with similar names."""
 
     def error(self, message: str) -> NoReturn:
         """End with the usage and a sentence."""
@@ -272,7 +272,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return status
     given = list(sys.argv[1:] if argv is None else argv)
     printing.with_streams()
-    with printing.guarded(), _threads_say_it_in_a_sentence():
+    with printing.guarded(), _thread_errors_as_sentences():
         return _told(given)
 
 
@@ -305,10 +305,10 @@ def _failed(given: list[str]) -> int:
 
 
 def _sentence(error: Exception) -> tuple[str, ...]:
-    """What went wrong and what to do about it, of an error that nobody has foreseen."""
+    """Explain an unexpected error: a message and a hint."""
     if isinstance(error, MemoryError):
         return (
-            "there is not enough memory for what was asked",
+            "there is not enough memory",
             "Open a part of it: one file instead of its folder, one kernel instead of all.",
         )
     if isinstance(error, RecursionError):
@@ -325,7 +325,7 @@ def _first_line(error: Exception) -> str:
     except Exception:
         return "it cannot say what"
     line = text.split("\n", 1)[0]
-    return line if len(line) <= LONGEST else f"{line[:LONGEST]}…"
+    return line if len(line) <= MAX_MESSAGE_CHARS else f"{line[:MAX_MESSAGE_CHARS]}…"
 
 
 def _details(error: BaseException | None = None) -> str:
@@ -348,7 +348,7 @@ def _details(error: BaseException | None = None) -> str:
 
 
 def _kept(text: str) -> str:
-    """Keep a traceback for a report; where it lies."""
+    """Keep a traceback for a report; returns where it is."""
     again = "PTXVIEW_TRACEBACK=1 in the environment shows where it happened."
     try:
         import platformdirs
@@ -363,7 +363,7 @@ def _kept(text: str) -> str:
 
 
 def _say(message: str, *more: str) -> None:
-    """One sentence on standard error, and beneath it what to do, after what was printed so far."""
+    """Print a sentence and its hints on standard error, after pending output."""
     with contextlib.suppress(OSError, ValueError):
         printing.flush()
     # Standard error may be gone as well; the status still says it.
@@ -374,8 +374,8 @@ def _say(message: str, *more: str) -> None:
 
 
 @contextlib.contextmanager
-def _threads_say_it_in_a_sentence() -> Iterator[None]:
-    """A thread that fails says so in a sentence too, and not in a traceback."""
+def _thread_errors_as_sentences() -> Iterator[None]:
+    """Report a thread's error as a sentence instead of a traceback."""
 
     def told(failed: threading.ExceptHookArgs) -> None:
         if isinstance(failed.exc_value, Exception):
@@ -389,7 +389,7 @@ def _threads_say_it_in_a_sentence() -> Iterator[None]:
 
 
 def _examples(command: Subcommand) -> str:
-    """The examples of a command, what each is good for in a line of its own above it."""
+    """The examples of a command, each below a line on its purpose."""
     pairs = [line.partition("  # ")[::2] for line in command.examples]
     return "examples:\n" + "\n".join(f"  # {what}\n  {line}" for line, what in pairs)
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inspector import printing
+from inspector.text import plural
 
 if TYPE_CHECKING:
+    from inspector.diff.compare import Compared
     from inspector.measure.ncu.model import Report
     from inspector.measure.ncu.samples import Profiled
     from inspector.model import Recording
@@ -122,3 +125,19 @@ def seconds(text: str) -> float:
     if not 0 < value < 1e6:
         raise argparse.ArgumentTypeError(f"{text} is not a number of seconds")
     return value
+
+
+def print_beside(compared: Compared, max_rows: int | None, rest: str) -> None:
+    """Print two listings side by side, equal parts folded; ``rest`` says how to see more rows."""
+    from inspector.diff import beside
+    from inspector.report import diff_text
+
+    out = printing.out()
+    rows = list(beside.folded(compared.rows(), 1))
+    lines = (compared.listings[0].lines, compared.listings[1].lines)
+    colour = out.color_system is not None and not out.no_color
+    texts = diff_text.beside(rows, lines, compared.intra, out.width, colour)
+    for text in itertools.islice(texts, max_rows):
+        out.print(text, soft_wrap=True)
+    if max_rows is not None and len(rows) > max_rows:
+        out.print(f"… {plural(len(rows) - max_rows, 'more row')}: {rest}", style="dim")

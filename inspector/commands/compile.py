@@ -2,7 +2,7 @@
 
 A .cu, a .ptx, a .ttir, .ttgir or .llir, or a .py with Triton kernels goes through every stage that
 follows. A .py is run, on an emulated device, for the calls that it makes itself, unless --signature
-says how to compile its kernels. What comes of it is a recording, which every other command reads;
+says how to compile its kernels. The result is a recording, which every other command reads;
 a terminal opens it. Options after -- are the compiler's own. Exits with 1 where a file did not
 compile for some target.
 """
@@ -123,7 +123,7 @@ def _threads(text: str) -> int:
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
-    """Compile, and show what came of it."""
+    """Compile, and show the result."""
     at = argv.index("--") if "--" in argv else len(argv)
     args = parser.parse_args(argv[:at])
     common = argv[at + 1 :]
@@ -167,7 +167,7 @@ def _watch(args: argparse.Namespace, common: Sequence[str], argv: Sequence[str])
     if args.diff:
         raise UsageError("--diff and --watch: each save is compared with the one before it")
     if out is not None and (out.suffix != SUFFIX or out.is_dir()):
-        raise UsageError("--watch writes one file anew on every save", "Give -o x.ptxview.")
+        raise UsageError("--watch writes one file on every save", "Give -o x.ptxview.")
 
     def make() -> CompileRequest:
         return replace(request_of(args, common, Path(), argv), out=None)
@@ -238,7 +238,7 @@ def _given(args: argparse.Namespace, inputs: Sequence[CompilerInput]) -> GivenKe
 
 
 def targets(asked: Sequence[str]) -> tuple[str, ...]:
-    """The targets as the tools call them. Raises ``UsageError`` for what is none."""
+    """The targets as the tools call them. Raises ``UsageError`` for an invalid one."""
     out: dict[str, None] = {}
     for word in (w.strip() for text in asked for w in text.split(",")):
         match = _TARGET.fullmatch(word)
@@ -269,7 +269,7 @@ def _standard_input(asked: str | None, folder: Path) -> CompilerInput:
     return compiling.checked(CompilerInput(path, "<stdin>", language, data))
 
 
-# -- what came of it ------------------------------------------------------------------------------
+# -- results -------------------------------------------------------------------------------------
 
 
 def finish(args: argparse.Namespace, outcome: CompileOutcome) -> int:
@@ -281,7 +281,7 @@ def finish(args: argparse.Namespace, outcome: CompileOutcome) -> int:
     if args.json:
         print_json(report.as_json(table_of(reader, args.threads)))
         return status
-    # Where nothing compiled there is nothing to browse: what the compilers say is what one wants.
+    # Where nothing compiled there is nothing to browse, and the compilers' messages are printed.
     if on_terminal() and not args.no_tui and outcome.failed < len(outcome.recording.compilations):
         browse(lambda: (reader, None), outcome.path.name, path=outcome.path)
         narrate(f"ptxview: {outcome.path}")
@@ -405,7 +405,7 @@ def _occupancy(card: Card, threads: int | None) -> float | None:
 
 
 def _code(variant: Variant) -> str | None:
-    """A digest of a kernel's machine code; None where there is none."""
+    """A digest of a kernel's machine code; or None."""
     file = variant.stages.get(Stage.SASS)
     cubin = None if file is None else read_cubin(file.content.read())
     own = None if cubin is None else cubin.code.get(variant.symbol)

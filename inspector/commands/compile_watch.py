@@ -17,14 +17,13 @@ from inspector.capture.compiling import (
     compile_files,
     with_before,
 )
-from inspector.commands.common import reader_of
-from inspector.diff import beside, compare
+from inspector.commands.common import print_beside, reader_of
+from inspector.diff import compare
 from inspector.errors import Exit, PtxviewError, Stopped
 from inspector.model import Stage, Variant
 from inspector.reader.reader import Reader
 from inspector.recording.layout import pack, read_events, remove
 from inspector.report import compiled as report
-from inspector.report import diff_text
 from inspector.report.compiled import CompiledTable, RowChange
 from inspector.text import plural, shown
 
@@ -35,7 +34,7 @@ LOOK = 0.25
 """Seconds between two looks at the files."""
 SETTLED = 0.1
 """Seconds in which a file that has changed must not change again: an editor writes in pieces."""
-MOST_ROWS = 40
+MAX_ROWS = 40
 """Rows of one difference that are printed."""
 
 Stamps = dict[Path, tuple[int, int, int]]
@@ -47,7 +46,7 @@ GONE = (0, -1, 0)
 
 
 def stamps(paths: list[Path]) -> Stamps:
-    """What changes of each file when it is written anew, or another put in its place."""
+    """Stat fields that change when a file is written or replaced."""
     out: Stamps = {}
     for path in paths:
         try:
@@ -123,7 +122,7 @@ class Compiles:
         return self._out
 
     def _compiled(self) -> None:
-        """Look at what was read from now on; a file that was saved meanwhile has changed."""
+        """Look at what was read from now on; a file that was saved since has changed."""
         known = stamps(self._read()) | self._stamps
         self._stamps = {path: known[path] for path in self._read()}
         if self._out is not None:
@@ -199,14 +198,7 @@ def _print_difference(
         out.print(Text(f"  {stage.value} of {shown(title)}: the same but for names", "dim"))
         return
     out.print(Text(f"  {stage.value} of {shown(title)}: before │ after", "dim"))
-    rows = list(beside.folded(compared.rows(), 1))
-    lines = (compared.listings[0].lines, compared.listings[1].lines)
-    colour = out.color_system is not None and not out.no_color
-    for number, text in enumerate(diff_text.beside(rows, lines, compared.intra, out.width, colour)):
-        if number == MOST_ROWS:
-            out.print(Text("  … the rest: ptxview diff shows it", "dim"))
-            break
-        out.print(text, soft_wrap=True)
+    print_beside(compared, MAX_ROWS, "ptxview diff shows all")
 
 
 def _summary(outcome: CompileOutcome, changes: list[RowChange]) -> str:
@@ -223,7 +215,7 @@ def _summary(outcome: CompileOutcome, changes: list[RowChange]) -> str:
 
 
 def watch_in_interface(compiles: Compiles, table: Table, browse: Callable[..., None]) -> int:
-    """Open the interface, which stays where it is while files are compiled anew beneath it."""
+    """Open the interface, which stays where it is while files are recompiled."""
     # Imported here: only who sits at a terminal needs the interface.
     from inspector.tui.app.live import Live
 

@@ -1,9 +1,7 @@
-"""What the TAB key gives: the words that may stand where the cursor is, by the commands' parsers.
+"""Answers the TAB key with argcomplete, from the commands' own parsers.
 
-The shell's function (``ptxview completion bash`` prints it) starts ptxview with the line so far in
-its environment; argcomplete reads that, goes through the command's own parser as far as the line
-goes, and asks here for the values of what comes next, by its metavar. Nothing is printed but the
-words, whatever goes wrong, and a glance at a recording is all that is taken.
+The shell's function (printed by ``ptxview completion bash``) starts ptxview with the line so far in
+its environment. Nothing but the words is printed, even on errors, and no tool is started.
 """
 
 from __future__ import annotations
@@ -13,35 +11,28 @@ import contextlib
 import importlib
 import os
 import signal
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from inspector import files
-from inspector.capture.glance import Glimpse, glance, narrow
-from inspector.capture.opening import newest
 from inspector.commands.common import split_program
 from inspector.errors import PtxviewError
-from inspector.recording.layout import recordings_folder
+from inspector.names import base_name
 
-SECONDS = 3
-"""After which it is given up, as where a network's disk does not answer."""
-
-MOST_NAMES = 5000
-"""Names of one folder that are looked at."""
-
-NEWEST = 5
-"""Recordings of the state folder that are offered."""
-
-NUMBERS = frozenset(("N", "N[,N]", "S", "BYTES", "US", "PERCENT", "H"))
-"""Metavars of values that nobody can know."""
+MAX_SECONDS = 3
+MAX_NAMES = 5000
+"""Names of one folder that are read."""
+MEMORY = str(128 << 20)
+"""Bytes that an opened recording may take."""
 
 Words = Mapping[str, str]
-"""Words with what is said of each."""
+"""Words and their descriptions."""
+Completer = Callable[..., Words]
 
 
 class Row(Protocol):
-    """What is needed of a row of the table of commands."""
+    """A row of the table of commands."""
 
     @property
     def name(self) -> str: ...
@@ -52,207 +43,85 @@ class Row(Protocol):
 
 
 def answer(commands: Sequence[Row]) -> int:
-    """Write what fits the line in the environment where the shell's function reads it; 0.
-
-    Never raises, and ends the process where it takes too long.
-    """
+    """Write the words that fit the line in the environment; 0. Never raises."""
     with contextlib.suppress(Exception):
         signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
-        signal.setitimer(signal.ITIMER_REAL, SECONDS)
-        narrow()
-        _answered(commands)
+        signal.setitimer(signal.ITIMER_REAL, MAX_SECONDS)
+        os.environ.setdefault(files.VARIABLE, MEMORY)
+        _complete(commands)
     return 0
 
 
-def _answered(commands: Sequence[Row]) -> None:
-    from argcomplete.completers import BaseCompleter
+def _complete(commands: Sequence[Row]) -> None:
     from argcomplete.finders import CompletionFinder
     from argcomplete.lexers import split_line
 
-    class Files(BaseCompleter):
-        """What completes a value that nothing else is known of."""
-
-        def __call__(self, *, prefix: str, **_: object) -> Iterable[str]:
-            return _files(prefix)
-
-    line = os.environ["COMP_LINE"]
-    *_, before, _ = split_line(line, int(os.environ["COMP_POINT"]))
-    called = next((c for c in commands if c.name in before[1:2]), None)
+    *_, before, _ = split_line(os.environ["COMP_LINE"], int(os.environ["COMP_POINT"]))
     top = argparse.ArgumentParser(prog="ptxview", allow_abbrev=False)
-    top.add_argument("--version", action="store_true", help="which ptxview it is")
+    top.add_argument("--version", action="store_true", help="print ptxview's version")
     below = top.add_subparsers()
-    parsers = [below.add_parser(c.name, help=c.help, **_kind(c, called, before)) for c in commands]
-    alone = top
-    if called is not None:
-        alone = parsers[commands.index(called)]
-        _give_arguments(alone, called)
-    CompletionFinder()(
-        top,
-        # Options are offered where one was begun, and where nothing else can follow.
-        always_complete_options=not any(not a.option_strings for a in alone._actions),
-        default_completer=Files(),
-        validator=_fits,
-    )
+    for command in commands:
+        if command.name in before[1:2]:
+            _add(below, command, before[2:])
+        else:
+            below.add_parser(command.name, help=command.help)
+    finder = CompletionFinder()
+    finder(top, always_complete_options=False, default_completer=_files, validator=_fits)  # type: ignore[arg-type]
 
 
-def _kind(command: Row, called: Row | None, before: list[str]) -> dict[str, Any]:
-    """How a command's parser is made: of one whose program has begun, no word is our option."""
-    valued = _valued(command) if command is called else None
-    if valued is not None:
-        _, kind, words = split_program(before[2:], valued)
-        if words or kind != "script":
-            return {"add_help": False, "prefix_chars": "\0"}
-    return {"allow_abbrev": False}
-
-
-def _valued(command: Row) -> Sequence[str] | None:
-    """The options with a value of a command that runs a program; None of any other."""
-    valued: Sequence[str] | None = getattr(importlib.import_module(command.module), "VALUED", None)
-    return valued
-
-
-def _give_arguments(parser: argparse.ArgumentParser, command: Row) -> None:
-    """A command's own arguments, with what completes their values; a program's words are files."""
-    if "-" in parser.prefix_chars:
-        importlib.import_module(command.module).arguments(parser)
-    if _valued(command) is not None:
-        parser.add_argument("program", nargs="*", metavar="PROGRAM")
+def _add(
+    below: argparse._SubParsersAction[argparse.ArgumentParser], command: Row, words: list[str]
+) -> None:
+    """Add the parser of the command on the line; a program's words are files, never options."""
+    module = importlib.import_module(command.module)
+    runs = hasattr(module, "VALUED")
+    if runs and split_program(words, module.VALUED)[2]:
+        parser = below.add_parser(command.name, add_help=False, prefix_chars="\0")
+    else:
+        parser = below.add_parser(command.name, allow_abbrev=False)
+        module.arguments(parser)
+    if runs:
+        parser.add_argument("program", nargs="*")
     for action in parser._actions:
-        completer = _completer(action)
-        if completer is not None:
-            action.completer = completer  # type: ignore[attr-defined]
-
-
-Completer = Callable[..., Words | Iterable[str]]
-
-
-def _completer(action: argparse.Action) -> Completer | None:
-    """What completes an action's value; None: its choices, else files."""
-    metavar = action.metavar or ""
-    if isinstance(metavar, tuple):
-        metavar = " ".join(metavar)
-    if action.choices is not None:
-        return None
-    if metavar in NUMBERS:
-        return _nothing
-    if metavar == "PATH" and action.option_strings:
-        return _files  # where something is written, or an interpreter
-    return BY_METAVAR.get(metavar)
+        if action.choices is None and action.metavar in BY_METAVAR:
+            action.completer = BY_METAVAR[action.metavar]  # type: ignore[attr-defined]
 
 
 def _fits(word: str, prefix: str) -> bool:
-    """Whether a word continues what was typed, and a terminal and a shell can be given it."""
     return word.startswith(prefix) and word.isprintable()
 
 
-def _nothing(**_: object) -> Words:
-    return {}
-
-
-# -- files and recordings -------------------------------------------------------------------------
-
-
 def _files(prefix: str, **_: object) -> Words:
-    """Files and folders that begin so; what begins with a dot is offered where a dot was typed."""
-    if prefix.startswith("~") and os.environ.get("_ARGCOMPLETE_SHELL") == "zsh":
-        return {}  # it would quote the ~, and completes such a path by itself
-    typed, _slash, begun = prefix.rpartition("/")
-    at = f"{typed}/" if "/" in prefix else ""
-    folder = Path(at or ".")
-    with contextlib.suppress(RuntimeError):  # a home that nobody has
-        folder = folder.expanduser()
-    try:
-        entries = files.names(folder, MOST_NAMES)[0]
-    except PtxviewError:
-        return {}
+    """Files and folders; names that begin with a dot only where a dot was typed."""
+    typed, slash, begun = prefix.rpartition("/")
     found: dict[str, str] = {}
-    for entry in entries:
-        if entry.name.startswith(begun) and (begun or not entry.name.startswith(".")):
-            with contextlib.suppress(OSError):
-                found[f"{at}{entry.name}{'/' if entry.is_dir() else ''}"] = ""
+    with contextlib.suppress(PtxviewError, OSError, RuntimeError):
+        for entry in files.names(Path(typed + slash or ".").expanduser(), MAX_NAMES)[0]:
+            if entry.name.startswith(begun) and (begun or not entry.name.startswith(".")):
+                found[f"{typed}{slash}{entry.name}{'/' if entry.is_dir() else ''}"] = ""
     return found
-
-
-def _paths(prefix: str, **_: object) -> Words:
-    """Files and folders, and the newest recordings of the state folder."""
-    return {**_files(prefix), **_recordings(prefix)}
-
-
-def _recordings(prefix: str) -> Words:
-    if prefix and not prefix.startswith("/"):
-        return {}
-    root = recordings_folder()
-    try:
-        entries = [e for e in files.names(root, MOST_NAMES)[0] if not e.name.startswith(".")]
-    except PtxviewError:
-        return {}
-    entries.sort(key=lambda e: e.stat(follow_symlinks=False).st_mtime, reverse=True)
-    return {str(root / e.name): "a recording" for e in entries[:NEWEST]}
-
-
-# -- kernels --------------------------------------------------------------------------------------
-
-
-def _glance(path: str | None) -> tuple[Glimpse, ...]:
-    """What is at a path, or in the newest recording."""
-    try:
-        return glance(newest() if path is None else Path(path).expanduser())
-    except (PtxviewError, OSError, RuntimeError, ValueError):
-        return ()
-
-
-def _names(glimpses: Sequence[Glimpse], prefix: str) -> Words:
-    """Names of kernels; ``name#1`` and on where one was typed that has several variants; ids."""
-    of_name: dict[str, list[Glimpse]] = {}
-    for one in glimpses:
-        of_name.setdefault(one.name, []).append(one)
-    offered: dict[str, str] = {}
-    for name, variants in of_name.items():
-        several = f"{len(variants)} variants"
-        offered[name] = variants[0].said if len(variants) == 1 else several
-        if prefix.startswith(name) and len(variants) > 1:
-            offered |= {f"{name}#{n}": one.said for n, one in enumerate(variants, 1)}
-    if prefix:
-        offered |= {one.id: f"{one.name} {one.said}".strip() for one in glimpses}
-    return offered
 
 
 def _kernels(
     prefix: str, action: argparse.Action, parser: object, parsed_args: argparse.Namespace
 ) -> Words:
-    """Kernels of the path that was given before, else of the newest recording."""
-    path = getattr(parsed_args, "path", None)
-    return _names(_glance(path if isinstance(path, str) else None), prefix)
+    """Kernels of the PATH before the cursor, else files and kernels of the newest recording."""
+    from inspector.capture.opening import TEXT_STAGES, newest, open_path
+    from inspector.recording.layout import is_recording
 
-
-def _selection(
-    prefix: str, action: argparse.Action, parser: object, parsed_args: argparse.Namespace
-) -> Words:
-    """``[PATH] KERNEL``: a path or a kernel of the newest recording, then a kernel of the path."""
-    given: list[str] = getattr(parsed_args, action.dest, None) or []
-    more = str(action.metavar).endswith("…")
-    if given and Path(given[0]).expanduser().exists():
-        return _names(_glance(given[0]), prefix) if len(given) == 1 or more else {}
-    if given:
-        return _names(_glance(None), prefix) if more else {}
-    kernels = {} if "/" in prefix else _names(_glance(None), prefix)
-    return {**_paths(prefix), **kernels}
-
-
-def _sides(
-    prefix: str, action: argparse.Action, parser: object, parsed_args: argparse.Namespace
-) -> Words:
-    """``A B``: paths, ``PATH::KERNEL``, kernels of the path that was given first or the newest."""
-    given: list[str] = getattr(parsed_args, action.dest, None) or []
     path, mark, begun = prefix.rpartition("::")
-    if mark:
-        return {f"{path}::{word}": said for word, said in _names(_glance(path), begun).items()}
-    first = given[0] if given and Path(given[0]).expanduser().exists() else None
-    kernels = {} if "/" in prefix else _names(_glance(first), prefix)
-    return {**_paths(prefix), **kernels}
-
-
-# -- words of tables ------------------------------------------------------------------------------
+    given = getattr(parsed_args, "path", None) or getattr(parsed_args, action.dest, None) or []
+    first = path or (given if isinstance(given, str) else next(iter(given), ""))
+    named = bool(first) and Path(first).expanduser().exists()
+    words = {} if named else dict(_files(prefix))
+    with contextlib.suppress(PtxviewError, OSError, RuntimeError, ValueError):
+        where = Path(first).expanduser() if named else newest()
+        if is_recording(where) or where.suffix in TEXT_STAGES:
+            for kernel in open_path(where).kernels:
+                words[f"{path}{mark}{base_name(kernel.name)}"] = kernel.origin.value
+                ids = {f"{path}{mark}{one.id}": kernel.name for one in kernel.variants}
+                words |= ids if begun else {}
+    return words
 
 
 def _devices(prefix: str, **_: object) -> Words:
@@ -263,45 +132,28 @@ def _devices(prefix: str, **_: object) -> Words:
     return {f"{before}{comma}{arch}": device.name for arch, device in tables.devices().items()}
 
 
-def _rules(**_: object) -> Iterable[str]:
+def _rules(**_: object) -> Words:
     from inspector.analyse.hints import RULES
 
-    return RULES
+    return dict.fromkeys(RULES, "")
 
 
-def _words(prefix: str, **_: object) -> Words:
-    """Words of PTX and SASS; of those with dots, as much as was asked for: there are many."""
+def _words(**_: object) -> Words:
     from inspector.reader import tables
 
     return {entry.word: entry.summary for entry in tables.isa().entries()}
 
 
-def _kinds(**_: object) -> Iterable[str]:
-    from inspector.analyse.isa import KINDS, PTX, SASS
-
-    return (PTX, SASS, *(kind.replace(" ", "-") for kind in KINDS))
-
-
-def _edited(prefix: str, **_: object) -> Words:
-    """A stage that can be edited, then the file with its text."""
-    stages = ("ttir", "ttgir", "llir", "ptx")
-    return {**{name: "" for name in stages if name.startswith(prefix)}, **_files(prefix)}
-
-
-BY_METAVAR: Mapping[str, Completer] = {
-    "PATH": _paths,
-    "OTHER": _paths,
-    "BASELINE": _paths,
-    "[PATH] KERNEL": _selection,
-    "[PATH] KERNEL…": _selection,
-    "[PATH] KERNEL [PASS]": _selection,
-    "A B": _sides,
+BY_METAVAR: Mapping[object, Completer] = {
+    "[PATH] KERNEL": _kernels,
+    "[PATH] KERNEL…": _kernels,
+    "[PATH] KERNEL [PASS]": _kernels,
+    "A B": _kernels,
     "KERNEL": _kernels,
     "ARCH": _devices,
+    "ARCH[,ARCH]": _devices,
     "sm_90": _devices,
-    "STAGE FILE": _edited,
     "RULE": _rules,
     "WORD": _words,
-    "WHICH": _kinds,
 }
-"""Metavars and what completes their values; every other is a file's."""
+"""Completers of values by metavar; all others are files."""

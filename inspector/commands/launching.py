@@ -24,7 +24,7 @@ from inspector.trace.tracing import BUDGET, Triple, parse_place, parse_sizes
 
 NO_ARRAY = (ValueError, SyntaxError, TypeError, LookupError, MemoryError, RecursionError,
             AttributeError, OverflowError, tokenize.TokenError)  # fmt: skip
-"""What numpy raises on the head of an array that is none."""
+"""What numpy raises on an invalid header of an array."""
 
 
 def takes_launch(parser: argparse.ArgumentParser) -> None:
@@ -118,7 +118,7 @@ def read_arrays(path: Path) -> Mapping[str, Array]:
 
 
 def _array(data: bytes, what: str) -> Array:
-    """An array of a .npy. Raises ``Unreadable`` for what is none, or holds Python's objects."""
+    """An array of a .npy. Raises ``Unreadable`` if it is invalid or holds Python objects."""
     stream = io.BytesIO(data)
     try:
         with warnings.catch_warnings():

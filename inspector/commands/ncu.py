@@ -33,7 +33,7 @@ SETS = ("full", "detailed", "basic")
 REMEDY = (
     "Run it as root, or have the driver allow everyone: as root,\n"
     "  echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' > /etc/modprobe.d/nvidia.conf\n"
-    "then load the driver anew. In a container it takes --cap-add=SYS_ADMIN. Machines that are\n"
+    "then reload the driver. In a container it takes --cap-add=SYS_ADMIN. Machines that are\n"
     "rented often allow none of these. ptxview time needs no counters."
 )
 
@@ -43,7 +43,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--out", metavar="PATH",
         help="where the recording goes: a folder, or a single file x.ptxview "
-        "(default: a folder of its own in the user's state folder)",
+        "(default: a new folder in the user's state folder)",
     )  # fmt: skip
     parser.add_argument(
         "--kernel",

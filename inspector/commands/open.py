@@ -138,7 +138,7 @@ def _every(args: argparse.Namespace) -> list[Path]:
 
 
 def _serve(args: argparse.Namespace) -> int:
-    """Serve the interface: a process of its own for every page that is opened."""
+    """Serve the interface: a process for every opened page."""
     # What is wrong with them is said here and not in the browser.
     where = [_where(args.path)] if not args.more else _every(args)
     try:
@@ -151,7 +151,7 @@ def _serve(args: argparse.Namespace) -> int:
     code = f"import sys; sys.path.insert(0, {str(root)!r}); from inspector.cli import main; main()"
     try:
         serve(
-            # -P: the folder that one stands in is no part of the interpreter.
+            # -P: the current folder is not on the interpreter's path.
             [sys.executable, "-P", "-c", code, "open"]
             + [str(path.absolute()) for path in where]
             + [w for r in args.ncu for w in ("--ncu", str(Path(r).absolute()))],
@@ -167,7 +167,7 @@ def _serve(args: argparse.Namespace) -> int:
 
 def browse(opener: Opener, name: str, live: Live | None = None, path: Path | None = None) -> None:
     """The TUI, imported only here; ``opener`` is called in a thread while its first frame stands,
-    with the rows that are kept of what lies at ``path``.
+    with the rows kept of ``path``.
 
     Raises what ``opener`` raises.
     """

@@ -50,7 +50,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         ("wait", 1, "steps that are left out"),
         ("warmup", 1, "steps after these that are profiled and thrown away"),
         ("active", 3, "steps that are kept"),
-        ("repeat", 1, "how often all this is done; each time gives a window of its own"),
+        ("repeat", 1, "how often all this is done; each time gives a window"),
     ):
         plan.add_argument(
             f"--{name}", type=int, default=default, metavar="N", help=f"{what} ({default})"
@@ -138,7 +138,7 @@ def _checked(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
 
 
 def _wish(args: argparse.Namespace) -> str:
-    """What the probe is told."""
+    """The probe's settings as JSON."""
     wish = {n: getattr(args, n) for n in ("wait", "warmup", "active", "repeat", "step", "seconds")}
     return json.dumps({**wish, "stack": args.stacks is not None})
 
@@ -167,7 +167,7 @@ def _stored(args: argparse.Namespace, words: list[str]) -> int:
 
 
 def _show(args: argparse.Namespace, path: Path, rec: Recording, ran: RunOutcome | None) -> None:
-    """Print what a recording's profile says, and write what was asked for."""
+    """Print what a recording's profile says, and write the requested files."""
     windows, profile, problems = profiles(path, rec, kept_cache(), args.window)
     if args.json:
         printing.json_line(
@@ -231,7 +231,7 @@ def _age(ended: float | None) -> str:
     try:
         taken = datetime.datetime.fromtimestamp(ended or 0, datetime.UTC)
     except (OverflowError, ValueError, OSError):
-        return "at a time that is none"
+        return "at an unknown time"
     return timings.age(taken.isoformat(), datetime.datetime.now(datetime.UTC))
 
 

@@ -11,7 +11,7 @@ import argparse
 import base64
 import functools
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePath
 
@@ -21,6 +21,7 @@ from inspector import files, printing
 from inspector.commands.common import open_reader, print_json, split_path
 from inspector.commands.launching import read_arrays, triple
 from inspector.errors import Exit, UsageError
+from inspector.measure.recorded_launch import chosen_call
 from inspector.measure.time.calls import again
 from inspector.model import Argument, Call, Kernel, Origin, Stage, Variant
 from inspector.printing import narrate
@@ -35,7 +36,7 @@ from inspector.repro.script import CHECKS, TORCH_TYPES, TritonLaunch, is_functio
 from inspector.text import shown
 from inspector.trace.inputs import Array
 
-MOST_KEPT = 4 << 20
+MAX_ARRAY_BYTES = 4 << 20
 """Bytes of arrays, compressed, that a script may hold."""
 
 
@@ -137,7 +138,7 @@ def _extension(
     for option in ("grid", "inputs"):
         if getattr(args, option) is not None:
             raise UsageError(f"--{option} is of a Triton kernel's launch, and this is a function's")
-    number, call = _call(kernel, calls, args.call)
+    number, call = chosen_call(kernel, calls, args.call)
     assert call is not None
     module, _, function = call.name.rpartition(".")
     events = _events(reader)
@@ -190,7 +191,7 @@ def _triton(
 ) -> WrittenScript:
     events = _events(reader)
     compiled = _compiled(events, variant)
-    number, call = _call(kernel.demangled, variant.calls, args.call)
+    number, call = chosen_call(kernel.demangled, variant.calls, args.call)
     grid = args.grid or (None if call is None else call.grid)
     given = {} if args.inputs is None else read_arrays(args.inputs)
     passed = _given(variant, given) if call is None else _with(call.arguments, given)
@@ -258,22 +259,6 @@ def _compiled(events: Events | None, variant: Variant) -> list[Mapping[str, obje
     return sorted(same, key=lambda e: as_map(e.get("source")).get("blob") is None)
 
 
-def _call(name: str, calls: Sequence[Call], number: int | None) -> tuple[int | None, Call | None]:
-    """The wanted call, else the most frequent one, with its number; None, None if there is none."""
-    if number is not None:
-        if not 0 <= number < len(calls):
-            recorded = f"it has {len(calls)}, from 0" if calls else "none was recorded"
-            raise UsageError(
-                f"there is no call {number} of {name}: {recorded}",
-                "ptxview list --calls tells the recorded calls.",
-            )
-        return number, calls[number]
-    if not calls:
-        return None, None
-    most = max(range(len(calls)), key=lambda n: (calls[n].count, -n))
-    return most, calls[most]
-
-
 # -- what it is given -----------------------------------------------------------------------------
 
 
@@ -314,14 +299,14 @@ def _given(variant: Variant, given: Mapping[str, Array]) -> tuple[Argument, ...]
 
 
 def _kept(given: Mapping[str, Array]) -> dict[str, tuple[str, tuple[int, ...], str]]:
-    """Given arrays as they stand in the script."""
+    """Given arrays, encoded for the script."""
     out, size = {}, 0
     for name, array in given.items():
         data = base64.b64encode(zlib.compress(np.ascontiguousarray(array).tobytes(), 9)).decode()
         size += len(data)
-        if size > MOST_KEPT:
+        if size > MAX_ARRAY_BYTES:
             raise UsageError(
-                f"the arrays take more than {MOST_KEPT:,} bytes in the script with {name}",
+                f"the arrays take more than {MAX_ARRAY_BYTES:,} bytes in the script with {name}",
                 "Write it without them, and give them to it: python SCRIPT --inputs FILE.npz",
             )
         out[name] = (str(array.dtype), array.shape, data)

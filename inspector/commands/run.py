@@ -32,7 +32,7 @@ TIME_BUDGET, TIME_SECONDS, TIME_LIMIT = 120, 1.0, 30.0
 # Of so many variants at most hints are counted after a run. To begin with more takes the better
 # part of a second, for which nobody who runs a program has asked, and the prompt waits.
 FEW = 8
-# Options of ours that take a value: the program's own begin at the first word that is no option.
+# ptxview's options with a value; the program begins at the first word that is not an option.
 VALUED = (
     "-o",
     "--out",
@@ -53,7 +53,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--out",
         metavar="PATH",
         help="where the recording goes: a folder, or a single file x.ptxview "
-        "(default: a folder of its own in the user's state folder)",
+        "(default: a new folder in the user's state folder)",
     )
     parser.add_argument(
         "--target",
@@ -83,7 +83,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--operators",
         action="store_true",
         help="on a GPU, tell launches apart by the operator of ATen that made them, which takes "
-        "some 10 µs a launch; else the operator of the first is told",
+        "some 10 µs a launch; otherwise only a kernel's first launch is attributed",
     )
     emulated = parser.add_argument_group("the emulated device")
     emulated.add_argument(
@@ -240,7 +240,7 @@ def _typed(request: RunRequest) -> str | None:
 def _times(reader: Reader, path: Path, python: str | None) -> None:
     """Take the times of all calls that were just recorded, keep them and print them.
 
-    Whatever fails costs a line on standard error: the status is the program's.
+    A failure costs a line on standard error: the status is the program's.
     """
     # Imported here: most runs are not timed.
     from inspector.measure.time import take
@@ -327,7 +327,7 @@ def summary(outcome: RunOutcome) -> str:
         if any(one.why == "none" for one in rec.unwatched):
             what = "nothing was recorded: no interpreter of Python could be watched"
         elif rec.unwatched:
-            what += ", as far as it could be watched"
+            what += ", as much as could be watched"
         if rec.uncaptured:
             makers = ", ".join(dict.fromkeys(one.by for one in rec.uncaptured))
             count = plural(len(rec.uncaptured), "kernel")

@@ -42,13 +42,11 @@ from inspector.report import (
     verification,
 )
 from inspector.report import graph as graph_report
-from inspector.report.prompt import LEAST, prompt
 from inspector.text import plural, shown
 
 EXECUTED, EXECUTED_MOST = 10_000_000, 200_000_000
 """Lane-instructions that ``--execute`` spends, and after which it gives up: about a second, and
 about ten."""
-TOKENS = 4000
 """Tokens of a text for a language model."""
 STAGES = tuple(s.value for s in Stage)
 LANGUAGES = tuple(s.value for s in (Stage.PTX, Stage.SASS, Stage.TTIR, Stage.TTGIR, Stage.LLIR))
@@ -96,23 +94,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         parser, "the kernel", lines="these lines of the stage alone, by their numbers (40:80)",
         more=f"; of each line: {', '.join(fields.LINE_FIELDS)}",
     )  # fmt: skip
-    parser.add_argument(
-        "--prompt", action="store_true",
-        help="the kernel as one text for a language model: figures, hints, source and the code "
-        "that they are about, in so many tokens at most",
-    )  # fmt: skip
-    parser.add_argument(
-        "--tokens", type=_tokens, metavar="N",
-        help=f"tokens of --prompt, counted so that usual tokenizers come to less ({TOKENS})",
-    )  # fmt: skip
     takes_reports(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
-
-
-def _tokens(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) >= LEAST):
-        raise argparse.ArgumentTypeError(f"{text} is not a number of tokens from {LEAST} on")
-    return int(text)
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
@@ -122,10 +105,6 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         parser.error("give at most a PATH and a KERNEL")
     small.refuse_together(args, "brief", "fields", "annotate", "beside")
     small.refuse_together(args, "brief", "lines")
-    for name in ("brief", "fields", "lines", "annotate", "beside", "json"):
-        small.refuse_together(args, "prompt", name)
-    if args.tokens is not None and not args.prompt:
-        raise UsageError("--tokens is of a text for a language model", "Give --prompt with it.")
     named = (
         fields.chosen(args.fields, (*fields.FIELDS, *fields.LINE_FIELDS))
         if args.fields is not None
@@ -150,13 +129,6 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             raise _of_graphs(reader, kernel, asked)
     if args.execute:
         _execute(reader, kernel, variant, args)
-    if args.prompt:
-        # Imported here: few ask for it.
-        from inspector.commands.prompting import gathered
-
-        told = gathered(reader, kernel, variant, stage)
-        printing.lines([prompt(told, args.tokens or TOKENS).removesuffix("\n")])
-        return Exit.OK
     if args.brief:
         value = small.kernel_in_short(reader, kernel, variant, stage)
         return small.print_kernel(value, args.json)
@@ -340,8 +312,6 @@ def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
     for stage in (args.stage, args.beside):
         if stage is not None and Stage(stage) not in there:
             raise _no_stage(reader, graph, Stage(stage))
-    if args.prompt:
-        raise UsageError(f"{graph.id} is a graph, and no kernel", f"Name one: {kernels}")
     if args.fields is not None:
         raise UsageError(
             f"{graph.id} is a graph: its text has lines, and no figures",

@@ -18,7 +18,7 @@ from inspector.reader.reader import Reader
 from inspector.report import brief, fields, jsons
 from inspector.report.fields import FieldSubject
 
-MOST_LINE = 10**9
+LAST_LINE = 10**9
 """The last line of a range whose end is left out."""
 
 
@@ -41,7 +41,7 @@ def takes_small(
 def span(text: str) -> tuple[int, int]:
     """``47``, ``40:60``, ``40:``, ``:60``."""
     first, colon, last = text.partition(":")
-    parts = [first or "1", last or str(MOST_LINE)] if colon else [first, first]
+    parts = [first or "1", last or str(LAST_LINE)] if colon else [first, first]
     if text != ":" and all(p.isascii() and p.isdecimal() and len(p) < 11 for p in parts):
         return int(parts[0]), int(parts[1])
     raise argparse.ArgumentTypeError(
@@ -57,12 +57,12 @@ def refuse_together(args: argparse.Namespace, *names: str) -> None:
 
 
 def within(lines: tuple[int, int], listing: Listing, stage: Stage) -> tuple[int, int]:
-    """The lines that were asked for, as far as there are any. Raises ``UsageError`` for none."""
+    """The requested lines that exist. Raises ``UsageError`` for none."""
     first, last = max(lines[0], 1), min(lines[1], len(listing.lines))
     if first > last:
         many = len(listing.lines)
         asked = brief.span(*lines) if lines[0] != lines[1] else str(lines[0])
-        asked = f"{lines[0]}:" if lines[1] == MOST_LINE else asked
+        asked = f"{lines[0]}:" if lines[1] == LAST_LINE else asked
         raise UsageError(f"{stage.value} has the lines 1 to {many}, and none in {asked}")
     return first, last
 

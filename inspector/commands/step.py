@@ -43,7 +43,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
-    """Run a block and do what is said; 1 where the block did not come to its end."""
+    """Run a block and execute the commands; 1 where the block did not come to its end."""
     args = parser.parse_args(argv)
     chosen = chosen_launch(args, parser)
     if not 0 <= args.lane < chosen.launch.threads:

@@ -1,9 +1,9 @@
-"""Run recorded launches again, or the variants that a script declares, and take their time.
+"""Time recorded launches, or the variants that a script declares.
 
-Triton's machine code is launched as it was recorded, compiled graphs' code and extensions'
-functions are called, all on new inputs of the same kind. The time is the kernels' own duration
+Triton's machine code is launched as it was recorded; the code of compiled graphs and the functions
+of extensions are called; all on new inputs of the same kind. The time is the kernels' own duration
 (CUPTI) with a clean, cold L2, repeated until the median's 95 % interval is within 1 %. --stopwatch
-and --cache ask for other ways.
+and --cache choose other ways.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import datetime
 import importlib.util
 import sys
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inspector import printing
 from inspector.capture.opening import is_there, newest, standing
 from inspector.commands.common import open_reader
-from inspector.errors import Exit, ToolMissing, Unreadable, UsageError
+from inspector.commands.launching import amount
+from inspector.errors import Exit, Unreadable, UsageError
 from inspector.measure.time.child import TimeWish
-from inspector.measure.time.ranking import fixed, sweep, together
+from inspector.measure.time.ranking import fixed, sweep
 from inspector.measure.time.results import (
     CACHES,
     STOPWATCHES,
@@ -46,71 +46,31 @@ from inspector.report.failure import need_compiled
 from inspector.report.plots import ridge, roofline, session_roofline
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from inspector.measure.time.ranking import Race
-    from inspector.measure.time.roofline import Peaks
     from inspector.report.plots import Figure
 
 
-# -- plots ----------------------------------------------------------------------------------------
-# Plots of measured times: in the terminal, and as PNG.
-
 PLOT_ROWS = 22
 NO_ROOFLINE = (
-    "no roofline: no launch has a time, bytes and operations that are known (--bytes, --flops)"
+    "no roofline: it needs a launch with a time and known bytes and operations (--bytes, --flops)"
 )
 
 
-def can_draw() -> None:
-    """Before anything is measured. Raises ``ToolMissing`` without matplotlib."""
-    if importlib.util.find_spec("matplotlib") is None:
-        raise ToolMissing("--png needs matplotlib: pip install 'ptxview[plot]'")
-
-
-def writable(path: Path) -> None:
-    """Before anything is measured. Raises ``UsageError`` where a file cannot stand there."""
-    if path.is_dir() or not path.parent.is_dir():
-        raise UsageError(f"{path} cannot be written: there is no such folder, or it is one itself")
-
-
-def in_terminal(out: Console, figure: Figure, rows: int) -> None:
-    """A figure as wide as the terminal; where it cannot be drawn, a word on why."""
-    if importlib.util.find_spec("plotext") is None:
+def draw(figure: Figure | None, missing: str) -> None:
+    """Plot a figure as wide as the terminal, or say why not."""
+    if figure is None:
+        narrate(missing)
+    elif importlib.util.find_spec("plotext") is None:
         narrate("no plot: it needs plotext (pip install 'plotext>=6.1,<7')")
-        return
-    from inspector.report.plots import plot
+    else:
+        from inspector.report.plots import plot
 
-    out.print()
-    out.print(plot(figure, out.width, rows))
-
-
-def save_png(figure: Figure | None, path: Path) -> None:
-    """Write a figure. Raises ``Unreadable`` where there is nothing in it, or it cannot be kept."""
-    if figure is None:
-        raise Unreadable(f"{path} is not written: there is nothing to draw in it")
-    from inspector.report.plots import png
-
-    try:
-        path.write_bytes(png(figure))
-    except OSError as error:
-        raise Unreadable(f"{path} cannot be written: {error.strerror or error}") from None
+        out = printing.out()
+        out.print()
+        out.print(plot(figure, out.width, PLOT_ROWS))
 
 
-def of_session(session: Session, name: str, quiet: bool, path: Path | None) -> None:
-    """The roofline of launches that were timed: in the terminal, unless ``quiet``, and as PNG."""
-    figure = session_roofline(session, name, peaks_by_sheet(session.device.get("name")))
-    if figure is None:
-        narrate(NO_ROOFLINE)
-        return
-    if not quiet:
-        in_terminal(printing.out(), figure, PLOT_ROWS)
-    if path is not None:
-        save_png(figure, path)
-
-
-# -- races of a script's variants -----------------------------------------------------------------
-# ``ptxview time SCRIPT.py``: variants of one computation, timed on the same input and ranked.
+# -- variants of a script ------------------------------------------------------------------------
 
 
 def is_script(words: list[str]) -> bool:
@@ -125,86 +85,57 @@ def is_script(words: list[str]) -> bool:
     return True
 
 
-def run_race(args: argparse.Namespace) -> int:
-    """Race a script's variants and print; 1 where one failed. Raises ``PtxviewError``."""
-    script = Path(args.words[0])
-    _check_race(args)
-    swept = sweep(args.sweep) if args.sweep is not None else None
-    sizes = together(swept, fixed(args.size))
-    if args.png is not None:
-        can_draw()
-    for path in (args.csv, args.png):
-        if path is not None:
-            writable(path)
+def time_script(args: argparse.Namespace) -> int:
+    """Time a script's variants and print; 1 where one failed or disagrees. Raises."""
+    if len(args.words) > 1:
+        raise UsageError(f"a script is timed as a whole: {args.words[1]} is one word too many")
+    if args.stored or args.bytes or args.flops:
+        raise UsageError(
+            "--stored, --bytes and --flops are for recordings",
+            "A script declares bytes_of() and flops_of(); --csv keeps the times.",
+        )
+    swept, values = sweep(args.sweep) if args.sweep is not None else (None, [])
+    size = fixed(args.size)
+    if swept in size:
+        raise UsageError(f"{swept} is given by both --sweep and --size")
+    if args.csv is not None and (args.csv.is_dir() or not args.csv.parent.is_dir()):
+        raise UsageError(f"{args.csv} cannot be written: its folder does not exist, or it is one")
+    sizes = [{swept: value, **size} for value in values] if swept else [size]
     wish = TimeWish(args.stopwatch, args.cache, args.seconds, args.limit, python=args.python)
-    result = race(script, sizes, swept.name if swept else None, wish, narrate)
-    sheet = peaks_by_sheet(result.device.get("name"))
+    result = race(Path(args.words[0]), sizes, swept, wish, narrate)
     if args.csv is not None:
-        _write(args.csv, race_report.csv_text(result))
+        try:
+            args.csv.write_text(race_report.csv_text(result), "utf-8")
+        except OSError as error:
+            raise Unreadable(f"{args.csv} cannot be written: {error.strerror or error}") from None
     if args.json:
         printing.json_line(jsons.dumps(race_report.document(result)))
     else:
-        _print_race(result, sheet, args)
-    if args.png is not None:
-        unit = race_report.unit_of(result, ridge(result, sheet))
-        figure = race_report.swept(result, unit) if swept else roofline(result, sheet)
-        save_png(figure, args.png)
-    bad = [r for r in result.rows if r.timing.error or r.agrees is False]
+        _print_race(result, args.roofline)
+    bad = any(r.timing.error or r.agrees is False for r in result.rows)
     return Exit.DIFFERENT if bad else Exit.OK
 
 
-def _check_race(args: argparse.Namespace) -> None:
-    """What cannot be meant of a script. Raises ``UsageError``."""
-    if len(args.words) > 1:
-        raise UsageError(f"a script is raced as a whole: {args.words[1]} is one word too many")
-    if args.stored:
-        raise UsageError("a race is not stored with any recording; keep it with --csv")
-    if args.bytes or args.flops:
-        raise UsageError(
-            "the script itself says what a call moves and computes, by bytes_of() and flops_of()"
-        )
-    if args.png is not None and args.sweep is None and not args.roofline:
-        raise UsageError("--png draws what --sweep or --roofline asks for")
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, "utf-8")
-    except OSError as error:
-        raise Unreadable(f"{path} cannot be written: {error.strerror or error}") from None
-
-
-def _print_race(result: Race, sheet: Peaks | None, args: argparse.Namespace) -> None:
+def _print_race(result: Race, with_roofline: bool) -> None:
     out = printing.out()
-    out.print(race_report.heading(result))
+    sheet = peaks_by_sheet(result.device.get("name"))
     calls = list(dict.fromkeys(r.timing.call for r in result.rows))
-    drawn = False
+    out.print(race_report.heading(result))
     if result.swept is not None and len(calls) > 1:
-        figure = race_report.swept(result, race_report.unit_of(result, ridge(result, sheet)))
-        drawn = figure is not None
-        if figure is not None:
-            in_terminal(out, figure, PLOT_ROWS)
-    # Of a sweep, the largest; the others are in the CSV and in the JSON.
-    shown = calls[-1:] if drawn else calls
-    for which in shown:
-        rows = [r for r in result.rows if r.timing.call == which]
-        out.print()
-        out.print(race_report.title(result, which), style="bold")
-        out.print(race_report.table(rows, out.width))
-        plain = partial(out.print, soft_wrap=True)
-        for line in race_report.launched(rows):
-            plain(line)
-    for line in race_report.footnotes(result, calls):
+        unit = race_report.unit_of(result, ridge(result, sheet))
+        draw(race_report.swept(result, unit), "no plot: no variant agrees and has a time")
+    # Of a sweep, the largest size; the others are in the plot, the CSV and the JSON.
+    rows = [r for r in result.rows if r.timing.call == calls[-1]]
+    out.print()
+    out.print(race_report.title(result, calls[-1]), style="bold")
+    out.print(race_report.table(rows, out.width))
+    for line in (*race_report.launched(rows), *race_report.footnotes(result, calls)):
         out.print(line, soft_wrap=True)
-    if args.roofline:
-        figure = roofline(result, sheet)
-        if figure is None:
-            narrate("no roofline: neither bytes and operations of a call nor a roof is known")
-        else:
-            in_terminal(out, figure, PLOT_ROWS)
+    if with_roofline:
+        draw(roofline(result, sheet), NO_ROOFLINE)
 
 
-# -- options of a race, or of a plot --------------------------------------------------------------
+# -- options --------------------------------------------------------------------------------------
 
 SCRIPT_ONLY = ("sweep", "size", "csv")
 
@@ -224,57 +155,32 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="how many operations one launch of KERNEL does, instead of the estimate",
     )  # fmt: skip
     of_scripts = parser.add_argument_group(
-        "races of variants",
-        "ptxview time SCRIPT.py runs the variants that the script declares on one input, as python "
-        "SCRIPT.py would run it, holds their results against each other and ranks them. It "
-        "declares VARIANTS, a dict of functions, and inputs(), which gives their arguments; "
-        "reference(), bytes_of() and flops_of() of the arguments if it likes.",
+        "variants of a script",
+        "ptxview time SCRIPT.py times the variants that the script declares on one input, compares "
+        "their results and ranks them. It declares VARIANTS, a dict of functions, and inputs(), "
+        "which returns their arguments; optionally reference(), bytes_of() and flops_of() of the "
+        "arguments.",
     )
     of_scripts.add_argument(
         "--sweep", metavar="N=A:B:STEP",
-        help="at sizes of inputs() from A to B; N=A:B:*2 doubles them, N=A,B,C names them",
+        help="sizes of inputs() from A to B; N=A:B:*2 doubles them, N=A,B,C names them",
     )  # fmt: skip
     of_scripts.add_argument(
         "--size", action="append", default=[], metavar="M=V", help="another size of inputs()"
     )
     of_scripts.add_argument("--csv", metavar="PATH", type=Path, help="write all rows as CSV")
-    of_scripts.add_argument(
-        "--png", metavar="PATH", type=Path, help="write the sweep's or the roofline's plot as PNG"
-    )
-
-
-def amount(text: str) -> int:
-    """``1e9``, ``268435456``."""
-    try:
-        value = float(text)
-        if value > 0 and value == int(value):
-            return int(text) if text.isdecimal() else int(value)
-    except (ValueError, OverflowError):
-        pass
-    raise argparse.ArgumentTypeError(f"{text} is not a number of bytes or operations")
 
 
 def check_options(args: argparse.Namespace) -> None:
-    """What cannot be meant of a recording. Raises ``UsageError``."""
+    """Refuse options that a recording cannot have. Raises ``UsageError``."""
     for name in SCRIPT_ONLY:
         if getattr(args, name):
             raise UsageError(
-                f"--{name} is for a script whose variants are raced",
-                "Name a script that declares its variants: ptxview time kernels/square.py",
+                f"--{name} is for a script that declares variants",
+                "Name such a script: ptxview time kernels/square.py",
             )
     if args.stored and (args.roofline or args.bytes or args.flops):
         raise UsageError("--roofline, --bytes and --flops are of times that are taken now")
-    if args.png is not None and not args.roofline:
-        raise UsageError("--png draws what --roofline asks for, or --sweep of a script")
-
-
-def one_launch(count: int) -> None:
-    """``--bytes`` and ``--flops`` are of one launch. Raises ``UsageError`` where there are more."""
-    if count != 1:
-        raise UsageError(
-            f"--bytes and --flops are of one launch, and {count} are to be timed",
-            "Name a variant by its id, with --calls 1.",
-        )
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -333,7 +239,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if args.seconds <= 0 or args.limit <= 0 or args.calls < 1:
         parser.error("--seconds, --limit and --calls are greater than 0")
     if is_script(args.words):
-        return run_race(args)
+        return time_script(args)
     check_options(args)
     words = list(args.words)
     given = bool(words) and is_there(Path(words[0]))
@@ -344,13 +250,15 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         need_compiled(*found[0])
     if args.stored:
         return _stored(path, (found, calls) if words else None, args.json)
-    if args.png is not None:
-        can_draw()
-        writable(args.png)
     wish = TimeWish(args.stopwatch, args.cache, args.seconds, args.limit, args.calls, args.python)
     prepared = ready(reader, path, found, wish, calls)
     if args.bytes or args.flops:
-        one_launch(len(prepared.plan.launches) + len(prepared.calls))
+        count = len(prepared.plan.launches) + len(prepared.calls)
+        if count != 1:
+            raise UsageError(
+                f"--bytes and --flops are of one launch, and {count} are to be timed",
+                "Name a variant by its id, with --calls 1.",
+            )
     if not args.trust and not own(reader.recording):
         ask(path, prepared.python)
     session = take(reader, path, prepared, wish, narrate)
@@ -362,8 +270,9 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         _print(session)
         for said in prepared.plan.left_out:
             narrate(f"left out: {said}")
-    if args.roofline:
-        of_session(session, path.name, args.json, args.png)
+    if args.roofline and not args.json:
+        sheet = peaks_by_sheet(session.device.get("name"))
+        draw(session_roofline(session, path.name, sheet), NO_ROOFLINE)
     return Exit.DIFFERENT if any(t.error for t in session.rows) else Exit.OK
 
 
@@ -392,14 +301,14 @@ def ask(path: Path, python: str) -> None:
     if not printing.at_terminal():
         raise UsageError(
             f"{path} is not from your own folder of recordings, and timing runs the code in it "
-            f"and the libraries that it names, under {python}: say --trust if you trust whoever "
-            "made it"
+            f"and the libraries that it names, under {python}: say --trust if you trust its "
+            "author"
         )
     narrate(
         f"{path} is not from your own folder of recordings. Timing runs the code in it and\n"
         f"the libraries that it names, under {python}."
     )
-    printing.ask("Do you trust whoever made it? [y/N] ")
+    printing.ask("Do you trust its author? [y/N] ")
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise UsageError("not trusted, so not run")
 

@@ -2,7 +2,7 @@
 
 Times executed, active lanes, divergence, values, sectors of global memory, bank conflicts: what
 hardware counters would tell, exact for the blocks that were run. The inputs are new ones of the
-recorded kind. An access out of bounds is told with its block, thread, address and tensor.
+recorded kind. An access out of bounds is reported with its block, thread, address and tensor.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         _print(told, chosen, listed, by or Stage.PTX, args.bars, found)
     if launched.spent is not None:
         narrate(
-            f"ptxview: {launched.spent.message}; what is shown is from before that.\n"
+            f"ptxview: {launched.spent.message}; the figures are from before that.\n"
             f"--budget {2 * args.budget} allows twice as many, --blocks 1 runs one block alone."
         )
     ended = launched.fault is not None or launched.spent is not None

@@ -1,12 +1,10 @@
-"""What if: an edited stage of a recorded kernel, or other options, through the rest of a compiler.
+"""Compile a recorded kernel with an edited stage, or with other options.
 
-FILE is an edited ttir, ttgir, llir or ptx of the kernel; what follows it is made anew, by Triton's
-compiler and ptxas, for the recorded target with the recorded options. Without it the recorded text
-is taken, with each combination of the options that are given: a column each. Beside them stand the
-recorded figures, then what differs and what the compilers say, at the lines of FILE. On a GPU both
-are launched on the recorded inputs' like and timed, and their results held against each other bit
-for bit; without one the PTX of both is run on the CPU. Nothing is written into the recording. Exits
-with 1 where something did not compile, or its launch ended in a fault.
+FILE is an edited ttir, ttgir, llir or ptx of the kernel. The stages that follow are compiled again,
+by Triton's compiler and ptxas, for the recorded target with the recorded options. Without FILE the
+recorded text is compiled with each combination of the given options: a column each. Beside them are
+the recorded figures, then the differences and the compilers' messages, at the lines of FILE.
+Nothing is launched or written into the recording. Exits with 1 where something did not compile.
 """
 
 from __future__ import annotations
@@ -16,13 +14,11 @@ import itertools
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from rich.text import Text
 
 from inspector import printing
-from inspector.capture import machine
 from inspector.capture.compilers import check_options
 from inspector.capture.opening import newest, open_path
 from inspector.capture.trying import (
@@ -34,16 +30,11 @@ from inspector.capture.trying import (
     read_edited,
     try_stage,
 )
-from inspector.commands.common import print_json, seconds, split_path
+from inspector.commands.common import print_beside, print_json, seconds, split_path
 from inspector.commands.compile import ended_like_ctrl_c, targets
-from inspector.commands.launching import amount
-from inspector.commands.time import ask
-from inspector.diff import beside, compare
-from inspector.errors import Exit, PtxviewError, ToolMissing, UsageError
-from inspector.measure import agreement, trial
-from inspector.measure.time import take
-from inspector.measure.time.child import TimeWish
-from inspector.measure.trial import Trial
+from inspector.diff import compare
+from inspector.errors import Exit, PtxviewError, UsageError
+from inspector.measure.trial import Trial, trial_of
 from inspector.model import Stage, Variant
 from inspector.printing import narrate
 from inspector.reader.selecting import select_one
@@ -55,7 +46,7 @@ from inspector.text import plural, shown
 
 STAGES = ("ttir", "ttgir", "llir", "ptx")
 LIMIT = 600.0
-MOST_ROWS = 60
+MAX_ROWS = 60
 """Rows of a difference that are printed, unless a stage was asked for."""
 MOST_INPUT = 64 << 20
 
@@ -86,26 +77,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--ptxas-options", action="append", default=[], metavar="'OPTIONS'",
         help="a set of ptxas's own options, each a column; again for more",
     )  # fmt: skip
-    runs = parser.add_argument_group("what is launched")
-    runs.add_argument(
-        "--call", type=int, metavar="N",
-        help="which recorded call, from 0 (the most frequent; ptxview list --calls tells them)",
-    )  # fmt: skip
-    runs.add_argument("--no-run", action="store_true", help="launch nothing: compile and compare")
-    runs.add_argument(
-        "--cpu", action="store_true", help="run the PTX on the CPU, also where there is a GPU"
-    )
-    runs.add_argument(
-        "--budget", type=amount, default=agreement.CHEAP, metavar="N",
-        help="lane-instructions of a run on the CPU; where all blocks take more, some are run "
-        f"({agreement.CHEAP:.0e})".replace("+0", ""),
-    )  # fmt: skip
-    runs.add_argument(
-        "--seconds", type=seconds, default=2.0, metavar="S", help="at most, for one time (2)"
-    )
-    runs.add_argument(
-        "--trust", action="store_true", help="launch kernels of a recording that is not your own"
-    )
+    parser.add_argument("--no-run", action="store_true", help="ignored: nothing is launched")
     parser.add_argument(
         "--diff", metavar="STAGE", choices=(*STAGES, "sass", "none"),
         help="the stage whose difference is shown (of one column ptx, of an edited ptx sass; of "
@@ -116,32 +88,25 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--limit", type=seconds, default=LIMIT, metavar="S",
         help=f"seconds that one compiler may take ({LIMIT:.0f})",
     )  # fmt: skip
-    parser.add_argument(
-        "--exit-code", action="store_true", help="exit with 1 where results differ, too"
-    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
-    """Try it, and say what came of it."""
+    """Compile, compare and print; 1 where something did not compile."""
     args = parser.parse_args(argv)
     request = request_of(parser, args)
     with ended_like_ctrl_c():
         outcome = try_stage(request, lambda text: narrate(f"ptxview: {text}"))
-    made = trial.trial_of(outcome, kept_cache(), args.call)
-    if not args.no_run and outcome.failed < len(outcome.columns):
-        made = _launched(made, args)
+    made = trial_of(outcome, kept_cache())
     differences = list(_differences(made, args.diff))
     if args.json:
         print_json(report.as_json(made, differences))
     else:
         _print(made, differences, args.diff)
-    if outcome.failed or made.faulted or (args.exit_code and made.differs):
-        return Exit.DIFFERENT
-    return Exit.OK
+    return Exit.DIFFERENT if outcome.failed else Exit.OK
 
 
-# -- what is asked for ----------------------------------------------------------------------------
+# -- the request ---------------------------------------------------------------------------------
 
 
 def request_of(parser: argparse.ArgumentParser, args: argparse.Namespace) -> TryRequest:
@@ -178,12 +143,12 @@ def request_of(parser: argparse.ArgumentParser, args: argparse.Namespace) -> Try
 def _stage(
     parser: argparse.ArgumentParser, args: argparse.Namespace
 ) -> tuple[Stage | None, str | None]:
-    """The stage and the file of ``--stage``; what stands behind them are words of the command."""
+    """The stage and the file of ``--stage``; the words after them belong to the command."""
     if not args.stage:
         return None, None
     word, *rest = args.stage
     if word not in STAGES:
-        parser.error(f"--stage: {word} is none of {', '.join(STAGES)}")
+        parser.error(f"--stage: {word} is not one of {', '.join(STAGES)}")
     file, more = (rest[0], rest[1:]) if rest else (None, [])
     args.words = [*args.words, *more]
     return Stage(word), file
@@ -244,43 +209,11 @@ def _standard_input() -> bytes:
     return data
 
 
-# -- what it does ---------------------------------------------------------------------------------
-
-
-def _launched(made: Trial, args: argparse.Namespace) -> Trial:
-    """Launch everything on a GPU, with its owner's leave, else run its PTX on the CPU."""
-    if made.recorded.launch is None:
-        return made
-    if machine.gpu_present() and not args.cpu:
-        wish = TimeWish(seconds=args.seconds, python=args.python)
-        try:
-            python = trial.interpreter(made, wish)
-            if args.trust or _allowed(made, python):
-                return trial.on_gpu(made, python, wish, narrate)
-            why = "it is not from your own folder of recordings, and nobody said --trust"
-            return replace(made, unlaunched=why)
-        except ToolMissing as error:
-            narrate(f"ptxview: {error.message}: the PTX is run on the CPU")
-    narrate("ptxview: running their PTX on the CPU, on the same inputs")
-    return trial.on_cpu(made, args.budget)
-
-
-def _allowed(made: Trial, python: str) -> bool:
-    """Whether machine code of the recording may be launched here."""
-    recording = made.outcome.request.recording
-    if take.own(recording):
-        return True
-    if not printing.at_terminal():
-        return False
-    try:
-        ask(Path(recording.path), python)
-    except UsageError:
-        return False
-    return True
+# -- differences -----------------------------------------------------------------------------------
 
 
 def _differences(made: Trial, asked: str | None) -> Iterator[Difference]:
-    """The columns that compiled, held against the recorded variant."""
+    """The columns that compiled, compared with the recorded variant."""
     columns = [one for one in made.tried if one.variant is not None]
     if asked == "none" or (asked is None and len(columns) != 1):
         return
@@ -299,7 +232,7 @@ def _differences(made: Trial, asked: str | None) -> Iterator[Difference]:
         yield Difference(one, compared)
 
 
-# -- what is said ---------------------------------------------------------------------------------
+# -- output ---------------------------------------------------------------------------------------
 
 
 def _print(made: Trial, differences: Sequence[Difference], asked: str | None) -> None:
@@ -313,13 +246,13 @@ def _print(made: Trial, differences: Sequence[Difference], asked: str | None) ->
     for sentence in report.sentences(made):
         out.print(Text(shown(sentence)), soft_wrap=True)
     for one in differences:
-        _print_difference(one, made.base.label, MOST_ROWS if asked is None else None)
+        _print_difference(one, made.base.label, MAX_ROWS if asked is None else None)
     failed = made.outcome.failed
     if failed:
         narrate(f"ptxview: {failed} of {plural(len(made.outcome.columns), 'column')} failed")
 
 
-def _print_difference(one: Difference, base: str, most: int | None) -> None:
+def _print_difference(one: Difference, base: str, max_rows: int | None) -> None:
     out = printing.out()
     compared = one.compared
     out.print()
@@ -334,14 +267,4 @@ def _print_difference(one: Difference, base: str, most: int | None) -> None:
         return
     head = f"{compared.stage.value}:  {diff_text.LEGEND}"
     out.print(Text(head, style="dim"), soft_wrap=True)
-    lines = (compared.listings[0].lines, compared.listings[1].lines)
-    colour = out.color_system is not None and not out.no_color
-    rows = list(beside.folded(compared.rows(), 1))
-    texts = diff_text.beside(rows, lines, compared.intra, out.width, colour)
-    for text in itertools.islice(texts, most):
-        out.print(text, soft_wrap=True)
-    if most is not None and len(rows) > most:
-        out.print(
-            Text(f"… {plural(len(rows) - most, 'more row')}: --diff {compared.stage.value} shows "
-                 "all", "dim")
-        )  # fmt: skip
+    print_beside(compared, max_rows, f"--diff {compared.stage.value} shows all")

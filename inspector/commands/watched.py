@@ -1,6 +1,6 @@
 """Runs a program beneath the interface: its kernels and its output are seen as they come.
 
-The program has a terminal of its own, as large as the real one. One that reads it, or draws on it,
+The program has its own terminal, as large as the real one. One that reads it, or draws on it,
 gets the real one until it ends, and the interface comes back then.
 """
 
@@ -110,7 +110,7 @@ class Watched:
         self._drained.set()
 
     def _attend(self) -> None:
-        status = 128 + signal.SIGKILL  # of the session's leader, should nothing be told
+        status = 128 + signal.SIGKILL  # of the session's leader, if no event says more
         for what, value in self._program.events():
             if what == "stopped" and value in WANTS_TERMINAL:
                 self.live.wants_terminal()

@@ -4,7 +4,7 @@ Integers that occur once in both are anchors where they stand in the same order 
 lies between goes to rapidfuzz's bit-parallel LCS, whose matrix has one bit a pair. A stretch too
 large for that which has no anchor is cut in two where it is.
 
-rapidfuzz was chosen by measuring (``tests.benchmarks.bench_diff``): on 20,000 lines of two
+rapidfuzz was chosen by measuring : on 20,000 lines of two
 variants it takes a fraction of difflib's time, and its results are longest; difflib needs quadratic
 time where few lines are unlike each other, as in unrolled code, and its are not longest.
 """

@@ -18,8 +18,8 @@ from inspector.trace.inputs import Array, InputWish, LaunchInputs, make_inputs
 from inspector.trace.naming import register_names
 from inspector.trace.tracing import TraceLaunch, Triple
 
-MOST_TOLD = 20
-"""Lines that cannot be run and are listed one by one."""
+MAX_LISTED_LINES = 20
+"""Unsupported lines that are listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,7 @@ class LaunchWish:
     """How a launch differs from the recorded call.
 
     ``call`` is the call's number, None for the most frequent one; ``given`` are arrays by the
-    names of arguments. Fields that are None are as recorded. ``like`` is the call that a variant is
-    launched by which is none of the recording's, ``scratch`` the bytes a program of the pointers
-    that Triton appends.
+    names of arguments. Fields that are None are as recorded.
     """
 
     call: int | None = None
@@ -38,8 +36,6 @@ class LaunchWish:
     shared: int | None = None
     given: Mapping[str, Array] = field(default_factory=dict)
     seed: int = 0
-    like: Call | None = None
-    scratch: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +66,7 @@ class ChosenLaunch:
         return self.wish.seed if any_made else None
 
     def make(self) -> LaunchInputs:
-        """The launch's inputs, made anew at each call."""
+        """The launch's inputs, new ones at each call."""
         recorded = None if self.recorded is None else self.recorded.arguments
         return make_inputs(self.program, self.names, recorded, self.wish)
 
@@ -111,7 +107,7 @@ def choose_launch(
             f"the PTX of {kernel.demangled} is not such as ptxas takes: {str(error)[:200]}"
         ) from None
     must_run(program)
-    number, call = (None, wish.like) if wish.like else _call(kernel, variant, wish.call)
+    number, call = chosen_call(kernel.demangled, variant.calls, wish.call)
     grid = wish.grid or (call.grid if call is not None else None)
     block = wish.threads or (call.block if call is not None else None) or program.required_block
     if grid is None or block is None:
@@ -133,13 +129,8 @@ def choose_launch(
     if len(names) != len(program.parameters):
         names = tuple(p.name for p in program.parameters)
     bounds = files.limits()
-    need = wish.scratch
-    scratch = (
-        _scratch(reader, variant, launch)
-        if need is None
-        else tuple(each * launch.blocks for each in need)
-    )
-    inputs = InputWish(wish.seed, wish.given, scratch, bounds.streamed, bounds.raising())
+    hidden = _scratch(reader, variant, launch)
+    inputs = InputWish(wish.seed, wish.given, hidden, bounds.streamed, bounds.raising())
     return ChosenLaunch(
         reader, kernel, variant, program, launch, number, names, recorded, inputs
     )  # fmt: skip
@@ -149,15 +140,19 @@ def _whole(sizes: Sequence[int]) -> Triple:
     return sizes[0], sizes[1], sizes[2]
 
 
-def _call(kernel: Kernel, variant: Variant, number: int | None) -> tuple[int | None, Call | None]:
-    """The number of the wanted call, else of the most frequent one, and the call; or None, None."""
-    calls = variant.calls
+def chosen_call(
+    name: str, calls: Sequence[Call], number: int | None
+) -> tuple[int | None, Call | None]:
+    """Return the wanted call, else the most frequent one, with its number; or (None, None).
+
+    Raises ``UsageError`` for a number that does not exist.
+    """
     if number is not None:
         if not 0 <= number < len(calls):
             available = f"they are 0 to {len(calls) - 1}" if calls else "none of it was recorded"
             raise UsageError(
-                f"there is no call {number} of {kernel.demangled}: {available}",
-                "ptxview list --calls tells the recorded calls.",
+                f"there is no call {number} of {name}: {available}",
+                "ptxview list --calls lists the recorded calls.",
             )
         return number, calls[number]
     if not calls:
@@ -171,8 +166,10 @@ def must_run(program: Program) -> None:
     try:
         program.check()
     except CannotRun as error:
-        lines = [f"  line {o.line}: {o.opcode}: {o.reason}" for o in error.obstacles[:MOST_TOLD]]
-        if (unlisted := len(error.obstacles) - MOST_TOLD) > 0:
+        lines = [
+            f"  line {o.line}: {o.opcode}: {o.reason}" for o in error.obstacles[:MAX_LISTED_LINES]
+        ]
+        if (unlisted := len(error.obstacles) - MAX_LISTED_LINES) > 0:
             lines.append(f"  and {unlisted} more")
         raise ToolMissing(
             f"{program.name} cannot be run here; nothing was run. What cannot be:",

@@ -1,4 +1,4 @@
-"""What a notebook shows of a recording: HTML that is a page of its own, in a frame."""
+"""Recordings in a notebook: an HTML page in a frame."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def _cell(shell: Any, line: str, cell: str) -> Any:
 
 
 def _run(shell: Any, cell: str) -> BaseException | None:
-    """Run a cell as the notebook does; what it raised, which is told once, and not here."""
+    """Run a cell as the notebook does; return its error, which the notebook prints."""
     told, shell.showtraceback = shell.showtraceback, _nothing
     told_syntax, shell.showsyntaxerror = shell.showsyntaxerror, _nothing
     try:
@@ -109,7 +109,7 @@ def _display(made: recorder.Recorder, shown: bool) -> None:
             "extension's build"
         )
     elif shown:
-        # Given to whoever displays things here; without one, it is said in a line.
+        # For the notebook's display; elsewhere a line says it.
         from IPython.display import display
 
         display(made)

@@ -126,7 +126,7 @@ class Recorder:
 
     @property
     def reader(self) -> Reader:
-        """What reads it; within the block, as far as it was recorded by then."""
+        """A reader of the recording; within the block, of what was recorded so far."""
         if self._reader is None or self._run is not None:
             self._reader = self._read(open_path(self.path))
         return self._reader
@@ -176,7 +176,7 @@ class Recorder:
         return f"<recording {self._path}: {count}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows of it: the page, in a frame of its own."""
+        """The page in a frame, for a notebook."""
         from inspector.notebook.frame import framed
 
         return framed(self.reader)

@@ -227,7 +227,6 @@ def _questions(told: KernelInShort) -> Iterator[Question]:
             if one.first is not None and one.last is not None:
                 words += ["--lines", span(one.first, min(one.last, one.first + STRETCH))]
             yield Question(show(*words), f"its {one.stage.value}")
-    yield Question(show("--prompt"), "source, code, figures and hints in 4,000 tokens")
     if len(told.kernel.variants) > 1:
         yield Question(ask(told.path, "diff", told.kernel.name, "--variants", "--brief"),
                        "its variants beside one another")  # fmt: skip

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rich.table import Table
 from rich.text import Text
 
-from inspector.measure.ncu.attach import STRANGER, Attached, Key, NcuMeasured
+from inspector.measure.ncu.attach import UNRECORDED, Attached, Key, NcuMeasured
 from inspector.measure.ncu.model import Dim3, NcuLaunch, Report
 from inspector.report import jsons
 from inspector.report.tables import UNKNOWN
@@ -89,14 +89,14 @@ def footnotes(attached: Sequence[Attached], report: Report) -> list[str]:
     """What is odd: launches of no variant here, samples that are not shown, what ncu left out."""
     said = [shown(p) for p in report.problems]
     lone: dict[str, list[int]] = {}
-    strangers = [one.launch.function for one in attached if one.why.startswith(STRANGER)]
+    strangers = [one.launch.function for one in attached if one.why.startswith(UNRECORDED)]
     if strangers:
         names = list(dict.fromkeys(strangers))
         some = ", ".join(names[:MOST]) + (f" and {len(names) - MOST} more" * (len(names) > MOST))
         many = "launch is" if len(strangers) == 1 else "launches are"
         said.append(shown(f"{len(strangers)} {many} of kernels that are not here: {some}"))
     for one in attached:
-        if one.why.startswith(STRANGER):
+        if one.why.startswith(UNRECORDED):
             continue
         if why := one.why or one.unplaced:
             lone.setdefault(("" if one.why else "no samples: ") + why, []).append(one.launch.number)

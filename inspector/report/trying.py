@@ -7,21 +7,16 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from inspector.analyse.occupancy import arch_of
 from inspector.diff.compare import Compared
-from inspector.measure.agreement import CPU, Agreement, TensorAgreement
-from inspector.measure.time.results import Timing
 from inspector.measure.trial import Trial, TrialColumn
 from inspector.model import Compilation, CompilerMessage, Resources, Stage
 from inspector.report import compiled, diff_json, tables
 from inspector.report.compiled import CompiledCell, CompiledTable
 from inspector.report.diff_text import settings
 from inspector.report.jsons import SCHEMA
-from inspector.text import microseconds, plural, shown
+from inspector.text import shown
 
 NOT_COMPILED = "compiled in"
-MOST_TENSORS = 6
-"""Tensors of one column whose differences are told one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +53,6 @@ def table(trial: Trial, width: int) -> Iterator[Text]:
     ]
     seconds = [_seconds(one.compilation) if n else "" for n, one in enumerate(trial.columns)]
     rows.append((NOT_COMPILED, seconds))
-    if any(one.timing is not None for one in trial.columns):
-        rows.append(("time, µs", [_time(one.timing) for one in trial.columns]))
-        rows.append(("95 % of it", [_interval(one.timing) for one in trial.columns]))
-    if any(one.agreement is not None for one in trial.columns):
-        rows.append(("results", [_results(one.agreement) for one in trial.columns]))
     heads = [shown(one.label) for one in trial.columns]
     yield from compiled.grid(heads, rows, width)
 
@@ -77,28 +67,6 @@ def _seconds(one: Compilation) -> str:
     if one.failed is not None:
         return ""
     return tables.UNKNOWN if one.seconds is None else f"{one.seconds:.2f} s"
-
-
-def _time(timing: Timing | None) -> str:
-    if timing is None:
-        return ""
-    return tables.UNKNOWN if timing.median_us is None else microseconds(timing.median_us)
-
-
-def _interval(timing: Timing | None) -> str:
-    if timing is None or timing.low_us is None or timing.high_us is None:
-        return "" if timing is None else tables.UNKNOWN
-    return f"{microseconds(timing.low_us)}–{microseconds(timing.high_us)}"
-
-
-def _results(one: Agreement | None) -> str:
-    if one is None:
-        return ""
-    if one.fault:
-        return "fault"
-    if one.identical is None:
-        return tables.UNKNOWN
-    return "the same bits" if one.identical else "differ"
 
 
 def messages(trial: Trial) -> Iterator[Text]:
@@ -126,25 +94,12 @@ def first_error(trial: Trial, file: str) -> CompilerMessage | None:
 
 
 def sentences(trial: Trial) -> Iterator[str]:
-    """What is to be known beside the figures: of the compiler, the results, and the times."""
+    """Remarks beside the figures: on the compiler and on equal machine code."""
     yield from _of_compiler(trial)
     yield from trial.outcome.remarks
-    if all(one.variant is None for one in trial.tried):
-        return
     for one in trial.tried:
         if one.code is not None and one.code == trial.recorded.code:
             yield f"{one.label}: the machine code is that of the recorded kernel."
-    yield from _of_results(trial)
-    for one in trial.columns:
-        if one.timing is not None:
-            if one.timing.error:
-                yield f"{one.label}: no time: {one.timing.error}"
-            yield from (f"{one.label}: {said}" for said in one.timing.warnings)
-    if any(one.timing is not None and one.timing.median_us for one in trial.columns):
-        name = trial.device.get("name") or arch_of(trial.device) or "this machine's GPU"
-        caches = {t.cache for one in trial.columns if (t := one.timing) is not None and t.cache}
-        state = f", the L2 {' or '.join(sorted(caches))}" if caches else ""
-        yield f"Times are of these launches alone, on {name}{state}; none of them is kept."
 
 
 def _of_compiler(trial: Trial) -> Iterator[str]:
@@ -196,67 +151,6 @@ def _versions(versions: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {version}".strip() for name, version in versions.items())
 
 
-def _of_results(trial: Trial) -> Iterator[str]:
-    if trial.unlaunched:
-        yield f"Nothing was launched: {trial.unlaunched}."
-    said: dict[str, list[str]] = {}
-    for one in trial.columns:
-        if one.agreement is not None:
-            said.setdefault(_agreement(one.agreement), []).append(one.label)
-    for sentence, names in said.items():
-        yield f"{', '.join(names)}: {sentence}"
-    found = [one.agreement for one in trial.columns if one.agreement is not None]
-    if any(one.steady is False for one in found):
-        yield "The recorded kernel itself does not leave the same bits each time it is launched."
-    if any(one.tensors for one in found):
-        where = (
-            "the PTX of both run on the CPU" if found[0].where == CPU else "on this machine's GPU"
-        )
-        call = "" if trial.call is None else f" (call {trial.call})"
-        yield (
-            f"Results are of the recorded launch{call} on new inputs of the same kind, {where}: "
-            "they are not the program's own."
-        )
-
-
-def _agreement(one: Agreement) -> str:
-    many = ""
-    if one.blocks is not None:
-        run, of = one.blocks
-        many = f" ({f'all {of}' if run == of else f'{run} of {of}'} blocks)"
-    if one.fault:
-        return f"it ended in a fault: {one.why}"
-    if one.why is not None:
-        return f"whether its results agree is not known: {one.why}"
-    names = ", ".join(t.name for t in one.tensors)
-    if one.identical:
-        return f"{names}: the same bits as the recorded kernel's{many}"
-    told = "; ".join(tensor(t) for t in one.tensors[:MOST_TENSORS])
-    rest = len(one.tensors) - MOST_TENSORS
-    more = f"; and {plural(rest, 'more tensor')}" if rest > 0 else ""
-    return f"{told}{more}{many}"
-
-
-def tensor(one: TensorAgreement) -> str:
-    """How one tensor differs, in words."""
-    if not one.differing:
-        return f"{one.name} the same bits"
-    out = f"{one.name} ({one.dtype}) differs in {one.differing:,} of {one.elements:,} elements"
-    if one.largest is not None and one.largest > 0:
-        out += (
-            f", by {one.largest:.3g} at most (element {one.at}: {_said(one.a)} and {_said(one.b)})"
-        )
-    elif one.largest == 0:
-        out += ", in the sign of zeros or the bits of NaNs alone" if not one.odd else ""
-    if one.odd:
-        out += f", {one.odd:,} of them NaN or infinite on one side alone"
-    return out
-
-
-def _said(value: float | str | None) -> str:
-    return f"{value:.9g}" if isinstance(value, float) else str(value)
-
-
 # -- JSON -----------------------------------------------------------------------------------------
 
 
@@ -280,9 +174,6 @@ def as_json(trial: Trial, differences: Iterable[Difference]) -> dict[str, object
             "failed": outcome.again.compilation.failed,
             "versions": dict(outcome.versions),
         },
-        "call": trial.call,
-        "unlaunched": trial.unlaunched or None,
-        "device": dict(trial.device) or None,
         "remarks": list(outcome.remarks),
         "differences": [_difference(trial, one) for one in differences],
     }
@@ -290,7 +181,6 @@ def as_json(trial: Trial, differences: Iterable[Difference]) -> dict[str, object
 
 def _column_json(trial: Trial, n: int, one: TrialColumn) -> dict[str, object]:
     variant, made = one.variant, one.compilation
-    launch = None if one.launch is None else one.launch.call
     return {
         "label": one.label,
         "of": "recorded" if n == 0 else "tried" if one in trial.tried else "again",
@@ -309,38 +199,9 @@ def _column_json(trial: Trial, n: int, one: TrialColumn) -> dict[str, object]:
         "same_code": None
         if n == 0 or one.code is None or trial.recorded.code is None
         else one.code == trial.recorded.code,
-        "launch": None
-        if launch is None
-        else {"grid": launch.grid, "block": launch.block, "shared_bytes": launch.shared_bytes},
-        "time": _time_json(one.timing),
-        "results": _results_json(one.agreement),
         "messages": [
             {name: getattr(message, name) for name in CompilerMessage.__dataclass_fields__}
             for message in made.messages
-        ],
-    }
-
-
-def _time_json(timing: Timing | None) -> dict[str, object] | None:
-    if timing is None:
-        return None
-    names = ("median_us", "low_us", "high_us", "samples", "stopwatch", "cache", "error")
-    return {**{n: getattr(timing, n) for n in names}, "warnings": list(timing.warnings)}
-
-
-def _results_json(one: Agreement | None) -> dict[str, object] | None:
-    if one is None:
-        return None
-    return {
-        "where": one.where,
-        "identical": one.identical,
-        "fault": one.fault,
-        "why": one.why,
-        "blocks": None if one.blocks is None else {"run": one.blocks[0], "of": one.blocks[1]},
-        "steady": one.steady,
-        "tensors": [
-            {name: getattr(t, name) for name in TensorAgreement.__dataclass_fields__}
-            for t in one.tensors
         ],
     }
 

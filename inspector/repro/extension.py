@@ -116,7 +116,7 @@ def _head(call: ExtensionCall) -> str:
         "",
         f"{on[1:]} Inputs are new ones of the recorded kind: of the same dtypes, shapes,".strip(),
         "strides, alignment and ranges of integers. It builds the extension, calls it, checks",
-        "what came of it and takes the time. Exits with 0: it agrees, or nothing is compared; 1:",
+        "the results and takes the time. Exits with 0: it agrees, or nothing is compared; 1:",
         "it does not agree; 2: it could not be run.",
     ]
     return "\n".join(['"""' + harmless(lines[0]), *map(harmless, lines[1:]), '"""'])
@@ -135,7 +135,7 @@ def _sources(call: ExtensionCall) -> str:
         "SOURCES = {", *texts, "}", "",
         "FOLDER = tempfile.TemporaryDirectory()", "", "",
         "def build():",
-        '    """The extension, built anew in a folder of its own."""',
+        '    """The extension, built in a new folder."""',
         "    for name, text in SOURCES.items():",
         '        with open(os.path.join(FOLDER.name, name), "w", encoding="utf-8") as file:',
         "            file.write(text[1:])",

@@ -24,7 +24,7 @@ TUNERS = ("autotune", "heuristics")
 """Decorators that choose a configuration: the script has the one that was chosen."""
 _JIT = re.compile(r"(?:\w+\.)*jit")
 _GENERATED = ("triton_heuristics.",)
-"""Decorators of Inductor's, which launch by a wrapper of its own."""
+"""Decorators of Inductor, which launches through its own wrapper."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +210,7 @@ class _Cutter:
             if isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
             for alias in statement.names
         )
-        # What other files have stands before what needs it; within a file its order is kept.
+        # Code of other files comes first; within a file the order is kept.
         order = {path: n for n, path in enumerate(self._order(module.path))}
         keys = sorted(self._texts, key=lambda key: (order[key[0]], self._texts[key][0]))
         return CutSource(
@@ -255,7 +255,7 @@ class _Cutter:
         recorded = self._recorded.get(module.path, {})
         statements = module.bound.get(name, [])
         if name in recorded and not any(map(_defines, statements)):
-            # A kernel sees no global but a constexpr, whatever the program allowed.
+            # A kernel sees no global but a constexpr, even if the program allowed it.
             line = statements[0].lineno if statements else 0
             literal = python_literal(recorded[name])
             self._put(module, line, f"{name} = tl.constexpr({literal})")
@@ -280,7 +280,7 @@ class _Cutter:
                 self.take(module, statement, self._lines(module, statement))
 
     def _put(self, module: _Module, line: int, text: str) -> None:
-        """A text of ours, where that line of the file would stand."""
+        """Our text in place of that line of the file."""
         self._texts[module.path, -len(self._texts) - 1] = (line, text)
 
     def _free(self, module: _Module, name: str) -> None:

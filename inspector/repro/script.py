@@ -47,7 +47,7 @@ class TritonLaunch:
 
     ``call`` and ``calls`` say which recorded call of how many it is, ``count`` how often it was
     made alike; None where what is launched was given. ``config`` is the variant's, ``where`` says
-    whose text the kernel is, ``recorded_on`` what it ran on. ``inputs`` are arrays that stand in
+    whose text the kernel is, ``recorded_on`` what it ran on. ``inputs`` are arrays kept in
     the script, as (dtype, shape, base64 of the compressed bytes).
     """
 
@@ -112,7 +112,7 @@ def script_of(head: str, future: Iterable[str], imports: set[str], parts: Sequen
 
 
 def _tolerance(launch: TritonLaunch, text: str) -> float:
-    """How far single precision may be off: as far as what the kernel computes in by its text."""
+    """How far single precision may be off: by the precision that the kernel's text computes in."""
     chosen = " ".join(str(a.value) for a in launch.arguments if a.type == "constexpr")
     return max(far for word, far in COARSE.items() if re.search(word, f"{text} {chosen}"))
 
@@ -144,7 +144,7 @@ def _head(launch: TritonLaunch) -> str:
     if outside:
         lines += ["", f"It imports {', '.join(sorted(outside))}, which must be installed here."]
     lines.append('"""')
-    # Names are whatever a recording says: none of them ends the text.
+    # Names come from a recording: none of them may end the text.
     return "\n".join([lines[0], *(harmless(line) for line in lines[1:-1]), lines[-1]])
 
 
@@ -236,7 +236,7 @@ def tensor_text(one: Argument, more: str = "") -> str:
     if strides is None or len(strides) != len(shape) or min((*shape, *strides), default=0) < 0:
         raise _not_made(one.name, "its strides were not recorded")
     if not re.fullmatch(r"\w{1,40}", one.dtype or ""):
-        raise _not_made(one.name, "its dtype is none of torch's")
+        raise _not_made(one.name, "torch has no such dtype")
     words = [python_literal(one.name), f"torch.{one.dtype}", *map(python_literal, (shape, strides))]
     if one.alignment not in (None, 512):
         words.append(f"alignment={one.alignment}")
@@ -258,7 +258,7 @@ def _constant(one: Argument, launch: TritonLaunch) -> str:
 
 
 def is_function(one: Argument, text: str) -> bool:
-    """Whether a constexpr that is told by its name is a function that is passed to the kernel."""
+    """Whether a constexpr, by its name, is a function that is passed to the kernel."""
     if one.type != "constexpr" or not isinstance(one.value, str) or not one.value.isidentifier():
         return False
     if one.python_type is not None:

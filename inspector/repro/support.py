@@ -1,6 +1,6 @@
 """What every script that is written says beside its kernel: making inputs, comparing, timing.
 
-Texts of Python, which stand in the script as they stand here; the script imports nothing of ours.
+Python texts, copied into the script, which imports nothing of ptxview.
 """
 
 INPUTS = '''
@@ -9,7 +9,7 @@ class Inputs:
 
     def __init__(self, device, seed, given):
         self.device, self.seed, self.given = device, seed, given
-        self.made = {}  # by name: the tensor, and all of the memory that it lies in
+        self.made = {}  # by name: the tensor, and all of its memory
 
     def tensor(self, name, dtype, shape, strides, alignment=512, low=None, high=None, device=None):
         """Floats from a normal distribution; integers from low to high, zeros if they are None."""
@@ -160,7 +160,7 @@ def time_it(run, made, before, written):
 
 INTERPRETER = '''
 def interpreted(args):
-    """What Triton's own interpreter makes of the same kernel and inputs, in a process of its own,
+    """The results of Triton's own interpreter on the same kernel and inputs, in a separate process,
     since Triton decides when it is imported. None, and why, where it cannot."""
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "out.pt")
@@ -236,7 +236,7 @@ def programs_run(places, args):
 
 
 def give_libdevice():
-    """The interpreter has no libdevice: torch's functions of the same names stand in for it."""
+    """The interpreter has no libdevice: torch's functions of the same names replace it."""
     for title in ("triton.language.extra.libdevice", "triton.language.extra.cuda.libdevice"):
         module = sys.modules.get(title)
         for name, value in list(vars(module).items()) if module else ():

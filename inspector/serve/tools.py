@@ -263,10 +263,6 @@ def _show(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
     if given.get("kernel") is not None:
         words.append(_name(given, "kernel"))
     words += _options(tool, given)
-    if given.get("prompt") is not None:
-        return ToolCall(
-            [*words, "--prompt", f"--tokens={_word('prompt', given['prompt'])}"], as_json=False
-        )
     words += _small(given, lines=True)
     if given.get("lines") is not None:
         words += _lines(given)
@@ -351,13 +347,11 @@ TOOLS = (
         "show", "One kernel",
         "One kernel: figures, hints, lines to look at first and what to ask next; with lines the "
         "text of a stage (source, output_code, ttir, ttgir, llir, ptx, sass), what each line does "
-        "and the hints on it; with prompt a text for reading, of so many tokens at most.",
+        "and the hints on it.",
         _show,
         {"path": _PATH, "kernel": _KERNEL, "lines": _LINES,
          "fields": {**_FIELDS, "description": f"{_FIELDS['description']}; of each line text, "
                     "sentence, live, source, links, notes"},
-         "prompt": {"type": "integer", "description": "source, PTX, figures and hints as one text "
-                    "of at most so many tokens (4000)"},
          "full": _FULL},
         ("stage", "device"),
     ),

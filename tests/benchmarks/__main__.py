@@ -3,7 +3,7 @@
 Each figure is a ratio, so that it says something on any machine. Beside it stands the one that was
 kept last (``kept.toml``), with its day, its machine and how busy that was; ``--keep`` writes the
 new ones there. Each benchmark runs in a process of its own, one after the other; run alone, it
-says more (``python -m tests.benchmarks.bench_ptx``). Prints, asserts nothing.
+says more (``python -m tests.benchmarks.bench_sizes``). Prints, asserts nothing.
 """
 
 from __future__ import annotations
@@ -24,10 +24,7 @@ from tests.benchmarks.ratio import Ratio, measured
 
 HERE = Path(__file__).parent
 KEPT = HERE / "kept.toml"
-NAMES = (
-    "calls", "diff", "execute", "figures", "first_frame", "keys", "links", "liveness", "profile",
-    "ptx", "recordings", "sentences", "sizes", "values",
-)  # fmt: skip
+NAMES = ("first_frame", "sizes")
 """The modules ``bench_…``, each with a function ``ratios``."""
 
 

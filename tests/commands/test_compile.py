@@ -196,13 +196,6 @@ def test_options_are_the_compilers_own_and_columns(work: Path) -> None:
     assert "options=-O1 --fmad=false" in listed
 
 
-def test_what_follows_two_dashes_is_added_to_every_set(work: Path) -> None:
-    value = compiled("square.ptx", "--", "-O1")
-    assert [c["options"] for c in value["columns"]] == ["-O1"]
-    commands = [e["command"] for e in events(work) if e["event"] == "compiled"]
-    assert commands and all("-O1" in words for words in commands)
-
-
 def events(folder: Path) -> list[dict[str, Any]]:
     """The events of the recording that was made."""
     subprocess.run([sys.executable, "-m", "zipfile", "-e", "x.ptxview", "all"], check=True)
@@ -233,14 +226,6 @@ def test_an_error_of_ptxas_stands_at_its_line(work: Path) -> None:
     assert "ptxas-error: Not a name of any known instruction: 'mulx'" in rows[at + 1]
 
 
-def test_a_target_that_no_assembler_knows_fails_alone(work: Path) -> None:
-    value = compiled("square.ptx", "--target", "sm_80,sm_99", status=1)
-    ((_, _, good), (_, _, bad)) = cells(value)
-    assert good["compiled"] and not bad["compiled"]
-    assert "sm_99" in bad["failed"]
-    assert bad["resources"]["registers"] is None and bad["instructions"] is None
-
-
 def test_the_table_has_an_error_where_it_stands_and_fits_its_width(work: Path) -> None:
     wide = environment(COLUMNS="80")
     done = ptxview("compile", "square.ptx", "--target", "sm_80,sm_90,sm_99", "-o", "y.ptxview",
@@ -255,17 +240,6 @@ def test_the_table_has_an_error_where_it_stands_and_fits_its_width(work: Path) -
     assert "y.ptxview" in done.said and "ptxview diff y.ptxview" in done.said
     pair = next(r for r in done.said.splitlines() if "ptxview diff" in r).split("ptxview diff ")[1]
     assert call("diff", *pair.split()).status == 0
-
-
-def test_many_columns_stand_beneath_each_other(work: Path) -> None:
-    each = ",".join(f"sm_{n}" for n in (75, 80, 86, 87, 89, 90, 100, 103, 120, 121))
-    done = ptxview("compile", "square.ptx", "--target", each, cwd=work,
-                   env=environment(COLUMNS="80"))  # fmt: skip
-    assert done.status == 0, done.said
-    rows = done.text.splitlines()
-    assert all(len(row) <= 80 for row in rows)
-    assert sum(row.strip().startswith("registers") for row in rows) == 2
-    assert all(f"sm_{n}" in done.text for n in (75, 121))
 
 
 def test_two_columns_are_compared(work: Path) -> None:
@@ -342,16 +316,6 @@ def test_an_error_of_nvcc_stands_at_its_line_and_column(work: Path) -> None:
     assert 'nvcc-error: identifier "y" is undefined' in told
 
 
-@pytest.mark.nvcc
-def test_a_header_of_the_libraries_that_is_missing_says_where_it_comes_from(work: Path) -> None:
-    tool("nvcc")
-    (work / "blas.cu").write_text(f"#include <cusparse.h>\n{CUDA}")
-    done = call("compile", "blas.cu", "-o", "x.ptxview")
-    lacking = "cusparse.h: No such file" in done.text
-    assert done.status == int(lacking)
-    assert ("pip install 'ptxview[cuda]'" in done.said) == lacking
-
-
 # Triton
 
 
@@ -399,13 +363,6 @@ def test_a_signature_is_given_and_nothing_is_run(work: Path) -> None:
     warps = [v["config"]["num_warps"] for k in listed["kernels"] for v in k["variants"]]
     assert warps == [2, 8]
     assert not (work / "ran").exists()
-
-
-def test_a_tuner_gives_its_configurations_to_a_signature(work: Path, python: list[str]) -> None:
-    value = compiled("kernels.py", "--signature", "x: *fp32, n: i32", "--kernel", "tuned", *python)
-    assert [(r["config"]["BLOCK"], r["config"]["num_warps"]) for r in value["rows"]] == [
-        (64, 2), (256, 8),
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -764,13 +721,6 @@ def test_standard_input_is_recognised(work: Path, language: str) -> None:
     value = json.loads(done.out)
     assert value["stage"] == language
     assert "\n".join(line["text"] for line in value["lines"]) == text
-
-
-def test_machine_code_that_was_copied_has_its_sentences() -> None:
-    text = printed(tool("nvdisasm"), "-c", DATA / "gelu_sm90.cubin").decode()
-    rows = [row for row in text.splitlines() if "/*0" in row][:5]
-    told = done_of("-", "-a", given="\n".join(rows))
-    assert told.status == 0 and "read" in told.text
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest
 
 from inspector.files import archive
 from inspector.recording.layout import read_events
-from tests.helpers.ptxview import SQUARE, call, environment
+from tests.helpers.ptxview import SQUARE, call
 from tests.probes.conftest import Outcome, Run, caches, forked, ok, parents, warm_python
 
 __all__ = ["caches", "forked", "parents", "warm_python"]  # fixtures
@@ -126,19 +126,6 @@ def interpreting(warm_python: Callable[..., Path]) -> dict[str, str]:
     return {"FORKS_EXECUTABLE": str(warm_python(TRITON_INTERPRET="1"))}
 
 
-FLAG = """
-import torch, triton
-import triton.language as tl
-
-@triton.jit
-def flagged(out, flag):
-    if flag:
-        tl.store(out, 1.0)
-
-flagged[(1,)](torch.zeros(1), True)
-"""
-
-
 @pytest.fixture
 def recording(folder: Path, forked: Run, tmp_path: Path) -> Path:
     """A recording of KERNELS, made once."""
@@ -201,27 +188,6 @@ def test_functions_types_and_texts_are_passed_as_they_were(
     assert "out: agrees" in done.out
 
 
-def test_a_tuple_none_and_numbers_are_passed_as_they_were(
-    recording: Path, forked: Run, interpreting: dict[str, str], tmp_path: Path
-) -> None:
-    done = forked(script_of(recording, "pair"), env=interpreting)
-    events: Any = read_events(recording).events
-    (before,) = [e for e in events if e["event"] == "triton" and e["name"] == "pair"]
-    (compiled,) = done.of("triton")
-    for fact in ("signature", "constexprs", "specialization"):
-        assert compiled[fact] == before[fact]
-    alone = tmp_path / "flag.py"
-    alone.write_text(FLAG)
-    argv = [interpreting["FORKS_EXECUTABLE"], str(alone)]
-    env = environment(TRITON_INTERPRET="1")
-    said = subprocess.run(argv, text=True, capture_output=True, check=False, env=env)
-    if said.returncode == 0:
-        assert done.status == 0 and "out: agrees" in done.out
-    else:  # Triton 3.7's own interpreter takes no bool
-        why = said.stderr.strip().splitlines()[-1]
-        assert done.status == 2 and f"interpreter cannot run it: {why}" in done.out
-
-
 def test_a_tuned_kernel_has_the_configuration_that_ran(
     recording: Path, forked: Run, interpreting: dict[str, str]
 ) -> None:
@@ -251,28 +217,6 @@ def test_inputs_are_of_the_recorded_kind(
         assert low is None or low <= other.pop("low") <= other.pop("high") <= high
         assert other == one
     assert "out: agrees" in done.out and "index: the same" in done.out
-
-
-def test_a_call_of_half_precision_is_another_script(
-    recording: Path, forked: Run, interpreting: dict[str, str]
-) -> None:
-    done = ok(
-        forked(
-            script_of(recording, "plain", "--variant", _variant(recording, "float16")),
-            env=interpreting,
-        )
-    )
-    (again,) = done.of("call")
-    assert again["arguments"][0]["dtype"] == "float16" and "out: agrees" in done.out
-
-
-def _variant(recording: Path, dtype: str) -> str:
-    events: Any = read_events(recording).events
-    calls = [e for e in events if e["event"] == "call"]
-    (digest,) = {
-        e["hash"] for e in calls if e["name"] == "plain" and e["arguments"][0]["dtype"] == dtype
-    }
-    return str(digest)
 
 
 def test_of_many_programs_some_are_interpreted_and_that_is_said(
@@ -346,11 +290,6 @@ def test_a_reference_is_copied_into_the_script(
     done = forked(script, env=interpreting)
     assert done.status == status, done.err
     assert ("agrees with the reference" in done.out) == (status == 0)
-
-
-def test_without_a_check_it_says_that_nothing_was_compared(recording: Path, forked: Run) -> None:
-    done = ok(forked(script_of(recording, "tuned", "--check-with", "none")))
-    assert "nothing was compared" in done.out and "agrees" not in done.out
 
 
 def test_given_arrays_stand_in_the_script(recording: Path, forked: Run, tmp_path: Path) -> None:
@@ -474,22 +413,6 @@ def test_what_cannot_be_written_is_a_sentence(words: list[str], status: int, sai
 def test_a_cache_without_sources_says_what_is_missing() -> None:
     done = call("repro", SQUARE, "square_kernel")
     assert done.status == 2 and not done.out and "recorded" in done.said
-
-
-def test_names_of_a_recording_end_no_comment(tmp_path: Path) -> None:
-    """Whatever a recording says of names and devices: only the kernel's own source is code."""
-    from inspector.model import Argument
-    from inspector.repro.python_source import CutSource
-    from inspector.repro.script import TritonLaunch, triton_script
-
-    evil = 'x"""\nraise SystemExit(7)\n"""'
-    launch = TritonLaunch(
-        kernel=evil, variant="abc", source=CutSource("k", statements=("def k():\n    pass",)),
-        where=evil, grid=(1, 1, 1), recorded_on=evil, config={"num_warps": 4, "maxnreg": evil},
-        arguments=(Argument(evil, "i32", value=3), Argument("m", "constexpr", value=evil)),
-    )  # fmt: skip
-    tree = ast.parse(triton_script(launch))
-    assert not [n for n in ast.walk(tree) if isinstance(n, ast.Raise) and "7" in ast.dump(n)]
 
 
 def test_json_has_the_script_and_what_it_is_of() -> None:

@@ -81,7 +81,7 @@ LINES = [
     ["doctor"],
     ["compile", NESTED, "--target", "sm_90,sm_100", "--no-tui", "-o", f"{NEW}x.ptxview"],
     ["compile", NESTED, "--target", "sm_80,sm_90", "--no-tui", "-o", f"{NEW}x.ptxview"],
-    ["try", RECORDED, "softmax_kernel", "--ptxas-options=-O1", "--no-run"],
+    ["try", RECORDED, "softmax_kernel", "--ptxas-options=-O1"],
     ["export", LECTURE, "-o", f"{NEW}page.html"],
     ["export", RECORDED, "softmax_kernel", "--without", "source,paths", "-o", f"{NEW}x.ptxview"],
     ["export", RECORDED, "softmax_kernel", "-o", f"{NEW}x.ndjson"],

@@ -265,7 +265,7 @@ def test_where_there_is_nothing_to_say_it_is_said(tmp_path: Path) -> None:
     short = call("show", empty, "--brief", "--json").json
     assert short["hottest"] == short["hints"] == [] and short["figures"]["registers"] is None
     asked = [call(*shlex.split(one["command"])[1:]).status for one in short["next"]]
-    assert asked == [0] * 3  # its PTX, the machine code that is made of it, both as one text
+    assert asked == [0] * 2  # its PTX, and the machine code made of it
     none = write_events(tmp_path / "none.ptxview", {"type": "session", "version": 1})
     done = call("list", none, "--brief")
     assert done.status == 0 and "0 kernels" in done.text

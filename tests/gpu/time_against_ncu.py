@@ -213,14 +213,13 @@ def theirs(folder: Path) -> tuple[list[dict[str, float] | None], str]:
 
 def _column(text: str, name: str) -> list[float]:
     """A metric of each launch that the report's own reader has no field for."""
-    from inspector.measure.ncu.export import notation, tables
+    from inspector.measure.ncu.export import number, tables
 
     (table,) = tables(text, "ncu's output")
     if name not in table.columns:
         return []
     cells = [row[table.columns.index(name)] for _, row in table.rows[1:]]
-    numbers = notation(cells)
-    return [numbers.number(c) or 0.0 for c in cells]
+    return [number(c, name) or 0.0 for c in cells]
 
 
 def of_kernel(one: Specimen, row: dict[str, Any]) -> float | None:

@@ -19,7 +19,6 @@ import pytest
 from mcp import Client, StdioServerParameters, types
 
 from inspector.cli import COMMANDS
-from inspector.report.prompt import tokens
 from inspector.text import shown
 from tests.helpers.ptxview import (
     REPOSITORY,
@@ -168,20 +167,6 @@ async def test_an_answer_is_never_longer_than_it_may_be(connected: Connect, root
     said = json.loads("".join(parts))
     assert [line["n"] for line in said["lines"]] == [line["n"] for line in whole["lines"]]
     assert said["functions"] == whole["functions"]
-
-
-async def test_a_kernel_is_given_as_one_text_of_so_many_tokens(
-    connected: Connect, root: Path
-) -> None:
-    async with connected(root) as client:
-        given = {"path": "x.ptxview", "kernel": "softmax_kernel", "prompt": 900}
-        result = await client.call_tool("show", given)
-        few = await client.call_tool("show", {**given, "prompt": 5})
-    assert not result.is_error and tokens(text(result)) <= 900
-    words = ("show", root / "x.ptxview", "softmax_kernel", "--prompt", "--tokens", "900")
-    said = call(*words).text.strip()
-    assert text(result).strip() == said == result.structured_content["text"].strip()
-    assert few.is_error and "tokens" in text(few)
 
 
 async def test_lines_are_given_so_many_at_once(connected: Connect, root: Path) -> None:

@@ -8,9 +8,7 @@ environment is deleted afterwards. A row is printed as soon as it is known, of
 the table that stands in docs/measured.md; what differs from what is expected is said below it.
 
 An install takes a minute or two, 4 GB to download and 6 GB of disk, a row three minutes on two
-cores. With ``--stand-ins`` it is 1 GB and 3 GB: CUDA's libraries, of which nothing is called
-without a GPU, are then functions that end the program (``stand_ins.py``). Exits with 1 where a
-version that runs is not recorded whole.
+cores. Exits with 1 where a version that runs is not recorded whole.
 """
 
 from __future__ import annotations
@@ -26,11 +24,8 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path
 from typing import Any
-
-from tests.versions import stand_ins
 
 ROOT = Path(__file__).parents[2]
 PLACE = ROOT / "tests" / "data" / "versions"
@@ -87,8 +82,7 @@ class Row:
 class Environment:
     """A virtual environment with one pair of versions, deleted when it is left."""
 
-    def __init__(self, place: Path, python: str, with_stand_ins: bool) -> None:
-        self.place, self.with_stand_ins = place, with_stand_ins
+    def __init__(self, place: Path, python: str) -> None:
         self.folder = place / "environment"
         self.python = self.folder / "bin" / "python"
         subprocess.run([python, "-m", "venv", str(self.folder)], check=True)
@@ -102,18 +96,11 @@ class Environment:
             said = self._pip(words, seconds - (time.monotonic() - began))
             if said is not None:
                 return said
-        if self.with_stand_ins:
-            stand_ins.make(self._packages() / "torch" / "lib", self.place)
         return None
 
     def _steps(self, torch: str, triton: str) -> Iterator[list[str]]:
         """What pip is asked for, one thing after the other."""
-        if self.with_stand_ins:
-            yield ["--no-deps", f"torch=={torch}"]
-            (wheel,) = metadata.distributions(name="torch", path=[str(self._packages())])
-            yield [*stand_ins.requirements(wheel.requires or ()), *BESIDE]
-        else:
-            yield [f"torch=={torch}", *BESIDE]
+        yield [f"torch=={torch}", *BESIDE]
         if triton:
             yield ["--no-deps", f"triton=={triton}"]
         elif not self.has("triton"):
@@ -242,7 +229,7 @@ def try_pair(
     """Install one pair, record the programs in it, delete it."""
     row = Row(asked)
     try:
-        environment = Environment(place, words.python, words.stand_ins)
+        environment = Environment(place, words.python)
         said = environment.install(asked, words.seconds)
         if said is None:
             row.torch, row.triton = environment.versions()
@@ -268,7 +255,6 @@ def main() -> int:
     parser.add_argument("pairs", nargs="*", metavar="TORCH[/TRITON]", default=PAIRS)
     parser.add_argument("--python", default=sys.executable, help="what makes the environments")
     parser.add_argument("--seconds", type=float, default=PATIENCE, help="for an install, at most")
-    parser.add_argument("--stand-ins", action="store_true", help="in place of CUDA's libraries")
     parser.add_argument("--only", action="append", choices=[p.name for p in PROGRAMS])
     asked = parser.parse_args()
     programs = [p for p in PROGRAMS if not asked.only or p.name in asked.only]

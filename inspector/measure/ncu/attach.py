@@ -138,7 +138,7 @@ Placement = dict[int, Samples] | str
 FEWEST_REGISTERS = 16
 """The count that ncu reports if the code needs fewer: seen on an H200 with 12."""
 
-STRANGER = "no kernel here is called"
+UNRECORDED = "no kernel here is called"
 """How the reason begins if a launch is of a kernel not recorded here, such as torch's own."""
 
 
@@ -147,7 +147,7 @@ class Candidate:
     """A variant as launches see it.
 
     ``names`` are all names of its kernel; ``blocks`` and ``grids`` those of its recorded launches,
-    empty if there are none. ``code`` reads its machine code.
+    or empty. ``code`` reads its machine code.
     """
 
     key: Key
@@ -162,7 +162,7 @@ class Candidate:
 class Attached:
     """A launch with the ``key`` of its variant; None if that is not known, and ``why``.
 
-    ``samples`` are by line of the variant's SASS; if there are none, ``unplaced`` says why.
+    ``samples`` are by line of the variant's SASS; ``unplaced`` says why they are missing.
     """
 
     launch: NcuLaunch
@@ -251,7 +251,7 @@ def _of_name_and_registers(
     named = [c for c in candidates if launch.demangled in c.names]
     named = named or [c for c in candidates if launch.function in c.names]
     if not named:
-        return f"{STRANGER} {launch.function}"
+        return f"{UNRECORDED} {launch.function}"
     possible = [c for c in named if _takes(c.registers, launch.registers)]
     if not possible:
         counts = ", ".join(sorted({str(c.registers) for c in named}))
@@ -265,7 +265,7 @@ def _of_name_and_registers(
 def _of_code_and_shape(
     launch: NcuLaunch, candidates: Sequence[Candidate], placements: Mapping[Key, Placement]
 ) -> Key | str:
-    """The only candidate with the launch's machine code, block and grid; or why there is none."""
+    """The only candidate with the launch's code, block and grid; or why no candidate fits."""
     of_block = [
         c for c in candidates if not c.blocks or launch.block is None or launch.block in c.blocks
     ]

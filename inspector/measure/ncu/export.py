@@ -1,11 +1,12 @@
-"""Reads the CSV exports of ncu: pages raw, details and source, known by their headers."""
+"""Reads English CSV exports of ncu: pages raw, details and source, known by their headers."""
 
 from __future__ import annotations
 
 import csv
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -21,103 +22,34 @@ from inspector.measure.ncu.model import (
 )
 
 # -- numbers --------------------------------------------------------------------------------------
-# Numbers as ncu prints them: with the separators of the locale that it ran in, and with units.
 
-_NUMBER = re.compile(r"[-+]?\d[\d.,'’\s]*(?:e[-+]?\d+)?\Z", re.IGNORECASE)
-# Separators of thousands that never are decimal points: Swiss and French ones.
-_ALWAYS = str.maketrans("", "", "'’ \u00a0\u202f\t")
-# A comma that is followed by three digits may be either; by anything else, it is a decimal point.
-_THREE = re.compile(r"\d{3}(?!\d)")
-
-# How many of a unit are one µs, one GHz.
-_MICROSECONDS = {
-    "ns": 1e3, "nsecond": 1e3, "us": 1.0, "µs": 1.0, "usecond": 1.0, "ms": 1e-3, "msecond": 1e-3,
-    "s": 1e-6, "second": 1e-6,
-}  # fmt: skip
-_GIGAHERTZ = {
-    "ghz": 1.0, "cycle/ns": 1.0, "cycle/nsecond": 1.0, "mhz": 1e3, "cycle/us": 1e3,
-    "cycle/usecond": 1e3, "khz": 1e6, "cycle/ms": 1e6, "cycle/msecond": 1e6, "hz": 1e9,
-    "cycle/s": 1e9, "cycle/second": 1e9,
-}  # fmt: skip
+_ENGLISH = re.compile(r"[-+]?(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d+)?(?:e[-+]?\d+)?", re.IGNORECASE)
+_FOREIGN = re.compile(r"[-+]?\d[\d.,'’\s]*")
+# Units per µs and per GHz, without the "econd" that some versions of ncu write.
+_MICROSECONDS = {"ns": 1e3, "us": 1.0, "µs": 1.0, "ms": 1e-3, "s": 1e-6}
+_GIGAHERTZ = {"ghz": 1.0, "cycle/ns": 1.0, "mhz": 1e3, "cycle/us": 1e3, "khz": 1e6,
+              "cycle/ms": 1e6, "hz": 1e9, "cycle/s": 1e9}  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Notation:
-    """Which of point and comma is the decimal point; the other separates thousands."""
+def number(text: str, name: str) -> float | None:
+    """Return the value of a cell; None for no finite number (``nan``, ``no data``).
 
-    decimal: str = "."
-
-    def number(self, text: str) -> float | None:
-        """The value of a cell; None if it holds no finite number (``nan``, ``no data``)."""
-        if text.isascii() and text.isdigit():  # most cells, and it is quick
-            return _finite(float(text))
-        if not _NUMBER.match(text.strip()):
-            return None
-        bare = text.strip().translate(_ALWAYS)
-        bare = bare.replace("," if self.decimal == "." else ".", "").replace(self.decimal, ".")
-        try:
-            return _finite(float(bare))
-        except ValueError:
-            return None
-
-    def count(self, text: str) -> int | None:
-        """The value of a cell as a whole number; None if it holds no finite number."""
-        value = self.number(text)
-        return None if value is None else round(value)
-
-
-def _finite(value: float) -> float | None:
-    """The value, or None if it overflowed: 400 digits are no measurement."""
-    return value if math.isfinite(value) else None
-
-
-ENOUGH = 100
-"""The lead in votes after which no further cells are looked at."""
-
-
-def notation(cells: Iterable[str]) -> Notation:
-    """The notation that the numbers of a report are written in.
-
-    A comma that is not followed by exactly three digits is a decimal point, and so is one after a
-    point; likewise for a point. If no cell tells, the notation is English.
+    Raises ``Unreadable`` for a number of another locale than English.
     """
-    votes = {",": 0, ".": 0}
-    for cell in cells:
-        if "." not in cell and "," not in cell:
-            continue
-        text = cell.strip()
-        if not _NUMBER.match(text):
-            continue
-        last = max(text.rfind(","), text.rfind("."))
-        mark, other = text[last], "," if text[last] == "." else "."
-        whole = text[:last].lstrip("+-")
-        alone = text.count(mark) == 1
-        if other in whole or (alone and (whole == "0" or not _THREE.match(text, last + 1))):
-            votes[mark] += 1
-        elif text.count(mark) > 1:
-            votes[other] += 1
-        if abs(votes[","] - votes["."]) > ENOUGH:
-            break
-    return Notation("," if votes[","] > votes["."] else ".")
-
-
-def microseconds(value: float | None, unit: str) -> float | None:
-    """A duration in µs; None if the unit is no unit of time."""
-    scale = _MICROSECONDS.get(unit.strip().lower())
-    return None if value is None or scale is None else _finite(value / scale)
-
-
-def gigahertz(value: float | None, unit: str) -> float | None:
-    """A clock in GHz; None if the unit is no unit of frequency."""
-    scale = _GIGAHERTZ.get(unit.strip().lower())
-    return None if value is None or scale is None else value / scale
+    text = text.strip()
+    if _ENGLISH.fullmatch(text):
+        value = float(text.replace(",", ""))
+        return value if math.isfinite(value) else None
+    if _FOREIGN.fullmatch(text):
+        raise Unreadable(f"{name} has the number {text}, which is not written in English", REMEDY)
+    return None
 
 
 # -- rows of a CSV --------------------------------------------------------------------------------
 # The rows of a CSV that ncu wrote, amid what it and the program printed besides.
 
-REMEDY = "Export it again: ncu --import report.ncu-rep --csv --page details > report.csv"
-SASS_REMEDY = "Export it again: ncu --import report.ncu-rep --csv --page source --print-source sass"
+REMEDY = "Export it again: LC_ALL=C ncu --import report.ncu-rep --csv --page details > report.csv"
+SASS_REMEDY = REMEDY.replace("details > report.csv", "source --print-source sass")
 # ncu says so in its own lines before the header.
 DENIED = "ERR_NVGPUCTRPERM"
 
@@ -189,50 +121,28 @@ def _page(cells: list[str], name: str) -> Page | None:
 def _rows(text: str, name: str) -> Iterator[tuple[int, list[str]]]:
     """Rows of cells, each with the number of its first line.
 
-    ncu quotes every cell, so that what the program printed among them can be told apart; a
-    spreadsheet writes bare cells, and then every line is a row.
+    ncu quotes every cell, which tells its rows from what the program printed among them.
     """
-    lines = text.lstrip("\ufeff").split("\n")
-    bare_header = _bare(lines)
-    mark = ";" if bare_header and bare_header.count(";") > bare_header.count(",") else ","
-    pending: list[str] = []
-    first_line = 0
-    for number, line in enumerate(lines, 1):
+    pending = ""
+    first = 0
+    for n, line in enumerate(text.lstrip("\ufeff").split("\n"), 1):
         if not pending:
-            if not line.strip() or not (bare_header or line.startswith('"')):
+            if not line.startswith('"'):
                 continue
-            first_line = number
-        pending.append(line.removesuffix("\r"))
-        if sum(part.count('"') for part in pending) % 2 == 0:
-            cells = _cells("\n".join(pending), mark)
-            pending = []
-            if cells:
-                yield first_line, cells
-        elif len(pending) > MOST_LINES:
+            first = n
+        pending += line.removesuffix("\r") + "\n"
+        if pending.count('"') % 2 == 0:
+            with suppress(csv.Error):  # a cell of more than 128 KiB, which ncu does not write
+                yield first, next(csv.reader([pending.removesuffix("\n")]))
+            pending = ""
+        elif n - first > MAX_ROW_LINES:
             break
     if pending:
-        raise Unreadable(f"{name} is cut short, or damaged, in line {first_line}", REMEDY)
+        raise Unreadable(f"{name} is cut short, or damaged, in line {first}", REMEDY)
 
 
-MOST_LINES = 1000
-"""Lines of one row: a rule's text has a few, and a quote that nobody closes must end somewhere."""
-
-
-def _cells(row: str, mark: str) -> list[str]:
-    try:
-        return next(csv.reader([row], delimiter=mark), [])
-    except csv.Error:  # a cell of more than 128 KiB: nothing that ncu writes
-        return []
-
-
-def _bare(lines: list[str]) -> str:
-    """The header of a report without quotes, "" if it has them."""
-    for line in lines:
-        if line.startswith(('"ID"', '"Kernel Name"', '"Address"', '"#"')):
-            return ""
-        if line.startswith(("ID,", "ID;", "Kernel Name,", "Kernel Name;")):
-            return line
-    return ""
+MAX_ROW_LINES = 1000
+"""Lines of one row: the text of a rule has a few."""
 
 
 # -- the source page ------------------------------------------------------------------------------
@@ -258,14 +168,7 @@ def source(table: Table, number: int, name: str) -> NcuLaunch:
     """
     columns = table.columns
     address_column, text_column = columns.index("Address"), columns.index("Source")
-    cells = [
-        c
-        for _, row in table.rows
-        for n, c in enumerate(row)
-        if n not in (address_column, text_column)
-    ]
-    numbers = notation(cells)
-    samples = _sampling(columns, numbers)
+    samples = _sampling(columns, name)
     rows: list[tuple[int, str, Samples | None]] = []
     for line, row in table.rows:
         address = row[address_column].strip() if len(row) == len(columns) else ""
@@ -283,9 +186,7 @@ def source(table: Table, number: int, name: str) -> NcuLaunch:
     return NcuLaunch(number, function_of(title), title, base=base, code=code)
 
 
-def _sampling(
-    columns: Sequence[str], numbers: Notation
-) -> Callable[[Sequence[str]], Samples | None]:
+def _sampling(columns: Sequence[str], name: str) -> Callable[[Sequence[str]], Samples | None]:
     """A function that reads the samples of a row, and returns None if the page has none."""
     all_column = next((columns.index(c) for c in ALL if c in columns), None)
     quiet_column = next((columns.index(c) for c in NOT_ISSUED if c in columns), None)
@@ -295,15 +196,17 @@ def _sampling(
         if c.startswith("stall_") and "(" not in c
     }
 
+    def count(cell: str) -> int:
+        return 0 if cell == "0" else round(number(cell, name) or 0)
+
     def read(row: Sequence[str]) -> Samples | None:
         if all_column is None:
             return None
-        # Nearly all are 0, in every locale.
-        counts = {name: numbers.count(row[n]) or 0 for n, name in stalls.items() if row[n] != "0"}
+        counts = {reason: count(row[n]) for n, reason in stalls.items()}
         return Samples(
-            numbers.count(row[all_column]) or 0,
-            0 if quiet_column is None else numbers.count(row[quiet_column]) or 0,
-            {name: count for name, count in counts.items() if count},
+            count(row[all_column]),
+            0 if quiet_column is None else count(row[quiet_column]),
+            {reason: samples for reason, samples in counts.items() if samples},
         )
 
     return read
@@ -336,6 +239,7 @@ DETAILS = {
 DETAILS |= {name: field for field, metrics in RAW.items() for name in metrics}
 PERCENT = {"compute_percent", "memory_percent", "achieved_occupancy", "theoretical_occupancy"}
 COUNTS = {"registers", "cycles"}
+MAX_FIGURE = 1e300
 _DIM = re.compile(r"\(?\s*(\d+)\s*[,x]\s*(\d+)\s*[,x]\s*(\d+)\s*\)?")
 _UNIT = re.compile(r"((?:.*\S)?)\s*+\[([^\[\]]*+)\]\Z")
 
@@ -461,8 +365,6 @@ def _raw(table: Table, out: dict[Key, _Found], name: str) -> None:
     if rows and len(rows[0][1]) == len(columns) and not rows[0][1][id_column].strip():
         units = [unit_below or unit for unit, unit_below in zip(units, rows[0][1], strict=True)]
         rows = rows[1:]
-    first = columns.index("CC") + 1 if "CC" in columns else 0
-    numbers = notation(cell for _, row in rows for cell in row[first:])
     for line, row in rows:
         complete = len(row) == len(columns)
         launch = _identity(dict(zip(columns, row, strict=False)), complete, line, name)
@@ -470,7 +372,7 @@ def _raw(table: Table, out: dict[Key, _Found], name: str) -> None:
         figures: dict[str, float] = {}
         for field, metrics in RAW.items():
             for metric in metrics:
-                value = _figure(field, *cells.get(metric, ("", "")), numbers)
+                value = _figure(field, *cells.get(metric, ("", "")), name)
                 if value is not None:
                     figures[field] = value
                     break
@@ -486,16 +388,15 @@ def _with_units(columns: Sequence[str]) -> tuple[list[str], list[str]]:
     return names, [m[2] if m else "" for m in split]
 
 
-def _figure(field: str, text: str, unit: str, numbers: Notation) -> float | None:
-    """A figure in the unit of its field; None if it is not there or of another unit."""
-    value = numbers.number(text)
-    if field == "duration_us":
-        return microseconds(value, unit)
-    if field == "sm_ghz":
-        return gigahertz(value, unit)
-    if field in PERCENT and unit.strip() not in ("%", ""):
+def _figure(field: str, text: str, unit: str, name: str) -> float | None:
+    """A figure in the unit of its field; None if it is missing or of another unit."""
+    value, unit = number(text, name), unit.strip().lower().replace("econd", "")
+    scales = {"duration_us": _MICROSECONDS, "sm_ghz": _GIGAHERTZ}.get(field)
+    if value is None or (field in PERCENT and unit not in ("%", "")):
         return None
-    return value
+    if scales is None:
+        return value
+    return value / scales[unit] if unit in scales and value < MAX_FIGURE else None
 
 
 # -- details --------------------------------------------------------------------------------------
@@ -504,7 +405,6 @@ def _figure(field: str, text: str, unit: str, numbers: Notation) -> float | None
 def _details(table: Table, out: dict[Key, _Found], name: str) -> None:
     columns = table.columns
     rows = [(line, row, dict(zip(columns, row, strict=False))) for line, row in table.rows]
-    numbers = notation(c.get("Metric Value", "") for _, _, c in rows)
     # ncu leaves out the columns of rules on the rows of metrics.
     fewest_cells = max(columns.index(column) for column in ("Metric Name", "Metric Value")) + 1
     for line, row, cells in rows:
@@ -515,7 +415,7 @@ def _details(table: Table, out: dict[Key, _Found], name: str) -> None:
         value = (
             None
             if field is None
-            else _figure(field, cells["Metric Value"], cells.get("Metric Unit", ""), numbers)
+            else _figure(field, cells["Metric Value"], cells.get("Metric Unit", ""), name)
         )
         if field is not None and value is not None:
             page_launch.figures.setdefault(field, value)
@@ -527,7 +427,7 @@ def _details(table: Table, out: dict[Key, _Found], name: str) -> None:
                     " ".join(cells.get("Rule Description", "").split()),
                     cells.get("Section Name", ""),
                     cells.get("Estimated Speedup Type") or None,
-                    numbers.number(cells.get("Estimated Speedup", "")),
+                    number(cells.get("Estimated Speedup", ""), name),
                 )
             )
 
@@ -550,7 +450,7 @@ def _identity(cells: Mapping[str, str], complete: bool, line: int, name: str) ->
         cells.get("Process ID", ""),
         _dim(cells.get("Block Size", "")),
         _dim(cells.get("Grid Size", "")),
-        cells.get("CC", "").replace(",", ".") or None,
+        cells.get("CC") or None,
     )
 
 

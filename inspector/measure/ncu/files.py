@@ -79,14 +79,15 @@ def _exported(path: Path) -> list[str]:
         raise ToolMissing(
             f"{path} can only be read by ncu, which was not found on this machine: export it as "
             "CSV on one that has it",
-            f"ncu --import {path.name} --csv --page details > report.csv  (and --page raw, source)",
+            f"LC_ALL=C ncu --import {path.name} --csv --page details > report.csv  "
+            "(and --page raw, source)",
         )
     out: list[str] = []
     for page in PAGES:
         done = run_tool(
-            [tool.path, "--import", path, "--csv", "--page", page],
+            [tool.path, "--import", path, "--csv", "--print-units", "base", "--page", page],
             seconds=EXPORT_SECONDS,
-            env={**os.environ, "LC_ALL": "C"},  # numbers in English
+            env={**os.environ, "LC_ALL": "C"},
         )
         # A report without SASS has no source page; the other two every report has.
         if done.status == 0:
@@ -159,7 +160,7 @@ SCHEMA = 1
 
 
 def load(paths: Sequence[Path]) -> Report:
-    """The launches of reports; pages of one run that lie in several files complete each other.
+    """The launches of reports; pages of one run in several files complete each other.
 
     Raises ``Unreadable`` with a sentence on what is wrong, ``ToolMissing`` for an ``.ncu-rep``
     without ncu.
@@ -214,7 +215,7 @@ def store(path: Path, csv: str, command: Iterable[str]) -> None:
 
 
 def alone(path: Path, report: Report) -> Recording:
-    """A report as a recording of its own: the launched kernels, with machine code if it has any.
+    """A report as a recording: the launched kernels, with machine code if it has any.
 
     Launches of one name with the same machine code (without any: registers and block) are one
     variant.

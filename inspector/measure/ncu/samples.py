@@ -24,7 +24,7 @@ class Profiled:
     """A report of ncu together with the reader of a recording.
 
     Launches find their variants through the reader, and the reader shows what was measured of a
-    variant. An empty report stands for none. Safe to use from several threads.
+    variant. An empty report means no report. Safe to use from several threads.
     """
 
     def __init__(
@@ -103,15 +103,15 @@ def _blocks(variant: Variant) -> frozenset[Dim3]:
     return frozenset(blocks)
 
 
-MOST_TOLD = 4
+MAX_LISTED_LAUNCHES = 4
 """Launches that a card lists one by one; ``list`` has them all."""
 
 
 def told(measured: NcuMeasured) -> list[str]:
     """A sentence on each launch."""
-    out = [sentence(a.launch) for a in measured.launches[:MOST_TOLD]]
-    if len(measured.launches) > MOST_TOLD:
-        out.append(plural(len(measured.launches) - MOST_TOLD, "more launch"))
+    out = [sentence(a.launch) for a in measured.launches[:MAX_LISTED_LAUNCHES]]
+    if len(measured.launches) > MAX_LISTED_LAUNCHES:
+        out.append(plural(len(measured.launches) - MAX_LISTED_LAUNCHES, "more launch"))
     if measured.unplaced:
         out.append(f"no samples at the lines: {measured.unplaced}")
     return out

@@ -80,7 +80,7 @@ class Overhead:
 
     ``busy_us`` is the time in which any kernel, copy or fill ran on the device that had most;
     ``launches`` are calls that launch kernels, ``launch_us`` their CPU time; ``sync_us`` the CPU's
-    time in calls that wait for the device. A gap lies between two pieces of the device's work.
+    time in calls that wait for the device. A gap is between two pieces of the device's work.
     """
 
     window_us: float
@@ -115,7 +115,7 @@ class Window:
 
     ``number`` counts from 1 in a recording. ``by`` is ``ptxview``, or ``program`` where the
     program ran torch.profiler itself. ``about`` says in words what the window is and how its steps
-    were found; ``steps`` are the numbers of those that lie in it, ``seen`` how many the program
+    were found; ``steps`` are the numbers of those within it, ``seen`` how many the program
     made. ``began`` and ``ended`` are seconds since 1970.
     """
 

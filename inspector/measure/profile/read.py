@@ -196,7 +196,7 @@ def profiles(
 ) -> tuple[list[Window], Profile | None, list[str]]:
     """The windows of a recording, one of them summed up, and what could not be recorded.
 
-    ``number`` is the window's; without one it is the last of ours, else the last of the program's.
+    ``number`` is the window's; without one it is ptxview's last window, else the program's last.
     Raises ``Unreadable`` where there is none of that number or its trace cannot be read.
     """
     events = read_events(path)

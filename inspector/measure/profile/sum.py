@@ -35,8 +35,8 @@ LAUNCHES = ("cudaLaunch", "cuLaunch", "cudaGraphLaunch", "cuGraphLaunch", "hipLa
 WAITS = ("Synchronize", "StreamWaitValue")
 COMPILES = " (dynamo_timed)"
 # Different launches of one kernel, and chains to one, that are kept; the rest are summed up.
-MOST_SHAPES = 64
-LONGEST_PATH = 64
+MAX_SHAPES = 64
+MAX_PATH_CALLS = 64
 
 
 def summarise(data: bytes, window: Window) -> Profile:
@@ -122,7 +122,7 @@ class _Paths:
         lane = self._held.lanes[thread]
         names: list[str] = []
         ancestor = span
-        while ancestor != NOBODY and len(names) < LONGEST_PATH:
+        while ancestor != NOBODY and len(names) < MAX_PATH_CALLS:
             name = self._held.names.texts[lane.name[ancestor]]
             if lane.kept[ancestor] and lane.kind[ancestor] != RUNTIME and not _is_frame(name):
                 names.append(name)
@@ -187,7 +187,7 @@ def _kernels(trace: GatheredTrace) -> Iterable[GpuWork]:
         row.ns += duration
         row.low = duration if row.low is None else min(row.low, duration)
         row.high = max(row.high, duration)
-        if work.kind == "kernel" and (work.shape in row.shapes or len(row.shapes) < MOST_SHAPES):
+        if work.kind == "kernel" and (work.shape in row.shapes or len(row.shapes) < MAX_SHAPES):
             shape = row.shapes.setdefault(work.shape, [0, 0])
             shape[0] += 1
             shape[1] += duration
@@ -264,7 +264,7 @@ def _median(ns: Sequence[int]) -> float | None:
 
 
 def _busy(pieces: Sequence[Work], first: int) -> tuple[int, list[int]]:
-    """ns in which a device did anything, whichever stream, and the gaps in between."""
+    """ns in which a device did anything on any stream, and the gaps in between."""
     busy, gaps, until = 0, [], None
     for work in sorted(pieces, key=lambda w: w.start):
         start = max(work.start, first)

@@ -15,7 +15,7 @@ from inspector.errors import Unreadable
 from inspector.measure.profile.model import Three
 
 # -- what ran on the CPU --------------------------------------------------------------------------
-# What ran on the CPU, a lane for each thread: which call lies within which, by torch's rules.
+# What ran on the CPU, a lane for each thread: which call contains which, by torch's rules.
 
 OP, ANNOTATION, RUNTIME = 0, 1, 2
 NOBODY = -1
@@ -97,17 +97,17 @@ class Lane:
 
 
 # -- a Chrome trace, event by event ---------------------------------------------------------------
-# Reads a Chrome trace as Kineto writes it, event by event: a large one never lies in memory whole.
+# Reads a Chrome trace of Kineto event by event, since a large one does not fit in memory.
 #
 # The trace is input like any other: what is damaged in it is passed over and counted.
 
-CHUNK = 4 << 20
+CHUNK_CHARS = 4 << 20
 # No event of Kineto's is a hundredth as long; one that is longer is damaged.
-LONGEST_EVENT = 1 << 20
+MAX_EVENT_CHARS = 1 << 20
 # More events are not read: 5 million fill about a gigabyte of memory here.
-MOST_EVENTS = 5_000_000
+MAX_EVENTS = 5_000_000
 # As long as the most events could be; what is longer was not written by Kineto.
-MOST_TEXT = MOST_EVENTS * 4096
+MAX_TRACE_CHARS = MAX_EVENTS * 4096
 _BEGIN = re.compile(r'"traceEvents"\s*:\s*\[')
 _SKIPPED = re.compile(r"[\s,]*")
 _NEXT = re.compile(r"\n[^\S\n]*+\{\s*+\"ph\"")
@@ -116,7 +116,7 @@ _NEXT = re.compile(r"\n[^\S\n]*+\{\s*+\"ph\"")
 class Trace:
     """The events of one trace; ``header`` and the counts are known once they have been read.
 
-    ``header`` is what stands before the events (``deviceProperties``, ``schemaVersion`` …),
+    ``header`` is the part before the events (``deviceProperties``, ``schemaVersion`` …),
     ``damaged`` how many events could not be read, ``cut`` whether there were more than are read.
     """
 
@@ -146,7 +146,7 @@ class Trace:
                 if buffer.startswith("]", position):
                     return
                 chunk = self._more()
-                if chunk and len(buffer) - position < LONGEST_EVENT:
+                if chunk and len(buffer) - position < MAX_EVENT_CHARS:
                     buffer, position = buffer[position:] + chunk, 0
                     continue
                 buffer, position = buffer + chunk, position
@@ -157,10 +157,10 @@ class Trace:
                 position = next_event.start()
                 continue
             position = end
-            if position > CHUNK:
+            if position > CHUNK_CHARS:
                 buffer, position = buffer[position:], 0
             if isinstance(event, dict):
-                if count >= MOST_EVENTS:
+                if count >= MAX_EVENTS:
                     self.cut = True
                     return
                 count += 1
@@ -170,7 +170,7 @@ class Trace:
         text = ""
         while (start := _BEGIN.search(text)) is None:
             chunk = self._more()
-            if not chunk or len(text) > 16 * CHUNK:
+            if not chunk or len(text) > 16 * CHUNK_CHARS:
                 raise Unreadable("it is not a Chrome trace: it has no traceEvents")
             text += chunk
         try:
@@ -182,11 +182,11 @@ class Trace:
 
     def _more(self) -> str:
         try:
-            chunk = self._text.read(CHUNK)
+            chunk = self._text.read(CHUNK_CHARS)
         except (OSError, EOFError, zlib.error) as error:
             raise Unreadable(f"the trace is damaged: {error}") from None
         self._length += len(chunk)
-        if self._length > MOST_TEXT:
+        if self._length > MAX_TRACE_CHARS:
             raise Unreadable("the trace is too long to be real")
         return chunk
 
@@ -204,7 +204,7 @@ LEFT_OUT = frozenset(
 # The prefix of the emulated device's own operators.
 OURS = "ptxview_target::"
 STEP = "ProfilerStep#"
-FAR = 1 << 62  # ns
+MAX_NS = 1 << 62  # ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +285,7 @@ def _times(event: dict[str, object]) -> tuple[int, int]:
     # µs with three places: whole nanoseconds, which add up exactly.
     begin = round(start * 1000)
     end = begin + round(duration * 1000)
-    if not -FAR < begin <= end < FAR:
+    if not -MAX_NS < begin <= end < MAX_NS:
         raise ValueError
     return begin, end
 

@@ -24,7 +24,7 @@ class ProcessFacts:
 
 
 def facts(event: Said) -> ProcessFacts:
-    """The facts of a ``profile_facts`` event, whatever it holds."""
+    """The facts of a ``profile_facts`` event; invalid parts are left out."""
     compiles = [(*_compiled_what(e), t) for e in _rows(event, "dynamo") if (t := _span(e))]
     compiles += [
         (f"Triton's {_text(e, 'name')}", "", t) for e in _rows(event, "triton") if (t := _span(e))

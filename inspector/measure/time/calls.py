@@ -34,11 +34,11 @@ class Library:
                 same = files.digest(file) == self.sha256
         if same:
             return None
-        return f"{self.path} was built anew since it was recorded: the time is of what it is now"
+        return f"{self.path} was rebuilt since it was recorded: the time is of the new build"
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class ReplayableCall:
     """A call to be repeated; ``number`` is its place among the recording's calls.
 
     ``code`` is a graph's text, ``code_path`` its path in Inductor's cache, ``library`` that of an
@@ -87,17 +87,17 @@ def again(
     events: Iterable[Event],
     variants: Sequence[Found],
     asked_calls: Sequence[Call],
-) -> list[Again]:
+) -> list[ReplayableCall]:
     """The ``asked_calls``, and calls that launch ``variants`` without a recorded launch."""
     by_module = libraries(events)
-    out: list[Again] = []
+    out: list[ReplayableCall] = []
     for number, call in enumerate(recording.calls):
         graph = next((g for g in recording.graphs if g.id == call.name), None)
         if call.kind == "graph":
             among = _of_kernels(recording, graph.kernels if graph else ())
             asked = [f for f in variants if f in among and not _launched(f)]
             code = graph.stages.get(Stage.OUTPUT_CODE) if graph else None
-            repeated = Again(
+            repeated = ReplayableCall(
                 call, number, among, code=code.content if code else None,
                 code_path=code.origin_path if code else None,
             )  # fmt: skip
@@ -105,7 +105,7 @@ def again(
             library = by_module.get(call.name.rpartition(".")[0])
             among = _beside(recording, library)
             asked = [f for f in variants if f in among]
-            repeated = Again(call, number, among, library=library)
+            repeated = ReplayableCall(call, number, among, library=library)
         else:
             continue
         if call in asked_calls:
@@ -116,9 +116,9 @@ def again(
     return out
 
 
-def frequent(calls: Sequence[Again], most: int) -> tuple[list[Again], list[str]]:
+def frequent(calls: Sequence[ReplayableCall], most: int) -> tuple[list[ReplayableCall], list[str]]:
     """The ``most`` frequent calls of each graph and function, and sentences on those left out."""
-    out: list[Again] = []
+    out: list[ReplayableCall] = []
     left_out: list[str] = []
     for name in dict.fromkeys((a.call.kind, a.call.name) for a in calls):
         same_name = [a for a in calls if (a.call.kind, a.call.name) == name]
@@ -151,7 +151,9 @@ def _beside(recording: Recording, library: Library | None) -> tuple[Found, ...]:
     return in_folder or every
 
 
-def job_of_call(repeated: Again, mode: str) -> tuple[dict[str, object], bytes, str | None] | str:
+def job_of_call(
+    repeated: ReplayableCall, mode: str
+) -> tuple[dict[str, object], bytes, str | None] | str:
     """The child process's job, the code that it needs, and a warning; or why it cannot run.
 
     Raises ``PtxviewError`` where a graph's code cannot be read.
@@ -164,14 +166,14 @@ def job_of_call(repeated: Again, mode: str) -> tuple[dict[str, object], bytes, s
         if repeated.code is None:
             return "the code of this graph was not recorded"
         code_path = Path(repeated.code_path or "/nowhere")
-        # A graph lies two folders deep in Inductor's cache.
+        # A graph is two folders deep in Inductor's cache.
         if code_path.is_file():
             job["cache"] = str(code_path.parent.parent)
         return job, repeated.code.read(), None
     if mode == "target":
         return "an extension for the emulated device runs on the CPU"
     if repeated.library is None:
-        return "it was not recorded where the library of this function lies"
+        return "the path of this function's library was not recorded"
     module, _, function = call.name.rpartition(".")
     job.update(module=module, function=function, library=repeated.library.path)
     try:
@@ -185,7 +187,7 @@ def job_of_call(repeated: Again, mode: str) -> tuple[dict[str, object], bytes, s
 
 
 def kernel_times(
-    reported: object, repeated: Again, everyone: Sequence[Found], arch: str | None
+    reported: object, among: Sequence[Found], everyone: Sequence[Found], arch: str | None
 ) -> tuple[KernelTime, ...]:
     """The kernels that a child process ``reported`` for a call, tied to the recording's."""
     out = []
@@ -198,7 +200,7 @@ def kernel_times(
         if middle is None or not isinstance(per_call, int):
             continue
         reported_name = str(report.get("name"))
-        owned = owner(reported_name, repeated.among, arch) or owner(reported_name, everyone, arch)
+        owned = owner(reported_name, among, arch) or owner(reported_name, everyone, arch)
         name, variant = owned or (reported_name, None)
         out.append(
             KernelTime(

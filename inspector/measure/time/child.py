@@ -24,8 +24,7 @@ from inspector.system.process import Finished, run_tool
 from inspector.text import shown
 
 PROBES = Path(__file__).resolve().parents[2] / "probes"
-# The probes as a package of their own name, as a recorded program has them; the folder that one
-# stands in is no part of the interpreter.
+# The probes as a package, as a recorded program has them, without the current folder in the path.
 BOOT = """
 import sys, importlib, importlib.util as u
 sys.path[:] = [p for p in sys.path if p]
@@ -41,7 +40,7 @@ NO_DEVICE, NO_TORCH = 4, 45
 STARTING = 180
 
 # The key under which the child gets a launch's file, and the file's ending, by kind of launch.
-FILES = {"graph": ("code", ".py"), "extension": ("nothing", ".none")}
+FILES = {"graph": ("code", ".py"), "extension": ("", ".none"), "variant": ("", ".none")}
 
 Said = dict[str, object]
 Child = Callable[[Sequence[str], float, Path], Finished]
@@ -190,10 +189,12 @@ def measure(
     wish: TimeWish,
     child: Child = start,
     alignment: int = ALIGNED,
+    building: float = 0,
 ) -> GatheredTimes:
     """Take the time of launches, each a pair of its job and its cubin or code.
 
-    ``alignment`` is the largest one recorded of pointers, in bytes. Raises ``ToolMissing`` if there
+    ``alignment`` is the largest one recorded of pointers, in bytes, ``building`` the seconds that a
+    launch may compile before its limit begins. Raises ``ToolMissing`` if there
     is no device or no torch, ``Unreadable`` if no child could begin.
     """
     gathered = GatheredTimes()
@@ -211,8 +212,8 @@ def measure(
             if wish.budget is not None:
                 remaining = max(wish.budget - (time.monotonic() - began), 0)
             job = {**wish.told(), "alignment": alignment, "budget": remaining,
-                   "copy": not gathered.copies, "launches": jobs}  # fmt: skip
-            seconds = STARTING + (len(jobs) + 1) * wish.limit
+                   "building": building, "copy": not gathered.copies, "launches": jobs}  # fmt: skip
+            seconds = STARTING + (len(jobs) + 1) * (wish.limit + building)
             end = run_child(python, "session", job, wish.limit, folder, seconds, child)
             jobs = _left(python, jobs, end, gathered)
     return gathered
@@ -289,8 +290,8 @@ def interpreter(
     """The interpreter to run calls under: the one asked for, else the first of this user's own
     that has torch.
 
-    The command that was ``recorded`` is only named where there is none: a recording may come from
-    anybody, and asking a program for its versions starts it. Raises ``ToolMissing``.
+    The command that was ``recorded`` is only named in the error: a recording may come from anybody,
+    and asking a program for its versions starts it. Raises ``ToolMissing``.
     """
     if asked is not None:
         return asked

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 # -- the median and its interval ------------------------------------------------------------------
-# The median of samples, and the interval that it lies in with 95 %: by order, of any distribution.
+# The median of samples and its 95 % interval, by order statistics of any distribution.
 #
 # Of n independent samples, as many are below the true median as heads fall in n throws of a coin.
-# So it lies between the k-th least and the k-th greatest of them with a probability that follows
+# So it is between the k-th least and the k-th greatest of them with a probability that follows
 # from the binomial distribution alone (W. J. Conover, Practical Nonparametric Statistics, 3.2).
 
 CONFIDENCE = 0.95
@@ -107,7 +107,7 @@ class Timing:
     ``percent_of_peak`` is of the bandwidth of a copy that was measured by the same stopwatch in the
     same run. ``traced_us`` is what CUPTI read of a kernel that its tracing slows; ``median_us`` is
     then by a pair of events. ``error`` says why there is no time. ``clocks`` are the SM's in MHz as
-    they were seen meanwhile, least and greatest, the device's greatest, its temperature in °C and
+    seen, lowest and highest, the device's greatest, its temperature in °C and
     what slowed it.
     """
 
@@ -271,7 +271,7 @@ def stored_session(session: Session) -> dict[str, object]:
     }
 
 
-LARGE = float(1 << 63)
+MAX_FIGURE = float(1 << 63)
 """No figure (bytes, operations or µs) is as large as this."""
 
 _KINDS: dict[str, tuple[type, ...]] = {
@@ -349,7 +349,7 @@ def _kernels(rows: Sequence[object]) -> Iterator[KernelTime]:
 
 def _sane(value: object) -> bool:
     """Whether a number is finite and not too large, which JSON does not guarantee."""
-    return not isinstance(value, int | float) or -LARGE < value < LARGE
+    return not isinstance(value, int | float) or -MAX_FIGURE < value < MAX_FIGURE
 
 
 def _figure(value: object) -> float | None:

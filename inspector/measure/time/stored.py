@@ -82,11 +82,11 @@ class StoredTimes:
         return tuple(taken for _, taken in self._of(kernel, variant))
 
     def latest(self, kernel: Kernel, variant: Variant) -> Taken | None:
-        """The time that stands for a variant; None if it was not measured."""
+        """The representative time of a variant; None if it was not measured."""
         return next(iter(self._own(kernel, variant)), None)
 
     def of(self, kernel: Kernel, variant: Variant) -> StoredTime | None:
-        """The time that stands for a variant, in the form that views show."""
+        """The representative time of a variant, as views show it."""
         taken = self.latest(kernel, variant)
         return None if taken is None else _measured(taken)
 
@@ -108,7 +108,7 @@ class StoredTimes:
         ]  # fmt: skip
 
     def _own(self, kernel: Kernel, variant: Variant) -> list[Taken]:
-        """The variant's times by CUPTI, the one that stands for all of them first."""
+        """The variant's times by CUPTI, the representative one first."""
 
         def rank(entry: tuple[int, Taken]) -> tuple[bool, int, bool, int]:
             number, timing = entry[0], entry[1].timing

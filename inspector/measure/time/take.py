@@ -20,7 +20,7 @@ from inspector.capture import machine
 from inspector.errors import PtxviewError, ToolMissing, UsageError
 from inspector.measure.time import calls as again_calls
 from inspector.measure.time import child
-from inspector.measure.time.calls import Again
+from inspector.measure.time.calls import ReplayableCall
 from inspector.measure.time.child import Said, TimeWish
 from inspector.measure.time.planning import Plan, PlannedLaunch, cooperative, job_of, plan, scratch
 from inspector.measure.time.results import (
@@ -50,7 +50,7 @@ class Ready:
 
     plan: Plan
     python: str
-    calls: tuple[Again, ...] = ()
+    calls: tuple[ReplayableCall, ...] = ()
 
 
 def ready(
@@ -62,7 +62,7 @@ def ready(
 ) -> Ready:
     """What can be timed of these variants, and of these calls of graphs and extensions.
 
-    For a variant without a launch of its own, the calls that launch it are repeated. Raises
+    Calls that launch a variant are repeated if no launch of it was recorded. Raises
     ``UsageError`` where none was recorded, ``ToolMissing`` without a GPU or torch.
     """
     if not is_recording(path):
@@ -91,7 +91,7 @@ def _opened(reader: Reader, path: Path) -> Path:
 
 
 def own(recording: Recording) -> bool:
-    """Whether this user owns the recording, and it lies in this user's folder of recordings.
+    """Whether this user owns the recording, and it is in this user's folder of recordings.
 
     The recording's own content proves nothing; the place from which it was opened does.
     """
@@ -147,7 +147,7 @@ def take(
         begun = child.watched(stop, lambda n: say(f"{n} of {plural(count, 'time')} taken"))
         measure = partial(measure, child=begun)
     gathered = measure(prepared.python, jobs.told, wish) if jobs.told else child.GatheredTimes()
-    peaks = tuple(p for p in map(_peak, gathered.copies) if p is not None)
+    peaks = peaks_of(gathered.copies)
     answers = {index: gathered.rows.get(n, []) for n, index in enumerate(jobs.whose)}
     rows = list(_rows(reader, prepared, jobs, answers, peaks, arch_of(gathered.device)))
     if gathered.spent:
@@ -172,18 +172,19 @@ def _rows(
 ) -> Iterator[Timing]:
     """A row for each launch or call and stopwatch, with its time or the reason for none."""
     variants = reader.recording.variants()
-    launches: list[PlannedLaunch | Again] = [*prepared.plan.launches, *prepared.calls]
+    launches: list[PlannedLaunch | ReplayableCall] = [*prepared.plan.launches, *prepared.calls]
     for index, launch in enumerate(launches):
-        bare = launch.timing() if isinstance(launch, Again) else estimated(reader, launch)
+        bare = launch.timing() if isinstance(launch, ReplayableCall) else estimated(reader, launch)
         if index in jobs.warned:
             bare = replace(bare, warnings=(jobs.warned[index],))
         if index in jobs.refused:
             yield replace(bare, error=jobs.refused[index])
         for answer in answers.get(index, []):
             timing = row(bare, answer, peaks)
-            if isinstance(launch, Again):
-                kernels = again_calls.kernel_times(answer.get("kernels"), launch, variants, arch)
-                timing = replace(timing, kernels=kernels, cpu_us=_cpu(answer))
+            if isinstance(launch, ReplayableCall):
+                reported = answer.get("kernels")
+                kernels = again_calls.kernel_times(reported, launch.among, variants, arch)
+                timing = replace(timing, kernels=kernels)
             yield timing
 
 
@@ -214,7 +215,7 @@ def _jobs(reader: Reader, path: Path, prepared: Ready) -> _Jobs:
 
 
 def _asked(
-    rows: Sequence[Timing], calls: Sequence[Again], say: Callable[[str], None]
+    rows: Sequence[Timing], calls: Sequence[ReplayableCall], say: Callable[[str], None]
 ) -> Iterator[Timing]:
     """The rows without those of calls that launched none of the kernels asked for."""
     asked = {(a.call.kind, a.call.name, a.number): a for a in calls if a.asked}
@@ -226,11 +227,6 @@ def _asked(
                 say(f"{timing.kernel} launches none of the kernels that were asked for")
                 continue
         yield timing
-
-
-def _cpu(answer: Mapping[str, object]) -> float | None:
-    middle = median(_numbers(answer.get("cpu")))
-    return None if middle is None else middle.value
 
 
 def estimated(reader: Reader, launch: PlannedLaunch) -> Timing:
@@ -265,8 +261,14 @@ def row(bare: Timing, answer: Mapping[str, object], peaks: tuple[Peak, ...]) -> 
         ),
     )
     peak = next((p for p in peaks if p.stopwatch == watch), None)
+    cpu = median(numbers(answer.get("cpu")))
+    timed = replace(timed, cpu_us=None if cpu is None else cpu.value)
     timing = with_time(
-        timed, _samples(answer), clocks if isinstance(clocks, dict) else {}, peak, answer
+        timed,
+        numbers(answer.get("samples")),
+        clocks if isinstance(clocks, dict) else {},
+        peak,
+        answer,
     )
     if timing is not None and timing.median_us is not None and timed.kind == "triton":
         kernel = KernelTime(timed.kernel, timed.variant, timing.median_us, 1, timing.low_us,
@@ -275,20 +277,21 @@ def row(bare: Timing, answer: Mapping[str, object], peaks: tuple[Peak, ...]) -> 
     return timing or replace(timed, error=str(answer.get("error") or "no time was taken"))
 
 
-def _samples(answer: Mapping[str, object]) -> list[float]:
-    return _numbers(answer.get("samples"))
+def numbers(values: object) -> list[float]:
+    """The numbers of a list in a child process's record."""
+    found = values if isinstance(values, list) else []
+    return [float(s) for s in found if isinstance(s, int | float)]
 
 
-def _numbers(values: object) -> list[float]:
-    numbers = values if isinstance(values, list) else []
-    return [float(s) for s in numbers if isinstance(s, int | float)]
-
-
-def _peak(copy: Mapping[str, object]) -> Peak | None:
-    duration, size = median(_samples(copy)), copy.get("bytes")
-    if duration is None or duration.value <= 0 or not isinstance(size, int):
-        return None
-    return Peak(str(copy["stopwatch"]), str(copy["cache"]), size / duration.value / 1e3, size)
+def peaks_of(copies: Sequence[Said]) -> tuple[Peak, ...]:
+    """The bandwidths of the copies that child processes timed."""
+    out = []
+    for copy in copies:
+        duration, size = median(numbers(copy.get("samples"))), copy.get("bytes")
+        if duration is not None and duration.value > 0 and isinstance(size, int):
+            rate = size / duration.value / 1e3
+            out.append(Peak(str(copy["stopwatch"]), str(copy["cache"]), rate, size))
+    return tuple(out)
 
 
 def data_sheet(device: Mapping[str, object]) -> float | None:

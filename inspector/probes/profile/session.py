@@ -158,7 +158,7 @@ class Session:
             self.change(self.limit, why)
 
     def aside(self) -> None:
-        """Give up: the program starts torch's profiler itself, and only one can run."""
+        """Give up: the program starts torch's profiler itself, and two cannot run."""
         if self.ours or self.idle():
             return
         self.off = True

@@ -16,7 +16,7 @@ from typing import Any
 
 from .cupti import Event
 from .inputs import Arguments, NotRebuilt, tensor
-from .stopwatches import MOST_MISSES, next_count, settled
+from .stopwatches import MAX_MISSES, next_count, settled
 from .trace import Trace, Unavailable
 
 Launch = Callable[[], Any]
@@ -27,12 +27,12 @@ _MADE = (
     r"dtype=torch\.(\w+)\)"
 )
 _DEVICE = re.compile(r"torch\.cuda\._DeviceGuard\((\d+)\)")
-MOST_CALLS = 2000
+MAX_CALLS = 2000
 WRAPPER_CALLS, WRAPPER_SECONDS = 60, 0.5
 LEADS = 4
 
 
-class Again:
+class ReplayableCall:
     """A recorded call that ``made()`` repeats any number of times; ``memory`` holds its inputs."""
 
     def __init__(self, torch: Any, call: dict[str, Any], device: str, most: int) -> None:
@@ -46,7 +46,8 @@ class Again:
         )
 
 
-def _imported(name: str, path: str) -> Any:
+def imported(name: str, path: str) -> Any:
+    """Import a file as the module of that name."""
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise NotRebuilt(f"{path} is no module of Python's")
@@ -57,7 +58,7 @@ def _imported(name: str, path: str) -> Any:
 
 
 def _code(torch: Any, call: dict[str, Any], device: str) -> Callable[..., Any]:
-    """The function of a graph's ``output_code``; constants that it lacks are made anew.
+    """The function of a graph's ``output_code``; missing constants are generated.
 
     Through all versions from torch 2.6 on it is ``call(args)``, be it a function or a method.
     """
@@ -66,7 +67,7 @@ def _code(torch: Any, call: dict[str, Any], device: str) -> Callable[..., Any]:
     for number in _DEVICE.findall(text):
         if int(number) != 0:
             raise NotRebuilt(f"the graph was compiled for device {number}; times are taken on 0")
-    module = _imported(f"ptxview_graph_{call['n']}", path)
+    module = imported(f"ptxview_graph_{call['n']}", path)
     for name in dict.fromkeys(_CONSTANT.findall(text)):
         setattr(module, name, _constant(torch, name, text, device))
     function = getattr(module, "call", None)
@@ -92,7 +93,7 @@ def _constant(torch: Any, name: str, text: str, device: str) -> Any:
 
 def _function(call: dict[str, Any]) -> Callable[..., Any]:
     """A function of an extension's library, which is loaded from its recorded path."""
-    module = sys.modules.get(call["module"]) or _imported(call["module"], call["library"])
+    module = sys.modules.get(call["module"]) or imported(call["module"], call["library"])
     function = getattr(module, call["function"], None)
     if not callable(function):
         raise NotRebuilt(f"{call['library']} has no function {call['function']} any more")
@@ -102,50 +103,44 @@ def _function(call: dict[str, Any]) -> Callable[..., Any]:
 # -- what CUPTI saw -------------------------------------------------------------------------------
 
 
-def work(events: list[Event]) -> list[tuple[str, float]]:
-    """Name and duration in µs of each device event."""
-    return [(event.name, event.ns / 1000) for event in events]
+def parts(events: list[Event], count: int, lead: list[str]) -> list[list[Event]] | None:
+    """The events of each of ``count`` calls, without the ``lead`` before each.
 
-
-def parts(
-    records: list[tuple[str, float]], count: int, lead: list[str]
-) -> list[list[tuple[str, float]]] | None:
-    """The records of each of ``count`` calls, without the ``lead`` before it.
-
-    None if they cannot be told apart: a record is missing, or the calls differ.
+    None if they cannot be separated: an event is missing, or the calls differ.
     """
-    per_call, rest = divmod(len(records), count)
+    per_call, rest = divmod(len(events), count)
     if rest or per_call < len(lead):
         return None
-    calls = (
-        [records[at : at + per_call] for at in range(0, len(records), per_call)] if per_call else []
-    )
-    if any([name for name, _ in part[: len(lead)]] != lead for part in calls):
+    calls = [events[n * per_call : (n + 1) * per_call] for n in range(count)]
+    if any([event.name for event in call[: len(lead)]] != lead for call in calls):
         return None
-    return [part[len(lead) :] for part in calls] if per_call else [[] for _ in range(count)]
+    return [call[len(lead) :] for call in calls]
 
 
-class Gathered:
-    """Times of calls in µs: ``sums`` one a call, ``kernels`` one a launch, by name, and how many
-    launches a call makes of each."""
+class CallTimes:
+    """Times of calls in µs: ``sums`` of their kernels and ``spans`` from the first start to the
+    last end, one a call; ``kernels`` one a launch, by name; ``per_call`` launches of each name."""
 
     def __init__(self) -> None:
         self.sums: list[float] = []
+        self.spans: list[float] = []
         self.kernels: dict[str, list[float]] = {}
         self.per_call: dict[str, int] = {}
 
-    def take(self, calls: list[list[tuple[str, float]]]) -> None:
-        """Add the records of calls."""
+    def take(self, calls: list[list[Event]]) -> None:
+        """Add the events of calls."""
         for call in calls:
-            self.sums.append(sum(us for _, us in call))
-            names = [name for name, _ in call]
-            for name, us in call:
-                self.per_call.setdefault(name, names.count(name))
-                samples = self.kernels.setdefault(name, [])
-                if len(samples) < MOST_CALLS:
-                    samples.append(us)
+            self.sums.append(sum(event.ns for event in call) / 1000)
+            end = max((event.start + event.ns for event in call), default=0)
+            self.spans.append((end - call[0].start) / 1000 if call else 0.0)
+            names = [event.name for event in call]
+            for event in call:
+                self.per_call.setdefault(event.name, names.count(event.name))
+                samples = self.kernels.setdefault(event.name, [])
+                if len(samples) < MAX_CALLS:
+                    samples.append(event.ns / 1000)
 
-    def as_said(self) -> list[dict[str, Any]]:
+    def as_json(self) -> list[dict[str, Any]]:
         """Kernels in the order in which they were first launched."""
         return [
             {"name": name, "per_call": self.per_call[name], "samples": samples}
@@ -159,25 +154,20 @@ def lead_of(trace: Trace, before: Launch, something: bool) -> list[str]:
     Raises ``Unavailable`` if CUPTI does not see them.
     """
 
-    def lead(events: list[Event]) -> list[str] | None:
+    def repeated(events: list[Event]) -> list[str] | None:
         names = [event.name for event in events]
-        per_call, rest = divmod(len(names), LEADS)
-        repeated = not rest and names == names[:per_call] * LEADS and bool(names) == something
-        return names[:per_call] if repeated else None
+        once = names[: len(names) // LEADS]
+        return once if names == once * LEADS and bool(names) == something else None
 
     def often() -> None:
         for _ in range(LEADS):
             before()
 
-    for _ in range(MOST_MISSES):
-        names = lead(trace.saw(often, lambda events: lead(_in_order(events)) is not None))
+    for _ in range(MAX_MISSES):
+        names = repeated(trace.saw(often, lambda events: repeated(events) is not None))
         if names is not None:
             return names
-    raise Unavailable("CUPTI does not see what stands before a call: is another profiler at work?")
-
-
-def _in_order(events: list[Event]) -> list[Event]:
-    return sorted(events, key=lambda event: event.start)
+    raise Unavailable("CUPTI does not see the flush before a call: is another profiler at work?")
 
 
 def cupti(
@@ -187,12 +177,12 @@ def cupti(
     flushes: bool,
     seconds: float,
     between: Callable[[], None],
-) -> Gathered:
+) -> CallTimes:
     """The device's own times of a call, until the sum's median is settled or the time is up.
 
     ``flushes``: whether ``before`` does anything on the device.
     """
-    out = Gathered()
+    out = CallTimes()
     count, misses = 10, 0
 
     def block() -> None:
@@ -204,8 +194,8 @@ def cupti(
     with trace:
         lead = lead_of(trace, before, flushes)
 
-        def calls(events: list[Event]) -> list[list[tuple[str, float]]] | None:
-            return parts(work(_in_order(events)), count, lead)
+        def calls(events: list[Event]) -> list[list[Event]] | None:
+            return parts(events, count, lead)
 
         began = time.monotonic()
         while True:
@@ -215,28 +205,27 @@ def cupti(
             work_by_call = calls(events_seen)
             if work_by_call is None or not any(work_by_call):
                 misses += 1
-                if misses >= MOST_MISSES:
-                    raise Unavailable(
-                        why_not(work(events_seen), work_by_call is not None, len(lead), count)
-                    )
+                if misses >= MAX_MISSES:
+                    of_calls = len(events_seen) - len(lead) * count
+                    raise Unavailable(_why(len(events_seen), work_by_call, of_calls, count))
                 continue
             misses = 0
             out.take(work_by_call)
-            late = len(out.sums) >= MOST_CALLS or time.monotonic() - began > seconds
+            late = len(out.sums) >= MAX_CALLS or time.monotonic() - began > seconds
             if late or settled(out.sums):
                 return out
             count = next_count(count, block_seconds, len(events_seen), 5, 200)
 
 
-def why_not(records: list[tuple[str, float]], alike: bool, lead: int, count: int) -> str:
-    """Why calls have no time, given the records ``seen`` of ``count`` calls after ``lead`` each."""
-    if not records:
+def _why(seen: int, calls: list[list[Event]] | None, of_calls: int, count: int) -> str:
+    """Why calls have no time."""
+    if not seen:
         return "CUPTI saw nothing on the device: is another profiler at work?"
-    if alike:
+    if calls is not None:
         return "the call launched nothing on the device, or CUPTI saw none of it"
     return (
-        f"one call does not launch the same kernels as the next, or CUPTI missed some: it saw "
-        f"{len(records) - lead * count} of {count} calls"
+        "one call does not launch the same kernels as the next, or CUPTI missed some: it saw "
+        f"{of_calls} of {count} calls"
     )
 
 

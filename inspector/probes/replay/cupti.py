@@ -1,11 +1,11 @@
 """Reads what the device did and when from CUPTI's activity records, through ctypes.
 
 CUPTI asks for memory, writes a record into it of each kernel, copy and fill, and gives it back when
-it is flushed. Both are callbacks of ours. They take Python's lock, in whatever thread CUPTI calls
-them, and so must not be called while a launch waits for CUPTI with that lock held: a buffer is so
+it is flushed. Both are our callbacks. They take Python's lock in the thread that CUPTI calls them
+in, and so must not be called while a launch waits for CUPTI with that lock held: a buffer is so
 large that it does not fill up between two flushes, which are made with the lock given up.
 
-Fields are read where ``cupti_activity.h`` has them: these stand at the front of every record, and
+Fields are read where ``cupti_activity.h`` has them: these are at the front of every record, and
 in the same place in each version of it (``CUpti_ActivityKernel3`` to ``10``, and all of
 ``CUpti_ActivityMemcpy``, ``CUpti_ActivityMemcpyPtoP`` and ``CUpti_ActivityMemset``). How long a
 record is, CUPTI says itself: it goes from one to the next.
@@ -201,15 +201,15 @@ class Cupti:
         while self._full:
             address, valid = self._full.pop(0)
             self._read(address, valid, events)
-            self._give_back(address)
+            self._release(address)
         return events
 
     def forget(self) -> None:
         """Drop the records that were flushed, without reading names, which may be freed by now."""
         while self._full:
-            self._give_back(self._full.pop(0)[0])
+            self._release(self._full.pop(0)[0])
 
-    def _give_back(self, address: int) -> None:
+    def _release(self, address: int) -> None:
         if address in self._own:  # another profiler's stays its own
             self._free.append(address)
 

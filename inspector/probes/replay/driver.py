@@ -44,7 +44,7 @@ class DriverError(RuntimeError):
 
 
 class Driver:
-    """The driver, as far as a launch needs it. Raises ``DriverError``, ``OSError`` without one."""
+    """The driver functions that a launch needs. Raises ``DriverError``, ``OSError`` without one."""
 
     def __init__(self) -> None:
         self.lib = ctypes.CDLL("libcuda.so.1")

@@ -17,7 +17,7 @@ SEED = 20260
 BLOCK = 512
 # The alignment in bytes that Inductor's kernels assume of their inputs.
 ALIGNED_FOR_CODE = 16
-MOST_ITEMS = 4096
+MAX_ITEMS = 4096
 # How a recorded argument is named: ``arg2``, ``arg2[0][1]``, ``eps``, ``sizes[3]``.
 _PLACE = re.compile(r"(?:arg(?P<number>[0-9]{1,4})|(?P<name>\w+))(?P<within>(?:\[[0-9]{1,4}\])*)")
 _INDEX = re.compile(r"\[([0-9]+)\]")
@@ -26,6 +26,18 @@ _FLOATS = {8: "<d", 4: "<f", 2: "<e"}
 
 class NotRebuilt(Exception):
     """An argument cannot be made again; the message says which and why."""
+
+
+def first_line(error: BaseException) -> str:
+    """An error's own words on one line, without torch's advice."""
+    lines = [*filter(None, map(str.strip, str(error).splitlines())), ""]
+    # Triton's errors begin with where they are, and end with what is wrong.
+    text = lines[-2] if lines[0].startswith("at ") else lines[0]
+    if "out of memory" in text:
+        # The sentences after the second are about torch's allocator.
+        return ". ".join(text.split(". ")[:2]).rstrip(".")
+    plain = isinstance(error, RuntimeError | ValueError | OSError | NotRebuilt) and text
+    return text if plain else f"{type(error).__name__}: {text}".rstrip(": ")
 
 
 def extent(shape: list[int], strides: list[int]) -> int:
@@ -40,7 +52,7 @@ def extent(shape: list[int], strides: list[int]) -> int:
 def tensor(
     torch: Any, description: dict[str, Any], device: str, most: int, warnings: list[str]
 ) -> tuple[Any, Any]:
-    """A tensor of a recorded layout, and the flat memory that it lies in.
+    """A tensor of a recorded layout, and its flat memory.
 
     Its address is a multiple of the recorded alignment and, if that is below ``most`` (the
     largest alignment that is recorded), of no larger power of two. Raises ``NotRebuilt``.
@@ -225,7 +237,7 @@ class Inputs(Memory):
 class Arguments(Memory):
     """The arguments of a call from Python: ``args`` and ``given``, by place and by name.
 
-    Of a compiled graph (``flat``) each recorded argument is one, whatever its name, and memory is
+    Of a compiled graph (``flat``) each recorded argument is one, with any name, and memory is
     aligned well: its code copies what is not, before its kernels run. Raises as ``Inputs`` does.
     """
 
@@ -272,7 +284,7 @@ class Arguments(Memory):
 def _put(items: list[Any], path: list[int], value: Any) -> None:
     """Set an item of lists within lists, which grow as they must."""
     index, *deeper = path
-    if index >= MOST_ITEMS:
+    if index >= MAX_ITEMS:
         raise NotRebuilt(f"an argument with an item of the number {index}")
     while len(items) <= index:
         items.append([])

@@ -1,14 +1,15 @@
-"""Runs recorded launches again and times them; a program of its own.
+"""Repeats calls and times them: recorded launches, graphs, extensions, variants of a script.
 
     main(JOB, RESULTS)
 
 JOB is a JSON file: what to launch and how to take the time. RESULTS grows by one JSON object a
 line, flushed: ``{"device": …}``, ``{"copy": …}``, and for each launch ``{"begin": n}``, then a
 ``{"n", "stopwatch", "cache", "samples": [µs…], "clocks", "warnings"}`` for each stopwatch, or
-``{"n", "stopwatch", "error"}``, and ``{"end": n}``. Of a call of a graph or of an extension,
-CUPTI's line has ``kernels`` and ``cpu`` too. Where a launch breaks the device's context, or takes
-longer than its limit, the process ends before that: whoever started it goes on with the next.
-When the job's ``budget`` of seconds is spent, no further launch is begun: ``{"spent": true}``.
+``{"n", "stopwatch", "error"}``, and ``{"end": n}``. CUPTI's line of a call other than a recorded
+launch has ``kernels``, ``span`` and ``cpu`` too; a variant of a script has ``{"n", "about"}`` and
+``{"n", "checked"}`` before. Where a launch breaks the device's context, or exceeds its limit, the
+process ends: its parent starts another one for the remaining launches. When the job's ``budget`` of
+seconds is spent, no further launch is begun: ``{"spent": true}``.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ import json
 import os
 import sys
 import time
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from . import calls
 from .driver import Clocks, Driver, Kernel
-from .inputs import Inputs, Memory, NotRebuilt
+from .inputs import Inputs, Memory, first_line
+from .script import Comparisons
 from .stopwatches import (
     EMPTY,
     EMPTY_PTX,
@@ -39,6 +42,8 @@ from .trace import Trace, Unavailable, trace_of
 
 WARM_SECONDS = 0.3
 EMPTY_SECONDS = 0.2
+# Seconds of compiling after which the idle device has lowered its clocks.
+IDLE_SECONDS = 0.2
 COPIED_BYTES = 1 << 30
 BROKEN = 3
 NO_DEVICE = 4
@@ -54,9 +59,8 @@ class Session:
         self.device = torch.cuda.current_device()
         self.clocks = Clocks(self.driver.bus_id(self.device))
         self.caches: dict[str, Cache] = {}
-        self._trace: Trace | None = None
+        self.comparisons = Comparisons(torch)
         self._functions: dict[tuple[bytes, str], Any] = {}
-        self._extra: list[float | None] = []
 
     def say(self, **fields: Any) -> None:
         """Write one line of results."""
@@ -69,11 +73,10 @@ class Session:
             self.caches[state] = Cache(self.torch, state)
         return self.caches[state]
 
+    @cached_property
     def trace(self) -> Trace:
-        """The source of device events, chosen once."""
-        if self._trace is None:
-            self._trace = trace_of(self.torch)
-        return self._trace
+        """The source of device events."""
+        return trace_of(self.torch)
 
     def about(self) -> dict[str, Any]:
         """The device and the versions."""
@@ -101,50 +104,21 @@ class Session:
                 cache.prepare()
             self.torch.cuda.synchronize()
 
-    def own(self, launch: Any, before: Any, flushes: bool, between: Any,
-            seconds: float | None = None) -> calls.Gathered:  # fmt: skip
-        """The device's own times of a launch or a call, by CUPTI.
-
-        ``flushes``: whether ``before`` does anything on the device.
-        """
-        longest = self.job["seconds"] if seconds is None else seconds
-        return calls.cupti(self.trace(), launch, before, flushes, longest, between)
-
-    def measure(self, n: int | None, stopwatch: str, state: str, launch: Any,
-                memory: Memory | None = None) -> dict[str, Any]:  # fmt: skip
-        """Samples of one stopwatch, with the clocks around and within."""
-        flushes = state != "hot" or (memory is not None and memory.changes)
-
-        def take(before: Any, between: Any) -> dict[str, Any]:
-            if stopwatch == "cupti":
-                return {"samples": self.own(launch, before, flushes, between).sums}
-            seconds, watch = self.job["seconds"], STOPWATCHES[stopwatch]
-            return {"samples": watch(self.torch, launch, before, seconds, between)}
-
-        # A copy is no kernel, and nothing is added to it.
-        checked = n is not None
-        restore = (lambda: None) if memory is None else memory.restore
-        return {"n": n, **self.watched(stopwatch, state, launch, restore, take, checked)}
-
+    @cached_property
     def extra(self) -> float | None:
-        """µs that a pair of events reads beyond a kernel's own time, once; None if unknown."""
-        if not self._extra:
-            try:
-                self._extra.append(self._around())
-            except (RuntimeError, OSError, AttributeError, Unavailable):
-                self._extra.append(None)
-        return self._extra[0]
-
-    def _around(self) -> float | None:
+        """µs that a pair of events reads beyond a kernel's own time; None if unknown."""
         torch, before = self.torch, self.cache("cold").prepare
-        function = self.function(EMPTY_PTX.encode(), EMPTY)
-        kernel = Kernel(self.driver, function, {"grid": (1, 1, 1), "block": (1, 1, 1)}, [])
+        try:
+            function = self.function(EMPTY_PTX.encode(), EMPTY)
+            kernel = Kernel(self.driver, function, {"grid": (1, 1, 1), "block": (1, 1, 1)}, [])
 
-        def launch() -> None:
-            kernel.launch(torch.cuda.current_stream().cuda_stream)
+            def launch() -> None:
+                kernel.launch(torch.cuda.current_stream().cuda_stream)
 
-        own = self.own(launch, before, True, lambda: None, EMPTY_SECONDS)
-        return around(torch, launch, before, own.sums)
+            own = calls.cupti(self.trace, launch, before, True, EMPTY_SECONDS, lambda: None)
+            return around(torch, launch, before, own.sums)
+        except (RuntimeError, OSError, AttributeError, Unavailable):
+            return None
 
     def function(self, code: bytes, symbol: str) -> Any:
         """A kernel of machine code, which stays loaded.
@@ -157,46 +131,43 @@ class Session:
             self._functions[key] = self.driver.load(code, symbol)[1]
         return self._functions[key]
 
-    def watched(self, stopwatch: str, state: str, launch: Any, restore: Any,
-                take: Any, checked: bool = True) -> dict[str, Any]:  # fmt: skip
-        """The result of ``take`` after a warm-up, with the clocks before, during and after.
+    def measure(self, stopwatch: str, state: str, launch: Any, memory: Memory,
+                kind: str = "triton") -> dict[str, Any]:  # fmt: skip
+        """Samples of one stopwatch after a warm-up, with the clocks before, during and after.
 
-        ``checked``: compare CUPTI's figures with a pair of events, which tracing cannot slow.
+        ``kind`` is that of the call, or ``copy``: no kernel, so that tracing cannot slow it.
         """
         cache = self.cache(state)
         looks: list[dict[str, Any]] = []
+        seconds = self.job["seconds"]
 
         def before() -> None:
-            restore()
+            memory.restore()
             cache.prepare()
+
+        def look() -> None:
+            looks.append(self.clocks.look())
 
         for _ in range(10):
             before()
             launch()
-        looks.append(self.clocks.look())
-        result = take(before, lambda: looks.append(self.clocks.look()))
-        if checked and stopwatch == "cupti":
-            result = undisturbed(self.torch, result, launch, before, self.extra())
-        looks.append(self.clocks.look())
-        if stopwatch == "cupti" and self.trace().note is not None:
-            result = {**result, "warnings": [self.trace().note]}
+        look()
+        if stopwatch == "cupti":
+            flushes = state != "hot" or memory.changes
+            times = calls.cupti(self.trace, launch, before, flushes, seconds, look)
+            result: dict[str, Any] = {"samples": times.sums}
+            if kind not in ("triton", "copy"):
+                cpu = calls.on_cpu(self.torch, launch, before)
+                result |= {"kernels": times.as_json(), "span": times.spans, "cpu": cpu}
+            if kind != "copy":
+                result = undisturbed(self.torch, result, launch, before, self.extra)
+            if self.trace.note is not None:
+                result = {**result, "warnings": [self.trace.note]}
+        else:
+            watch = STOPWATCHES[stopwatch]
+            result = {"samples": watch(self.torch, launch, before, seconds, look)}
+        look()
         return {"stopwatch": stopwatch, "cache": state, **result, "clocks": summed(looks)}
-
-    def measure_call(self, again: Any, stopwatch: str, state: str) -> dict[str, Any]:
-        """Like ``measure``, for a call that makes many launches."""
-        torch, call = self.torch, again.made
-
-        def take(before: Any, between: Any) -> dict[str, Any]:
-            if stopwatch != "cupti":
-                seconds = self.job["seconds"]
-                watch = STOPWATCHES[stopwatch]
-                return {"samples": watch(torch, call, before, seconds, between)}
-            flushes = state != "hot" or again.memory.changes
-            gathered = self.own(call, before, flushes, between)
-            return {"samples": gathered.sums, "kernels": gathered.as_said(),
-                    "cpu": calls.on_cpu(torch, call, before)}  # fmt: skip
-
-        return self.watched(stopwatch, state, call, again.memory.restore, take)
 
 
 def summed(looks: list[dict[str, Any]]) -> dict[str, Any]:
@@ -230,65 +201,66 @@ def copy(session: Session) -> None:
     for stopwatch, state in caches(session.job["stopwatches"], session.job["cache"]):
         try:
             # The copy is far larger than the L2, so the L2's state before it does not matter.
-            measurement = session.measure(None, stopwatch, state, again)
+            measurement = session.measure(stopwatch, state, again, Memory(torch), "copy")
         except (Unavailable, RuntimeError):
             continue  # without it, times are shown without their share of the bandwidth
         session.say(copy={**measurement, "bytes": 2 * COPIED_BYTES})
 
 
-def replay(session: Session, recorded: dict[str, Any]) -> None:
-    """Time one launch by every stopwatch."""
-    torch, driver, n = session.torch, session.driver, recorded["n"]
-    inputs = Inputs(torch, recorded, "cuda", session.job["alignment"])
+def repeatable(session: Session, recorded: dict[str, Any]) -> tuple[Any, Memory]:
+    """A launch or call that can be repeated, and the memory behind it."""
+    torch, driver, most = session.torch, session.driver, session.job["alignment"]
+    kind = recorded.get("kind", "triton")
+    if kind == "variant":
+
+        def compiled() -> None:
+            """From now on only the device can hang."""
+            faulthandler.dump_traceback_later(session.job["limit"], exit=True)
+            torch.cuda.synchronize()
+
+        began = time.monotonic()
+        call = session.comparisons.call(recorded, session.say, compiled)
+        if time.monotonic() - began > IDLE_SECONDS:
+            session.warm()
+        return call
+    if kind != "triton":
+        again = calls.ReplayableCall(torch, recorded, "cuda", most)
+        return again.made, again.memory
+    inputs = Inputs(torch, recorded, "cuda", most)
     function = session.function(Path(recorded["cubin"]).read_bytes(), recorded["symbol"])
     driver.allow_shared(function, recorded["shared"] or 0, session.device)
     kernel = Kernel(driver, function, recorded, inputs.values)
-
-    def launch() -> None:
-        kernel.launch(torch.cuda.current_stream().cuda_stream)
-
-    def measure(stopwatch: str, state: str) -> dict[str, Any]:
-        return session.measure(n, stopwatch, state, launch, inputs)
-
-    by_each(session, n, launch, inputs, measure)
-    torch.cuda.synchronize()
+    return (lambda: kernel.launch(torch.cuda.current_stream().cuda_stream)), inputs
 
 
-def replay_call(session: Session, recorded: dict[str, Any]) -> None:
-    """Time one call of a graph or of an extension's function by every stopwatch."""
-    again = calls.Again(session.torch, recorded, "cuda", session.job["alignment"])
-    by_each(session, recorded["n"], again.made, again.memory,
-            lambda stopwatch, state: session.measure_call(again, stopwatch, state))  # fmt: skip
-
-
-def by_each(session: Session, n: int, launch: Any, inputs: Memory, measure: Any) -> None:
+def replay(session: Session, recorded: dict[str, Any]) -> None:
     """Launch once, so that everything is compiled, then time the launch by each stopwatch."""
-    torch = session.torch
-    inputs.keep_integers()
+    torch, n = session.torch, recorded["n"]
+    launch, memory = repeatable(session, recorded)
+    memory.keep_integers()
     torch.cuda.synchronize()
     launch()
     torch.cuda.synchronize()
-    inputs.forget_unchanged()
-    odd = set(inputs.overflowed())
+    memory.forget_unchanged()
+    odd = set(memory.overflowed())
     for stopwatch, state in caches(session.job["stopwatches"], session.job["cache"]):
         try:
-            if inputs.changes and stopwatch in OWN_CACHE:
+            if memory.changes and stopwatch in OWN_CACHE:
                 raise Unavailable(
                     "the launch changes integers that it reads, and this stopwatch leaves no "
-                    "time to give them back"
+                    "time to restore them"
                 )
-            result = measure(stopwatch, state)
-        except Unavailable as error:
-            session.say(n=n, stopwatch=stopwatch, cache=state, error=str(error))
-            continue
-        except RuntimeError as error:
+            kind = recorded.get("kind", "triton")
+            result = session.measure(stopwatch, state, launch, memory, kind)
+        except (Unavailable, RuntimeError) as error:
             torch.cuda.synchronize()  # raises if nothing can be launched any more
             session.say(n=n, stopwatch=stopwatch, cache=state, error=first_line(error))
             continue
-        grown = [name for name in inputs.overflowed() if name not in odd]
+        grown = [name for name in memory.overflowed() if name not in odd]
         overflow_warnings = [f"{name} overflowed as the launch was repeated" for name in grown]
-        warnings = [*result.get("warnings", ()), *inputs.warnings, *overflow_warnings]
+        warnings = [*result.get("warnings", ()), *memory.warnings, *overflow_warnings]
         session.say(**{**result, "n": n, "warnings": warnings})
+    torch.cuda.synchronize()
 
 
 def main(job_path: str, results_path: str) -> int:
@@ -324,13 +296,13 @@ def main(job_path: str, results_path: str) -> int:
             if budget is not None and time.monotonic() - began > budget:
                 session.say(spent=True)
                 break
-            faulthandler.dump_traceback_later(job["limit"], exit=True)
+            # The first call of a variant may compile.
+            faulthandler.dump_traceback_later(job["limit"] + job["building"], exit=True)
             session.say(begin=recorded["n"])
-            once = replay if recorded.get("kind", "triton") == "triton" else replay_call
             try:
-                with torch.no_grad():
-                    once(session, recorded)
-            except Exception as error:  # the code of a call may raise whatever it likes
+                with torch.set_grad_enabled(recorded.get("kind") == "variant"):
+                    replay(session, recorded)
+            except (Exception, SystemExit) as error:  # the code of a call may raise anything
                 session.say(n=recorded["n"], stopwatch=None, error=first_line(error))
             try:
                 torch.cuda.empty_cache()
@@ -340,13 +312,3 @@ def main(job_path: str, results_path: str) -> int:
             session.say(end=recorded["n"])
         faulthandler.cancel_dump_traceback_later()
     return 0
-
-
-def first_line(error: BaseException) -> str:
-    """An error's own words, without torch's advice."""
-    text = (str(error).strip().splitlines() or [""])[0]
-    if "out of memory" in text:
-        # What torch says after the second sentence is of its allocator.
-        return ". ".join(text.split(". ")[:2]).rstrip(".")
-    plain = isinstance(error, RuntimeError | ValueError | OSError | NotRebuilt) and text
-    return text if plain else f"{type(error).__name__}: {text}".rstrip(": ")

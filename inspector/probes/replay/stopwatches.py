@@ -2,7 +2,7 @@
 
 ``event`` is a pair of CUDA events around one launch on an idle device. ``do_bench`` and
 ``cudagraph`` are Triton's own ``do_bench`` and ``do_bench_cudagraph``. A kernel's own duration, by
-CUPTI, is in ``replay_calls``.
+CUPTI, is in ``calls``.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .cupti import Event
-from .trace import Trace, Unavailable
+from .trace import Unavailable
 
 # Bytes that are read or written between two launches: several times the size of the L2.
 LEAST_FLUSH = 256 << 20
@@ -22,10 +21,10 @@ ENOUGH = 0.01
 FEWEST = 60
 MOST = 20_000
 BLOCK_SECONDS = 0.1
-# So many blocks in a row may be without all that was launched.
-MOST_MISSES = 5
-# So many records of CUPTI's fit into a buffer, with some room.
-MOST_RECORDS = 100_000
+# Consecutive blocks that may lack some of the launches.
+MAX_MISSES = 5
+# Records of CUPTI that fit into a buffer, with some room.
+MAX_RECORDS = 100_000
 # So many launches at first, and then: as a rule the median is settled by then.
 FIRST, SECOND = 20, 100
 # No kernel is that short; a graph without any takes some ns.
@@ -81,7 +80,7 @@ def next_count(count: int, block_seconds: float, records: int, fewest: int, most
     Blocks grow, limited by the seconds a block may take and by the ``records`` that fit a buffer.
     """
     in_time = int(count * BLOCK_SECONDS / max(block_seconds, 1e-6)) + 1
-    fitting = MOST_RECORDS * count // max(records, 1)
+    fitting = MAX_RECORDS * count // max(records, 1)
     return max(fewest, min(most, in_time, fitting, max(SECOND, 2 * count)))
 
 
@@ -109,7 +108,7 @@ def events(
 def do_bench(
     torch: Any, launch: Launch, before: Launch, seconds: float, between: Launch
 ) -> list[float]:
-    """Triton's ``do_bench``: the L2 is flushed by writing, events stand in a full queue."""
+    """Triton's ``do_bench``: the L2 is flushed by writing, events are in a full queue."""
     testing = _testing()
     milliseconds = testing.do_bench(launch, warmup=25, rep=100, return_mode="all")
     between()
@@ -152,127 +151,6 @@ def caches(stopwatches: list[str], state: str) -> Iterator[tuple[str, str]]:
         yield stopwatch, OWN_CACHE.get(stopwatch, state)
 
 
-# -- a call that launches any number of kernels ---------------------------------------------------
-# The time of a call that launches any number of kernels, by the kernels' own durations (CUPTI).
-#
-# What stands between two calls (the flush of the L2) launches kernels too, maybe the same ones. So
-# both are learnt first, each alone: what a flush launches and what a call launches, by name and in
-# order. A block of samples counts only where the device's events are exactly these, again and
-# again.
-
-LEARNT = 4
-
-
-class Call:
-    """Samples of one call, in µs: the kernels' durations together, first start to last end, each.
-
-    ``kernels`` are the names in order, ``each`` the durations of every one of them.
-    """
-
-    def __init__(self, kernels: list[str]) -> None:
-        self.kernels = kernels
-        self.total: list[float] = []
-        self.span: list[float] = []
-        self.each: list[list[float]] = [[] for _ in kernels]
-
-    def add(self, events: list[Event]) -> None:
-        """The device's events of one call."""
-        self.total.append(sum(e.ns for e in events) / 1000)
-        self.span.append((max(e.start + e.ns for e in events) - events[0].start) / 1000)
-        for durations, event in zip(self.each, events, strict=True):
-            durations.append(event.ns / 1000)
-
-
-def period(names: list[str], times: int) -> list[str] | None:
-    """The sequence that ``names`` repeats ``times`` times; None if it is no such repetition."""
-    length, rest = divmod(len(names), times)
-    return names[:length] if not rest and names == names[:length] * times else None
-
-
-def names_of(events: list[Event]) -> list[str]:
-    """Names of events in the order of their start."""
-    return [event.name for event in sorted(events, key=lambda event: event.start)]
-
-
-def learn(trace: Trace, launch: Launch) -> list[str]:
-    """The names of what one call launches, in order; [] of one that launches nothing.
-
-    Raises ``Unavailable`` where it launches something else each time.
-    """
-
-    def work() -> None:
-        for _ in range(LEARNT):
-            launch()
-
-    empty = 0
-    names: list[str] = []
-    for _ in range(MOST_MISSES):
-        names = names_of(trace.saw(work, lambda events: bool(period(names_of(events), LEARNT))))
-        one_call = period(names, LEARNT)
-        if one_call:
-            return one_call
-        empty += not names
-    if empty == MOST_MISSES:
-        return []
-    raise Unavailable(
-        f"its calls do not launch the same kernels each time ({len(names)} in {LEARNT} calls), so "
-        "that they cannot be told from what stands between them"
-    )
-
-
-def kernels_alone(trace: Trace, launch: Launch) -> list[str]:
-    """Like ``learn``, for a call. Raises ``Unavailable`` also if nothing of it is seen."""
-    names = learn(trace, launch)
-    if not names:
-        raise Unavailable(
-            "CUPTI saw nothing on the device: does a call launch anything, and is no other "
-            "profiler at work?"
-        )
-    return names
-
-
-def calls(
-    trace: Trace, launch: Launch, before: Launch, seconds: float, between: Launch, flushes: bool
-) -> Call:
-    """Samples of a call until the median is settled or the time is up.
-
-    ``flushes``: whether ``before`` does anything on the device. Raises ``Unavailable``.
-    """
-    with trace:
-        kernels = kernels_alone(trace, launch)
-        flush = learn(trace, before) if flushes else []
-        pattern = [*flush, *kernels]
-        call = Call(kernels)
-        began = time.monotonic()
-        count, misses = FIRST, 0
-
-        def block() -> None:
-            for _ in range(count):
-                before()
-                launch()
-            between()
-
-        def whole(events: list[Event]) -> bool:
-            return names_of(events) == pattern * count
-
-        while True:
-            block_began = time.monotonic()
-            events = trace.saw(block, whole)
-            block_seconds = time.monotonic() - block_began
-            if whole(events):
-                misses = 0
-                for first in range(len(flush), len(events), len(pattern)):
-                    call.add(events[first : first + len(kernels)])
-            else:
-                misses += 1
-            if misses >= MOST_MISSES:
-                raise Unavailable("what CUPTI saw is not what a call launches, again and again")
-            late = len(call.total) >= MOST or time.monotonic() - began > seconds
-            if call.total and (late or settled(call.total)):
-                return call
-            count = next_count(count, block_seconds, len(events), 10, 1000)
-
-
 # -- without CUPTI's tracing ----------------------------------------------------------------------
 # The time of a kernel without CUPTI's tracing, if that slows it.
 #
@@ -286,10 +164,10 @@ def calls(
 Launch = Callable[[], Any]
 # A difference below either may be chance.
 PART, LEAST_DIFFERENCE_US = 0.02, 0.2
-SAMPLES, BATCH, FEWEST_PAIRS = 80, 20, 6
+SAMPLES, BATCH, MIN_PAIRS = 80, 20, 6
 # All of them together, in µs: a launch that takes longer is looked at less often, or not at all.
-MOST_US = 500_000
-# What the queue is kept busy with meanwhile, in cycles: 2 ms, in which a batch is launched.
+MAX_US = 500_000
+# Cycles that keep the queue busy while a batch is launched: 2 ms.
 AHEAD_CYCLES = 4_000_000
 EMPTY = "ptxview_empty"
 EMPTY_PTX = f"""
@@ -349,8 +227,8 @@ def undisturbed(
     traced = middle(result["samples"])
     if extra is None or traced is None:
         return result
-    count = min(SAMPLES, int(MOST_US / max(traced, 1.0)))
-    if count < FEWEST_PAIRS:
+    count = min(SAMPLES, int(MAX_US / max(traced, 1.0)))
+    if count < MIN_PAIRS:
         return result
     pairs = queued(torch, launch, before, count)
     plain = middle([p - extra for p in pairs])

@@ -1,7 +1,7 @@
 """Sees what the device does while something runs: by CUPTI itself, else by torch.profiler.
 
-torch.profiler has CUPTI's records too, but is begun and ended anew for each look, and leaves out
-what its conversion of the device's clock puts outside of its window. It stands in only where CUPTI
+torch.profiler has CUPTI's records too, but is started and stopped for each look, and leaves out
+what its conversion of the device's clock puts outside of its window. It is used only where CUPTI
 cannot be used, and the row says so.
 """
 
@@ -75,18 +75,18 @@ class Records:
             for wait in WAITS:
                 time.sleep(wait)
                 self._cupti.flush(forced=wait > 0)
-                events += self._cupti.taken()
+                events = sorted([*events, *self._cupti.taken()], key=lambda event: event.start)
                 if enough(events):
                     break
             else:
                 self._lost = True
         except CuptiError as error:
             raise Unavailable(str(error)) from None
-        return sorted(events, key=lambda event: event.start)
+        return events
 
 
 class Profiler:
-    """torch.profiler, begun anew for each look; ``note`` says why it is not CUPTI itself."""
+    """torch.profiler, started for each look; ``note`` says why it is not CUPTI itself."""
 
     def __init__(self, torch: Any, note: str | None = None) -> None:
         self._torch, self.note = torch, note
@@ -141,6 +141,6 @@ def trace_of(torch: Any) -> Trace:
 
 
 def _profiled(torch: Any) -> bool:
-    """Whether a torch.profiler runs in this process, as far as torch tells."""
+    """Whether a torch.profiler runs in this process, if torch knows."""
     enabled = getattr(getattr(torch, "autograd", None), "_profiler_enabled", None)
     return bool(enabled()) if enabled is not None else False

@@ -899,8 +899,7 @@ class MainScreen(Screen[None]):
         if stage in TRIED:
             from inspector.tui.trying.screen import TryScreen
 
-            times, again = self.times, self._edit_copy
-            self.app.push_screen(TryScreen(self.reads, subject, stage, edited, times, again))
+            self.app.push_screen(TryScreen(self.reads, subject, stage, edited, self._edit_copy))
         else:
             self.warn(f"What you changed of {stage.value} goes nowhere: {UNTRIED[stage]}.")
 

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from math import prod
 
-from inspector.measure.time.calls import Again
+from inspector.measure.time.calls import ReplayableCall
 from inspector.measure.time.planning import Plan, PlannedLaunch, inputs
 from inspector.measure.time.results import Session, Timing
 from inspector.names import base_name
@@ -36,7 +36,7 @@ def wrapped(text: str, width: int, style: str = "", indent: str = "  ") -> Itera
         yield f"{indent}{line}\n", style
 
 
-def launches(plan: Plan, calls: Sequence[Again], width: int) -> Iterator[Part]:
+def launches(plan: Plan, calls: Sequence[ReplayableCall], width: int) -> Iterator[Part]:
     """What would be run, a launch after the other, then calls that launch; and what would not."""
     many = len(plan.launches)
     if many:

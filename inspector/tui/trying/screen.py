@@ -1,27 +1,20 @@
-"""What an edited stage makes of a kernel: figures beside the recorded ones, errors at their lines.
+"""Resources of a kernel with an edited stage beside the recorded ones, and errors at their lines.
 
-Compiling and the CPU's run begin at once, in a thread; nothing is launched on a GPU unless the user
-asks for it, and of another's recording unless he gives leave. The recording is not touched.
+A thread compiles it. Nothing is launched, and the recording is not changed.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from enum import Enum
 from typing import ClassVar
 
 from textual import on, work
 from textual.content import Content
 from textual.message import Message
 
-from inspector.capture import machine
 from inspector.capture.trying import TryRequest, try_stage
-from inspector.errors import Stopped
-from inspector.measure import trial as trials
-from inspector.measure.time import take
-from inspector.measure.time.child import TimeWish
-from inspector.measure.trial import Trial
+from inspector.measure.trial import Trial, trial_of
 from inspector.model import Stage
 from inspector.reader.reader import Reader
 from inspector.recording.layout import kept_cache
@@ -30,8 +23,7 @@ from inspector.tui.app.command_table import Where, bindings
 from inspector.tui.app.work_screen import WorkScreen
 from inspector.tui.main.outcome import attempt
 from inspector.tui.timing import text as timing_text
-from inspector.tui.timing.text import HEAD, QUIET, WARN, Part, wrapped
-from inspector.tui.timing.times import RecordingTimes
+from inspector.tui.timing.text import HEAD, QUIET, Part, wrapped
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.subject_bar import SubjectBar
@@ -41,15 +33,6 @@ Edit = Callable[[TreeSubject, Stage, bytes, int], bytes | None]
 """Opens a text of a stage in the user's editor, at a line; None where it was left as it was."""
 
 
-class TryState(Enum):
-    """What the screen waits for."""
-
-    COMPILING = "compiling"
-    ASKING = "asking"
-    LAUNCHING = "launching"
-    IDLE = "idle"
-
-
 class TryScreen(WorkScreen):
     """Tries a text at once; ``edit`` opens it again."""
 
@@ -57,7 +40,7 @@ class TryScreen(WorkScreen):
     wheres: ClassVar = (Where.TRYING,)
 
     class Tried(Message):
-        """A thread has compiled, or launched, or could not."""
+        """The trial, or why it failed."""
 
         def __init__(self, answer: Trial | Notice) -> None:
             super().__init__()
@@ -69,26 +52,19 @@ class TryScreen(WorkScreen):
         subject: TreeSubject,
         stage: Stage,
         text: bytes,
-        times: RecordingTimes,
         edit: Edit,
     ) -> None:
         super().__init__(SubjectBar("try", subject, f"edited {stage.value}"), Where.TRYING)
         self.reads, self.subject, self.stage = reads, subject, stage
-        self.edited, self.times, self.edit = text, times, edit
-        self.state = TryState.COMPILING
+        self.edited, self.edit = text, edit
+        self.settled = False
         self.trial: Trial | None = None
         self.notice: Notice | None = None
-        self._python = ""
 
     @property
     def working(self) -> bool:
-        """Whether something is compiled or launched."""
+        """Whether something is being compiled."""
         return not self.settled
-
-    @property
-    def settled(self) -> bool:
-        """Whether nothing is under way."""
-        return self.state in (TryState.IDLE, TryState.ASKING)
 
     @property
     def file(self) -> str:
@@ -100,7 +76,7 @@ class TryScreen(WorkScreen):
     def begin(self) -> None:
         kernel, variant = self.subject.kernel, self.subject.variant
         assert kernel is not None and variant is not None
-        self.state, self.trial, self.notice = TryState.COMPILING, None, None
+        self.settled, self.trial, self.notice = False, None, None
         stop = self.starts("compiling")
         self._tell()
         self._try(
@@ -112,47 +88,29 @@ class TryScreen(WorkScreen):
     def _try(self, request: TryRequest, stop: threading.Event) -> None:
         def work() -> Trial:
             outcome = try_stage(request, lambda _: None, lambda: not stop.is_set())
-            made = trials.trial_of(outcome, kept_cache())
-            if outcome.failed or machine.gpu_present() or made.recorded.launch is None:
-                return made
-            self.post_message(self.Went("running the PTX of both on the CPU"))
-            try:
-                return trials.on_cpu(made, stop=stop.is_set)
-            except Stopped:
-                return made
+            return trial_of(outcome, kept_cache())
 
         self.post_message(self.Tried(attempt(work)))
-
-    @work(thread=True, exclusive=True, group="trying", exit_on_error=False, description="trying")
-    def _launch(self, made: Trial, python: str, stop: threading.Event) -> None:
-        def say(text: str) -> None:
-            self.post_message(self.Went(text))
-
-        wish = TimeWish()
-        answer = attempt(lambda: trials.on_gpu(made, python, wish, say, stop))
-        self.post_message(self.Tried(answer))
 
     @on(Tried)
     def _tried(self, message: Tried) -> None:
         message.stop()
-        self.state = TryState.IDLE
+        self.settled = True
         if isinstance(message.answer, Notice):
             self.notice = message.answer
         else:
             self.trial = message.answer
         self._tell()
 
-    # What is shown
+    # Display
 
     def _tell(self) -> None:
         if not self.settled:
             self._tick()
-        elif self.state is TryState.ASKING:
-            self.status.say("y launches it, n does not.")
         elif self.trial is not None and self.trial.outcome.failed:
             self.status.say("E opens your text again, at the first error.")
         else:
-            self.status.say("Enter shows the difference, E opens your text again, t launches both.")
+            self.status.say("Enter shows the difference, E opens your text again.")
         self.show()
 
     def show(self) -> None:
@@ -171,12 +129,9 @@ class TryScreen(WorkScreen):
                     wrapped(plain, width, "bold", "") if own else [(f"{label(plain)}\n", QUIET)]
                 )
             for sentence in report.sentences(made):
-                loud = "differs in" in sentence or "fault" in sentence
-                parts += wrapped(sentence, width, WARN if loud else QUIET)
+                parts += wrapped(sentence, width, QUIET)
         elif self.notice is None:
             parts.append(("\n◔ It is compiled …\n", "bold"))
-        if self.state is TryState.ASKING:
-            parts += timing_text.leave(str(self.times.path), self._python, width)
         if self.notice is not None:
             parts += timing_text.trouble(self.notice, width)
         self.text.update(Content.assemble(*parts))
@@ -208,45 +163,3 @@ class TryScreen(WorkScreen):
             return
         self.edited = text
         self.begin()
-
-    def action_launch(self) -> None:
-        """Launch both on this machine's GPU: their times, and whether their results agree."""
-        made = self.trial
-        if not self.settled or made is None or made.outcome.failed:
-            self.status.say("There is nothing to launch yet.")
-        elif self.state is TryState.ASKING:
-            self.status.say("First: y launches the recording's machine code, n does not.")
-        elif made.recorded.launch is None:
-            self.status.say(label(f"Nothing can be launched: {made.unlaunched}."))
-        elif not machine.gpu_present():
-            self.status.say("Launching needs an NVIDIA GPU, and there is none on this machine.")
-        else:
-            answer = attempt(lambda: trials.interpreter(made, TimeWish()))
-            if isinstance(answer, Notice):
-                self.notice = answer
-                self.show()
-                return
-            self._python = answer
-            if take.own(self.reads.recording) or self.times.trusted:
-                self._run(made)
-                return
-            self.state = TryState.ASKING
-            self._tell()
-
-    def _run(self, made: Trial) -> None:
-        self.state, self.notice = TryState.LAUNCHING, None
-        stop = self.starts("launching")
-        self._tell()
-        self._launch(made, self._python, stop)
-
-    def action_answer(self, yes: bool) -> None:
-        """Whether the recording's machine code may be launched, until the interface is left."""
-        if self.state is not TryState.ASKING or self.trial is None:
-            return
-        if yes:
-            self.times.trusted = True
-            self._run(self.trial)
-        else:
-            self.state = TryState.IDLE
-            self.notice = Notice("∅", "Not trusted, so not launched.")
-            self._tell()

@@ -87,7 +87,7 @@ def test_a_library_that_is_gone_or_built_anew_is_said(lecture: Recording, tmp_pa
     assert (told[0]["module"], told[0]["function"]) == ("gelu_double_extension", "gelu")
     file.write_bytes(b"new")
     told = job_of_call(one, "gpu")
-    assert not isinstance(told, str) and told[2] is not None and "built anew" in told[2]
+    assert not isinstance(told, str) and told[2] is not None and "rebuilt" in told[2]
     assert isinstance(job_of_call(one, "target"), str)
 
 
@@ -157,8 +157,8 @@ def test_times_of_kernels_are_read_and_put_to_the_recordings(lecture: Recording)
         {"name": "Memset (Device)", "per_call": 1, "samples": [1.0]},
         {"name": "odd", "per_call": None, "samples": [1.0]}, 7,
     ]  # fmt: skip
-    first, second = kernel_times(said, one, lecture.variants(), "sm_90")
+    first, second = kernel_times(said, one.among, lecture.variants(), "sm_90")
     assert (first.name, first.variant) == (found[0][0].name, found[0][1].id)
     assert (first.median_us, first.per_call, first.low_us) == (2.0, 2, 2.0)
     assert (second.name, second.variant, second.low_us) == ("Memset (Device)", None, None)
-    assert kernel_times(None, one, (), None) == ()
+    assert kernel_times(None, one.among, (), None) == ()

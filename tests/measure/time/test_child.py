@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from inspector import files
 from inspector.errors import Stopped, ToolMissing, Unreadable
 from inspector.measure.time import child as running
 from inspector.measure.time.child import BOOT, NO_DEVICE, PROBES, TimeWish, measure, watched
@@ -92,16 +91,6 @@ def test_a_child_that_ends_costs_its_own_row(ended: Finished, why: str) -> None:
     assert len(found.copies) == 1  # which the second child does not take again
 
 
-def test_what_a_child_said_of_its_error_is_kept_alone() -> None:
-    said = {"n": 1, "stopwatch": None, "error": "an illegal memory access"}
-    child, _ = fake(
-        lambda told: (
-            ([said], Finished(3, b"", b"noise")) if told["symbol"] == "b" else (time_of(told), FINE)
-        )
-    )
-    assert measure("python", JOBS, WANTED, child).rows[1] == [said]
-
-
 def test_a_child_that_takes_too_long_as_a_whole_is_begun_again() -> None:
     def hang(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
         if len(json.loads(Path(argv[-2]).read_text())["launches"]) == 3:
@@ -129,18 +118,6 @@ def test_what_the_budget_leaves_out_has_no_row_and_begins_no_child() -> None:
     found = measure("python", JOBS, replace(WANTED, budget=50.0), child)
     assert found.spent and list(found.rows) == [0]
     assert len(budgets) == 1 and 0 < budgets[0] <= 50
-
-
-def test_a_child_after_a_failure_has_what_is_left_of_the_budget() -> None:
-    budgets: list[float] = []
-    inner, _ = fake(lambda told: (None, Finished(-9, b"", b"")))
-
-    def child(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
-        budgets.append(json.loads(Path(argv[-2]).read_text())["budget"])
-        return inner(argv, seconds, folder)
-
-    measure("python", JOBS, replace(WANTED, budget=50.0), child)
-    assert len(budgets) == 3 and budgets == sorted(budgets, reverse=True)
 
 
 def test_a_graphs_code_and_a_cubin_are_files_of_their_own_and_a_library_is_none() -> None:
@@ -216,47 +193,9 @@ def bare(tmp_path: Path) -> str:
     return str(python)
 
 
-GROWING = """
-import json, sys, time
-with open(sys.argv[1], "a", buffering=1) as out:
-    print(json.dumps({"device": {}}), file=out)
-    for n in range(ROWS):
-        print(json.dumps({"begin": n}), file=out)
-        print(json.dumps({"stopwatch": "cupti", "n": n, "samples": [1.5] * 500}), file=out)
-        out.write(json.dumps({"end": n})[:4])
-        time.sleep(0.03)
-        out.write(json.dumps({"end": n})[4:] + chr(10))
-"""
-
-
-def test_results_that_grow_are_read_once_while_they_are_watched(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    parsed, told, rows = 0, list[int](), 40
-    parse = files.parsed
-
-    def counted(*given: Any) -> object:
-        nonlocal parsed
-        parsed += 1
-        return parse(*given)
-
-    monkeypatch.setattr(files, "parsed", counted)
-    child = watched(threading.Event(), told.append)
-    for results in ("a", "b"):  # the second goes on where the first ended early
-        script = GROWING.replace("ROWS", str(rows))
-        child([sys.executable, "-c", script, str(tmp_path / results)], 300, tmp_path)
-    assert told == sorted(told) and rows < told[-1] <= 2 * rows
-    assert len(told) > 10 and parsed <= 2 * (3 * rows + 1)
-
-
 def test_an_interpreter_without_torch_is_named(bare: str) -> None:
     with pytest.raises(ToolMissing, match=r"needs torch, which .* cannot import"):
         measure(bare, JOBS, WANTED)
-
-
-def test_an_interpreter_that_is_gone_is_named() -> None:
-    with pytest.raises(ToolMissing, match="/gone/python3 cannot be started"):
-        measure("/gone/python3", JOBS, WANTED)
 
 
 REAL = """

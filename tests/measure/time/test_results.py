@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import math
 from dataclasses import replace
 from io import StringIO
 
@@ -112,16 +111,6 @@ def test_a_graphs_kernels_are_told_with_it() -> None:
     assert "CPU for 41.0 µs" in "\n".join(timings.footnotes(session(GRAPH)))
 
 
-def test_odd_kernels_of_a_kept_row_are_left_out() -> None:
-    said = {
-        **timing_row(GRAPH),
-        "kernels": [7, {"name": 1}, {"name": "k", "median_us": 1, "per_call": 1}],
-    }
-    found = read({"rows": [said], "device": {}, "taken": "x"})
-    assert found is not None and [k.name for k in found.rows[0].kernels] == ["k"]
-    assert found.rows[0].variant == ""
-
-
 def test_a_session_is_read_as_it_was_kept() -> None:
     whole = session(taken([2.0, 3.0] * 60), replace(BARE, error="no memory", stopwatch=None), GRAPH)
     assert read(json.loads(json.dumps(stored_session(whole)))) == whole
@@ -175,15 +164,6 @@ def test_several_stopwatches_stand_side_by_side_and_teach() -> None:
     assert timings.LESSONS["event"] in notes and timings.LESSONS["cupti"] in notes
 
 
-def test_control_characters_of_a_recording_are_shown() -> None:
-    evil = replace(BARE, kernel="a\x1b[31mb", inputs="\x07", error="\x1b]0;x\x07")
-    evil = replace(evil, variant="\x1b[2J", kernels=(KernelTime("\x1b[1m", "\x1b[0m", 1.0, 1),),
-                   kind="graph")  # fmt: skip
-    text = printed(session(evil)) + "\n".join(timings.footnotes(session(evil)))
-    text += timings.age("\x1b[2J", datetime.datetime.now(datetime.UTC))
-    assert "\x1b" not in text and "\x07" not in text
-
-
 @pytest.mark.parametrize(
     ("taken_at", "expected"),
     [
@@ -199,9 +179,3 @@ def test_control_characters_of_a_recording_are_shown() -> None:
 def test_the_age_is_told_in_words(taken_at: str, expected: str) -> None:
     now = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
     assert timings.age(taken_at, now) == expected
-
-
-def test_no_figure_of_json_is_infinite() -> None:
-    found = taken([0.0] * 60)
-    assert found.gb_per_s is None
-    assert math.isfinite(json.loads(dumps(timing_row(found)))["median_us"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import shutil
 import sys
@@ -13,15 +12,13 @@ import pytest
 
 from inspector.capture.opening import open_path
 from inspector.diff.compare import compare, stage_of, variant_rows
-from inspector.diff.summary import FigureChange
 from inspector.measure.time.results import KernelTime, Session, Timing, stored_session
 from inspector.measure.time.stored import StoredTimes, sessions, timed_alike, times
 from inspector.model import Kernel, Origin, Stage, Variant
 from inspector.reader.reader import Reader
 from inspector.recording.kept import keep
 from inspector.recording.layout import kept_cache
-from inspector.report.diff_text import deltas, taken
-from inspector.report.timings import cell, timing
+from inspector.report.timings import timing
 from inspector.system.process import run_tool
 from inspector.tui.timing.times import RecordingTimes as Shown
 
@@ -94,16 +91,6 @@ def test_every_view_has_the_same_time(tmp_path: Path) -> None:
     assert views_of(path, kernel, variant) == [2.5, 2.5]
 
 
-def test_a_time_with_a_hot_l2_says_so_and_is_not_compared_with_a_cold_one() -> None:
-    hot = StoredTimes([session(1, row(3.0, cache="hot"))])
-    now = datetime.datetime.fromisoformat("2026-01-01T00:30:00+00:00")
-    assert cell(hot.of(KERNEL, VARIANT), now) == "3.00 µs, hot L2"
-    cold = StoredTimes([session(1, row(4.0))])
-    assert cell(cold.of(KERNEL, VARIANT), now) == "4.00 µs"
-    both = [known.by_inputs(KERNEL, VARIANT) for known in (hot, cold)]
-    assert timed_alike(*both) is None and timed_alike(both[0], both[0]) is not None
-
-
 def test_a_kernel_of_a_call_has_its_own_time_and_its_own_launch_comes_first() -> None:
     call = row(20.0, kind="graph", kernel="0/0", variant="", count=50, kernels=(
         KernelTime("k", "01234567", 2.5, 4), KernelTime("Memset", None, 1.0, 1)))  # fmt: skip
@@ -111,11 +98,6 @@ def test_a_kernel_of_a_call_has_its_own_time_and_its_own_launch_comes_first() ->
     assert found is not None and (found.median_us, found.low_us) == (2.5, None)
     both = StoredTimes([session(1, call, row(2.0, inputs=call.inputs))]).of(KERNEL, VARIANT)
     assert both is not None and both.median_us == 2.0
-
-
-def test_rows_that_were_kept_before_they_told_their_kernels_count_too() -> None:
-    found = StoredTimes([session(1, replace(row(4.0), kernels=()))]).of(KERNEL, VARIANT)
-    assert found is not None and found.median_us == 4.0
 
 
 def test_times_are_compared_of_the_same_inputs_on_the_same_device_alone() -> None:
@@ -193,14 +175,6 @@ def test_the_tuners_times_are_called_its_own_and_have_few_places(tmp_path: Path)
         "b": 11.19999960064888,
         "by": "tuner",
     }
-
-
-def test_a_figure_of_the_tuners_has_few_places_in_the_interface_too() -> None:
-    change = FigureChange("time_us", 8.287999778985977, 11.19999960064888, "tuner")
-    assert deltas([change]) == "tuner's time 8.29 µs → 11.2 µs (+2.91)"
-    share = FigureChange("occupancy_percent", 100 / 3, 50.0)
-    assert deltas([share]) == "occupancy, theory 33.33 % → 50 % (+16.67)"
-    assert taken([FigureChange("time_us", None, 1234.5)]) == "measured time 1,234 µs"
 
 
 def printed(*argv: str) -> str:

@@ -196,10 +196,10 @@ def test_the_ptx_that_ptxas_refuses_is_kept_with_its_words_and_its_command(
     notes = call("show", path, variant["id"], "--stage", "source", "--json").json["lines"]
     assert [one["n"] for one in notes if one["notes"]] == [line_of("mulx.f32")]
     (tmp_path / "mended.ptx").write_text(ptx.replace("mulx.f32", "mov.b32"))
-    tried = call("try", path, variant["id"], "--stage", "ptx", tmp_path / "mended.ptx", "--no-run")
+    tried = call("try", path, variant["id"], "--stage", "ptx", tmp_path / "mended.ptx")
     assert tried.status == 0, tried.said
     document = call("try", path, variant["id"], "--stage", "ptx", tmp_path / "k.ptx",
-                    "--no-run", "--json")  # fmt: skip
+                    "--json")  # fmt: skip
     assert document.status == 1 and error["message"] in document.text
 
 

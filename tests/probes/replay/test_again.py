@@ -6,6 +6,7 @@ import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,9 +14,9 @@ import torch
 
 from inspector.probes.replay import calls
 from inspector.probes.replay import session as replay
-from inspector.probes.replay.calls import Again, Gathered, parts
+from inspector.probes.replay.calls import CallTimes, ReplayableCall, parts
 from inspector.probes.replay.cupti import Event
-from inspector.probes.replay.inputs import Arguments, NotRebuilt
+from inspector.probes.replay.inputs import Arguments, NotRebuilt, first_line
 from inspector.probes.replay.trace import Unavailable
 
 BARE: dict[str, Any] = dict.fromkeys(
@@ -90,7 +91,7 @@ def test_a_graphs_code_is_called_as_every_torch_since_2_6_writes_it(
     path.write_text(text)
     said = {"kind": "graph", "n": 0, "name": "0/0", "code": str(path),
             "arguments": [X, argument("s0", 2)]}  # fmt: skip
-    made = Again(torch, said, "cpu", 64)
+    made = ReplayableCall(torch, said, "cpu", 64)
     for _ in range(2):  # the list that it empties is its own
         (out,) = made.made()
         assert out.shape == (4, 3) and torch.isfinite(out).all()
@@ -109,7 +110,7 @@ def test_a_graph_that_cannot_be_called_says_why(text: str, why: str, tmp_path: P
     path.write_text(text)
     said = {"kind": "graph", "n": 1, "name": "0/0", "code": str(path), "arguments": []}
     with pytest.raises(NotRebuilt, match=why):
-        Again(torch, said, "cpu", 64)
+        ReplayableCall(torch, said, "cpu", 64)
 
 
 def test_an_extensions_function_is_called_in_its_module(
@@ -121,34 +122,34 @@ def test_an_extensions_function_is_called_in_its_module(
             "function": "square", "library": str(library),
             "arguments": [X, argument("twice", 2)]}  # fmt: skip
     try:
-        made = Again(torch, said, "cpu", 64)
+        made = ReplayableCall(torch, said, "cpu", 64)
         assert torch.equal(made.made(), made.memory.args[0] ** 2 * 2)
         with pytest.raises(NotRebuilt, match="no function cube any more"):
-            Again(torch, {**said, "function": "cube"}, "cpu", 64)
+            ReplayableCall(torch, {**said, "function": "cube"}, "cpu", 64)
     finally:
         sys.modules.pop("squares", None)
 
 
 # -- what CUPTI saw -------------------------------------------------------------------------------
 
-FLUSH = [("Memset (Device)", 1.0), ("reduce", 80.0)]
-CALL = [("reduce", 3.0), ("square", 2.0), ("square", 4.0)]
+FLUSH = [Event("Memset (Device)", 0, 1000), Event("reduce", 0, 80_000)]
+CALL = [Event("reduce", 0, 3000), Event("square", 5000, 2000), Event("square", 7000, 4000)]
 
 
 def test_the_flush_is_told_from_the_call_by_its_place_not_by_its_name() -> None:
-    found = parts([*FLUSH, *CALL] * 3, 3, [name for name, _ in FLUSH])
+    found = parts([*FLUSH, *CALL] * 3, 3, [event.name for event in FLUSH])
     assert found == [CALL] * 3
-    out = Gathered()
+    out = CallTimes()
     out.take(found)
-    assert out.sums == [9.0] * 3
-    assert out.as_said() == [
+    assert (out.sums, out.spans) == ([9.0] * 3, [11.0] * 3)
+    assert out.as_json() == [
         {"name": "reduce", "per_call": 1, "samples": [3.0] * 3},
         {"name": "square", "per_call": 2, "samples": [2.0, 4.0] * 3},
     ]
 
 
 def test_a_lost_event_makes_the_block_unclear() -> None:
-    lead = [name for name, _ in FLUSH]
+    lead = [event.name for event in FLUSH]
     whole = [*FLUSH, *CALL] * 3
     assert parts(whole[:-1], 3, lead) is None
     assert parts(whole[1:] + whole[:1], 3, lead) is None
@@ -158,9 +159,9 @@ def test_a_lost_event_makes_the_block_unclear() -> None:
 class Device:
     """A torch whose profiler sees what was made up: a flush, then what each call does."""
 
-    def __init__(self, does: list[list[tuple[str, float]]]) -> None:
+    def __init__(self, does: list[list[Event]]) -> None:
         self.does = does
-        self.seen: list[tuple[str, float]] = []
+        self.seen: list[Event] = []
         self.calls = 0
         self.cuda = self
 
@@ -183,10 +184,10 @@ class Device:
     def saw(self, work: Callable[[], object], enough: object) -> list[Event]:
         self.seen.clear()
         work()
-        return [Event(name, n, int(1000 * us)) for n, (name, us) in enumerate(self.seen)]
+        return [event._replace(start=n) for n, event in enumerate(self.seen)]
 
 
-def measured(device: Any) -> Gathered:
+def measured(device: Any) -> CallTimes:
     return calls.cupti(device, device.call, device.flush, True, 5.0, lambda: None)
 
 
@@ -203,9 +204,7 @@ def test_a_call_is_repeated_until_its_sum_is_settled() -> None:
         ([CALL, CALL[:2]], "does not launch the same kernels as the next"),
     ],
 )
-def test_what_cannot_be_told_apart_has_no_time(
-    does: list[list[tuple[str, float]]], why: str
-) -> None:
+def test_what_cannot_be_told_apart_has_no_time(does: list[list[Event]], why: str) -> None:
     with pytest.raises(Unavailable, match=why):
         measured(Device(does))
 
@@ -242,7 +241,7 @@ class OtherName(Device):
 
 
 def test_a_launch_is_told_by_its_place_and_has_its_time_whatever_its_name() -> None:
-    assert set(measured(OtherName([[("square", 1.5)]])).sums) == {1.5}
+    assert set(measured(OtherName([[Event("square", 0, 1500)]])).sums) == {1.5}
 
 
 @pytest.mark.parametrize(
@@ -259,43 +258,32 @@ def test_a_launch_is_told_by_its_place_and_has_its_time_whatever_its_name() -> N
     ],
 )  # fmt: skip
 def test_an_error_is_told_in_one_line_of_its_own_words(error: Exception, said: str) -> None:
-    assert replay.first_line(error) == said
+    assert first_line(error) == said
 
 
-class Said:
-    """A session that notes what it says; ``broken``: nothing can be launched any more."""
+class Session:
+    """A session that notes what it says; the stopwatch ``event`` fails."""
 
-    def __init__(self, broken: bool = False) -> None:
+    def __init__(self) -> None:
         self.lines: list[dict[str, Any]] = []
-        self.broken = broken
-        self.job = {"stopwatches": ["cupti", "event", "do_bench"], "cache": "cold"}
-        self.torch = self.cuda = self
-
-    def synchronize(self) -> None:
-        if self.broken and self.lines:
-            raise RuntimeError("an illegal memory access")
+        self.job = {"stopwatches": ["cupti", "event", "do_bench"], "cache": "cold", "alignment": 64}
+        self.torch = SimpleNamespace(cuda=SimpleNamespace(synchronize=lambda: None))
+        self.driver = None
 
     def say(self, **fields: Any) -> None:
         self.lines.append(fields)
 
+    def measure(self, stopwatch: str, state: str, *_: Any) -> dict[str, Any]:
+        if stopwatch == "event":
+            raise RuntimeError("operation not permitted")
+        return {"stopwatch": stopwatch, "cache": state, "samples": [1.0]}
 
-def fails_by_event(stopwatch: str, state: str) -> dict[str, Any]:
-    if stopwatch == "event":
-        raise RuntimeError("operation not permitted")
-    return {"stopwatch": stopwatch, "cache": state, "samples": [1.0]}
 
-
-def test_a_stopwatch_that_fails_costs_its_own_row_alone() -> None:
-    session = Said()
+def test_a_stopwatch_that_fails_costs_its_own_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    session: Any = Session()
     inputs = Arguments(torch, [], "cpu", 64, flat=True)
-    replay.by_each(session, 4, lambda: None, inputs, fails_by_event)  # type: ignore[arg-type]
+    monkeypatch.setattr(replay, "repeatable", lambda *_: (lambda: None, inputs))
+    replay.replay(session, {"n": 4})
     assert [(x["n"], x["stopwatch"], x.get("error")) for x in session.lines] == [
         (4, "cupti", None), (4, "event", "operation not permitted"), (4, "do_bench", None),
     ]  # fmt: skip
-
-
-def test_a_device_that_is_broken_by_a_launch_ends_it() -> None:
-    session = Said(broken=True)
-    inputs = Arguments(torch, [], "cpu", 64, flat=True)
-    with pytest.raises(RuntimeError, match="illegal"):
-        replay.by_each(session, 4, lambda: None, inputs, fails_by_event)  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from inspector.probes.replay import cupti as probe
-from inspector.probes.replay.cupti import CONCURRENT_KERNEL, Cupti, CuptiError, Event
+from inspector.probes.replay.cupti import Cupti, CuptiError, Event
 from inspector.probes.replay.trace import Profiler, Records, Unavailable, trace_of
 from tests.helpers.tools import path_of, skip_without
 
@@ -195,14 +195,3 @@ def test_without_cupti_it_is_torch_profiler_and_says_so(
     shutil.copy(built, there)
     found = trace_of(torch_of())
     assert isinstance(found, Records) and found.note is None
-
-
-def test_the_library_that_is_loaded_is_taken_whatever_its_folder(lib: Any) -> None:
-    assert probe.loaded() is not None
-    wanted = ctypes.CDLL(probe.loaded())
-    assert wanted.cuptiActivityEnable  # and it is one
-    assert probe.library("99.0").cuptiActivityEnable
-
-
-def test_the_kind_that_lets_kernels_run_at_once_is_asked_for() -> None:
-    assert CONCURRENT_KERNEL in probe.KINDS and probe.KERNEL not in probe.KINDS

@@ -87,7 +87,7 @@ def child(run: Run, tmp_path: Any) -> Callable[..., list[Line]]:
         job, results = tmp_path / "job.json", tmp_path / "results.jsonl"
         told = [{**x, "n": n} for n, x in enumerate(launches)]
         job.write_text(json.dumps({
-            "stopwatches": ["cupti"], "cache": "cold", "seconds": 0.2, "limit": 300,
+            "stopwatches": ["cupti"], "cache": "cold", "seconds": 0.2, "limit": 300, "building": 0,
             "alignment": 64, "copy": False, "budget": budget, "launches": told}))  # fmt: skip
         ok(run(PROGRAM, str(job), str(results)))
         return [json.loads(line) for line in results.read_text().splitlines()]

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch.profiler
 
-from inspector.probes.replay import session as replay
 from inspector.probes.replay.calls import LEADS, cupti
 from inspector.probes.replay.cupti import Event as Record
 from inspector.probes.replay.session import summed
 from inspector.probes.replay.stopwatches import (
     FEWEST,
-    MOST_MISSES,
-    MOST_RECORDS,
+    MAX_MISSES,
+    MAX_RECORDS,
     SECOND,
     TICK_US,
     caches,
@@ -115,7 +113,7 @@ def test_a_profile_that_saw_nothing_is_taken_again(profiler: list[Any]) -> None:
         whole()
         return []
 
-    profiler += [[], lead, *[nothing] * (MOST_MISSES - 1), *[whole] * 50]
+    profiler += [[], lead, *[nothing] * (MAX_MISSES - 1), *[whole] * 50]
     assert set(taken(done)) == {2.0} and made[0] >= FEWEST
     assert done[:LEADS] == ["flush"] * LEADS
     assert done[2 * LEADS :] == ["flush", "launch"] * (len(done) // 2 - LEADS)
@@ -131,49 +129,7 @@ def test_a_block_grows_and_its_records_fit_into_a_buffer() -> None:
     assert next_count(20, 0.002, 40, 10, 1000) == SECOND
     assert next_count(200, 0.02, 400, 10, 1000) == 400
     assert next_count(20, 10.0, 40, 10, 1000) == 10
-    assert next_count(10, 0.001, 20_000, 5, 200) * 2_000 <= MOST_RECORDS
-
-
-class Loader:
-    """A driver that gives the next module the handle of one that was unloaded."""
-
-    def __init__(self) -> None:
-        self.loaded: dict[int, bytes] = {}
-
-    def load(self, code: bytes, symbol: str) -> tuple[int, int]:
-        handle = next(n for n in range(1000) if n not in self.loaded)
-        self.loaded[handle] = code
-        return handle, handle
-
-    def allow_shared(self, *_: object) -> None:
-        pass
-
-    def call(self, name: str, *given: Any) -> None:
-        assert name == "cuModuleUnload"
-        del self.loaded[given[0]]
-
-
-def test_no_kernel_has_the_handle_of_another_by_which_cupti_would_name_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    driver = Loader()
-    session: Any = object.__new__(replay.Session)
-    session.torch, session.driver, session.device = FAKE, driver, 0
-    session.job, session._functions = {"alignment": 64}, {}
-    handles: dict[object, set[bytes]] = {}
-
-    def kernel(driver: Any, function: object, said: Any, values: object) -> Any:
-        handles.setdefault(function, set()).add(Path(said["cubin"]).read_bytes())
-        return SimpleNamespace(launch=lambda stream: None)
-
-    monkeypatch.setattr(replay, "Kernel", kernel)
-    monkeypatch.setattr(replay, "Inputs", lambda *_: SimpleNamespace(values=[]))
-    monkeypatch.setattr(replay, "by_each", lambda *_: None)
-    for n, code in enumerate((b"one", b"two", b"one", b"three", b"two")):
-        cubin = tmp_path / f"{n}.cubin"
-        cubin.write_bytes(code)
-        replay.replay(session, {"n": n, "cubin": str(cubin), "symbol": "k", "shared": 0})
-    assert len(handles) == 3 and all(len(codes) == 1 for codes in handles.values())
+    assert next_count(10, 0.001, 20_000, 5, 200) * 2_000 <= MAX_RECORDS
 
 
 def test_do_bench_and_graphs_have_a_state_of_the_l2_of_their_own() -> None:

@@ -1,0 +1,258 @@
+"""``ptxview time SCRIPT.py`` with made-up children: ranks, table, JSON, CSV, plots."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inspector.capture import machine
+from inspector.cli import main
+from inspector.errors import UsageError
+from inspector.measure.time import script as time_script
+from inspector.measure.time.ranking import fixed, sweep
+from inspector.system.process import Finished
+from tests.helpers.schemas import hold
+
+OURS = ("--python", sys.executable)
+NAMES = ["slow", "fast", "near", "wrong", "broken"]
+TIMES = {"slow": 8.0, "fast": 4.0, "near": 4.02, "wrong": 1.0}
+Job = dict[str, Any]
+
+
+def samples(us: float) -> list[float]:
+    return [us * (1 + 0.02 * ((n % 11) - 5) / 5) for n in range(110)]
+
+
+def row(n: int, name: str) -> Iterable[Job]:
+    """What a child writes of one variant; the broken one ends it."""
+    about = {"inputs": "float32 3×4", "dtypes": ["float32"], "bytes": 8_000_000, "flops": 1_000_000}
+    yield {"begin": n}
+    yield {"n": n, "about": about}
+    if name == "broken":
+        return
+    why = "Mismatched elements: 6 / 12 (50.0%); 6 NaN: were they written?"
+    verdict = {"agrees": name != "wrong", "difference": 0.25}
+    yield {"n": n, "checked": {**verdict, "why": why if name == "wrong" else None}}
+    us = TIMES[name]
+    kernels = [{"name": "void k<float>(float*)", "per_call": 2, "samples": samples(us / 2)}]
+    more = {"span": samples(us * 1.5), "kernels": kernels, "cpu": samples(20.0), "clocks": {}}
+    yield {"n": n, "stopwatch": "cupti", "cache": "cold", "samples": samples(us), **more}
+    yield {"end": n}
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> list[Job]:
+    """Children on a made-up device, one of which dies in the broken variant."""
+    jobs: list[Job] = []
+
+    def child(argv: Sequence[str], *_: object) -> Finished:
+        job = json.loads(Path(argv[-2]).read_text())
+        jobs.append(job)
+        lines: list[Job] = [{"device": {"name": "NVIDIA H200", "major": 9, "minor": 0}}]
+        if "launches" not in job:
+            sizes = {"N": 4, "M": 3, "K": None}
+            lines = [{"variants": NAMES, "sizes": sizes, "parameters": list(sizes)}]
+        elif job["copy"]:
+            copied = {"stopwatch": "cupti", "cache": "cold", "samples": [500.0] * 60}
+            lines.append({"copy": {**copied, "bytes": 2_000_000_000}})
+        for launch in job.get("launches", ()):
+            lines += row(launch["n"], launch["variant"])
+            if launch["variant"] == "broken":
+                break
+        Path(argv[-1]).write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return Finished(-11 if "about" in lines[-1] else 0, b"", b"")
+
+    monkeypatch.setattr(machine, "gpu_present", lambda: True)
+    monkeypatch.setattr(time_script, "_here", child)
+    return jobs
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("COLUMNS", "160")
+    (tmp_path / "mine.py").write_text("the made-up children do not read it")
+    return str(tmp_path / "mine.py")
+
+
+def timed(capsys: pytest.CaptureFixture[str], script: str, *words: str) -> Any:
+    """The JSON of the variants' times; the exit status is 1, since one is wrong."""
+    assert main(["time", script, "--json", *words, *OURS]) == 1
+    return json.loads(capsys.readouterr().out)
+
+
+# -- sizes ----------------------------------------------------------------------------------------
+
+
+def test_sizes_are_parsed() -> None:
+    assert sweep("N=256:1024:256") == ("N", [256, 512, 768, 1024])
+    assert len(sweep("N=256:12672:128")[1]) == 98 and sweep("N=256:12672:128")[1][-1] == 12672
+    assert sweep("N=1:10:4")[1] == [1, 5, 9]
+    assert sweep(" N = 64:1000:*4") == ("N", [64, 256])
+    assert sweep("N=781,64,781") == ("N", [64, 781])
+    assert fixed(["M=3", "K=9"]) == {"M": 3, "K": 9}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["N", "=1:2:3", "N=", "N=1:2", "N=0:9:3", "N=1:9:0", "N=1:9:*1", "N=9:1:1", "N=1,x", "N=-1,3",
+     "N=0", "1N=1,2", "N=1:99999:1", "N=1:2:3:4"],
+)  # fmt: skip
+def test_invalid_ranges_of_sizes_are_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        sweep(text)
+
+
+@pytest.mark.parametrize("text", ["M", "M=0", "M=x", "M=-3"])
+def test_invalid_sizes_are_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        fixed([text])
+
+
+# -- results --------------------------------------------------------------------------------------
+
+
+def test_agreeing_variants_are_ranked_and_overlapping_intervals_share_a_rank(
+    script: str, gpu: list[Job], capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = {r["variant"]: r for r in timed(capsys, script)["rows"]}
+    ranks = {name: r["rank"] for name, r in rows.items()}
+    assert ranks == {"slow": 3, "fast": 1, "near": 1, "wrong": None, "broken": None}
+    slow = rows["slow"]
+    assert slow["slower"] == pytest.approx(2) and slow["gb_per_s"] == pytest.approx(1000)
+    assert slow["percent_of_peak"] == pytest.approx(25)
+    (kernel,) = slow["kernels"]
+    assert (kernel["name"], kernel["per_call"]) == ("void k<float>(float*)", 2)
+    assert slow["cpu_us"] == pytest.approx(20) and slow["span_us"] == pytest.approx(12)
+    assert rows["wrong"]["agrees"] is False and rows["wrong"]["median_us"] == pytest.approx(1)
+    assert rows["broken"]["agrees"] is None and rows["broken"]["median_us"] is None
+    assert rows["broken"]["error"] == "the process was ended by SIGSEGV"
+
+
+def test_a_variant_that_ends_the_process_costs_its_own_row(
+    script: str, gpu: list[Job], capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = timed(capsys, script, "--sweep", "N=1,2")
+    assert [[one["n"] for one in job["launches"]] for job in gpu[1:]] == [
+        list(range(10)), [5, 6, 7, 8, 9],
+    ]  # fmt: skip
+    assert [r["error"] is not None for r in said["rows"]] == [False] * 4 + [True] + (
+        [False] * 4 + [True])  # fmt: skip
+
+
+def test_json_has_the_fields_of_a_timing_and_of_the_comparison(
+    script: str, gpu: list[Job], capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = timed(capsys, script, "--size", "M=3")
+    hold("time", said)
+    assert (said["schema"], said["script"], said["swept"]) == (1, script, None)
+    assert said["data_sheet_gb_per_s"] == 4800 and said["peak"][0]["copy_gb_per_s"] == 4000
+    assert (said["rows"][0]["variant"], said["rows"][0]["sizes"]) == ("slow", {"M": 3})
+    assert gpu[1]["launches"][0]["sizes"] == {"M": 3} and gpu[0]["script"] == script
+
+
+def test_wrong_variants_are_shown_and_not_ranked(
+    script: str, gpu: list[Job], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["time", script, *OURS]) == 1
+    out = capsys.readouterr().out
+    rows = [line.split() for line in out.splitlines()]
+    at = next(n for n, words in enumerate(rows) if words[:1] == ["variant"])
+    assert [words[:2] for words in rows[at + 1 : at + 6]] == [
+        ["1", "fast"], ["1", "near"], ["3", "slow"], ["wrong", "wrong"], ["–", "broken"]
+    ]  # fmt: skip
+    assert "wrong: wrong: Mismatched elements: 6 / 12 (50.0%); 6 NaN: were they written?" in out
+    assert "broken: failed: the process was ended by SIGSEGV" in out
+    assert "fast: 2 × k 2.00 µs; 6.00 µs from the first to the end of the last" in out
+    assert "4,800 by its data sheet" in out
+
+
+# -- sweeps ---------------------------------------------------------------------------------------
+
+
+def test_a_sweep_is_plotted_and_written(
+    script: str, gpu: list[Job], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "x.csv"
+    words = ["--sweep", "N=4:12:4", "--csv", str(table), *OURS]
+    assert main(["time", script, *words]) == 1
+    out = capsys.readouterr().out
+    assert "GB/s over N: mine · M=3" in out
+    assert "A slow  1,000 GB/s at N=12" in out and "copy, measured  4,000 GB/s" in out
+    assert "float32 3×4 (N=12, M=3)" in out
+    assert "broken: failed: the process was ended by SIGSEGV (N=4, N=8, N=12)" in out
+    rows = list(csv.DictReader(table.read_text("utf-8").splitlines()))
+    assert [r["N"] for r in rows] == ["4"] * 5 + ["8"] * 5 + ["12"] * 5
+    assert float(rows[1]["median_us"]) == pytest.approx(4) and rows[1]["rank"] == "1"
+    assert (rows[3]["agrees"], rows[3]["rank"]) == ("False", "")
+    assert rows[4]["median_us"] == "" and rows[4]["error"] == "the process was ended by SIGSEGV"
+
+
+# -- the command ----------------------------------------------------------------------------------
+
+
+def test_without_a_gpu_it_says_so_in_one_line(
+    script: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert main(["time", script, "--json"]) == 3
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == "ptxview: timing needs an NVIDIA GPU, and there is none on this machine\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["more"], "more is one word too many"),
+        (["--stored"], "--stored, --bytes and --flops are for recordings"),
+        (["--bytes", "3"], "bytes_of() and flops_of()"),
+        (["--csv", "/no/such/folder/x.csv"], "/no/such/folder/x.csv cannot be written"),
+        (["--sweep", "N=3", "--size", "N=4"], "both --sweep and --size"),
+    ],
+)
+def test_invalid_options_are_refused_before_anything_runs(
+    script: str, gpu: list[Job], words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["time", script, *words, *OURS]) == 2
+    assert said in capsys.readouterr().err and gpu == []
+
+
+def test_a_script_that_is_not_there_is_not_taken_for_a_kernel(
+    gpu: list[Job], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["time", "no/such/script.py"]) == 2
+    assert capsys.readouterr().err == "ptxview: there is no script no/such/script.py\n"
+
+
+def test_a_roofline_has_the_measured_roof_and_the_data_sheets(
+    script: str, gpu: list[Job], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["time", script, "--roofline", *OURS]) == 1
+    out = capsys.readouterr().out
+    assert "TFLOP/s over FLOP/byte: mine, float32 3×4" in out
+    assert "copy, measured  4,000 GB/s" in out and "memory by data sheet  4,800 GB/s" in out
+    assert "fp32 by data sheet  67 TFLOP/s" in out
+    assert "fast  0.125 FLOP/byte, 0.25 TFLOP/s, 50 % of copy, measured" in out
+    assert "wrong  0.125" not in out
+
+
+def test_the_options_of_a_race_are_not_a_recordings(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for option in (["--sweep", "N=1,2"], ["--size", "N=1"], ["--csv", "x.csv"]):
+        assert main(["time", "nothing.ptxview", *option]) == 2
+        assert f"{option[0]} is for a script that declares variants" in capsys.readouterr().err
+
+
+def test_devices_of_the_table_are_known_by_their_own_names() -> None:
+    peaks = time_script.peaks_by_sheet("NVIDIA H100 80GB HBM3")
+    assert peaks is not None and peaks.bandwidth is not None
+    assert peaks.flops["fp16_tensor"] > 10 * peaks.flops["fp32"] and "white paper" in peaks.source
+    assert time_script.peaks_by_sheet("NVIDIA something else") is None
+    assert time_script.peaks_by_sheet(None) is None
