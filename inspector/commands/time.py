@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from inspector import printing
 from inspector.capture.opening import is_there, newest, standing
 from inspector.commands.common import open_reader
-from inspector.errors import Exit, ToolMissing, Unreadable, UsageError
+from inspector.errors import Exit, Unreadable, UsageError
 from inspector.measure.time.child import TimeWish
 from inspector.measure.time.ranking import fixed, sweep, together
 from inspector.measure.time.results import (
@@ -54,18 +54,11 @@ if TYPE_CHECKING:
 
 
 # -- plots ----------------------------------------------------------------------------------------
-# Plots of measured times: in the terminal, and as PNG.
 
 PLOT_ROWS = 22
 NO_ROOFLINE = (
     "no roofline: no launch has a time, bytes and operations that are known (--bytes, --flops)"
 )
-
-
-def can_draw() -> None:
-    """Before anything is measured. Raises ``ToolMissing`` without matplotlib."""
-    if importlib.util.find_spec("matplotlib") is None:
-        raise ToolMissing("--png needs matplotlib: pip install 'ptxview[plot]'")
 
 
 def writable(path: Path) -> None:
@@ -85,28 +78,13 @@ def in_terminal(out: Console, figure: Figure, rows: int) -> None:
     out.print(plot(figure, out.width, rows))
 
 
-def save_png(figure: Figure | None, path: Path) -> None:
-    """Write a figure. Raises ``Unreadable`` where there is nothing in it, or it cannot be kept."""
-    if figure is None:
-        raise Unreadable(f"{path} is not written: there is nothing to draw in it")
-    from inspector.report.plots import png
-
-    try:
-        path.write_bytes(png(figure))
-    except OSError as error:
-        raise Unreadable(f"{path} cannot be written: {error.strerror or error}") from None
-
-
-def of_session(session: Session, name: str, quiet: bool, path: Path | None) -> None:
-    """The roofline of launches that were timed: in the terminal, unless ``quiet``, and as PNG."""
+def of_session(session: Session, name: str) -> None:
+    """The roofline of launches that were timed."""
     figure = session_roofline(session, name, peaks_by_sheet(session.device.get("name")))
     if figure is None:
         narrate(NO_ROOFLINE)
         return
-    if not quiet:
-        in_terminal(printing.out(), figure, PLOT_ROWS)
-    if path is not None:
-        save_png(figure, path)
+    in_terminal(printing.out(), figure, PLOT_ROWS)
 
 
 # -- races of a script's variants -----------------------------------------------------------------
@@ -131,11 +109,8 @@ def run_race(args: argparse.Namespace) -> int:
     _check_race(args)
     swept = sweep(args.sweep) if args.sweep is not None else None
     sizes = together(swept, fixed(args.size))
-    if args.png is not None:
-        can_draw()
-    for path in (args.csv, args.png):
-        if path is not None:
-            writable(path)
+    if args.csv is not None:
+        writable(args.csv)
     wish = TimeWish(args.stopwatch, args.cache, args.seconds, args.limit, python=args.python)
     result = race(script, sizes, swept.name if swept else None, wish, narrate)
     sheet = peaks_by_sheet(result.device.get("name"))
@@ -145,10 +120,6 @@ def run_race(args: argparse.Namespace) -> int:
         printing.json_line(jsons.dumps(race_report.document(result)))
     else:
         _print_race(result, sheet, args)
-    if args.png is not None:
-        unit = race_report.unit_of(result, ridge(result, sheet))
-        figure = race_report.swept(result, unit) if swept else roofline(result, sheet)
-        save_png(figure, args.png)
     bad = [r for r in result.rows if r.timing.error or r.agrees is False]
     return Exit.DIFFERENT if bad else Exit.OK
 
@@ -163,8 +134,6 @@ def _check_race(args: argparse.Namespace) -> None:
         raise UsageError(
             "the script itself says what a call moves and computes, by bytes_of() and flops_of()"
         )
-    if args.png is not None and args.sweep is None and not args.roofline:
-        raise UsageError("--png draws what --sweep or --roofline asks for")
 
 
 def _write(path: Path, text: str) -> None:
@@ -238,9 +207,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--size", action="append", default=[], metavar="M=V", help="another size of inputs()"
     )
     of_scripts.add_argument("--csv", metavar="PATH", type=Path, help="write all rows as CSV")
-    of_scripts.add_argument(
-        "--png", metavar="PATH", type=Path, help="write the sweep's or the roofline's plot as PNG"
-    )
 
 
 def amount(text: str) -> int:
@@ -264,8 +230,6 @@ def check_options(args: argparse.Namespace) -> None:
             )
     if args.stored and (args.roofline or args.bytes or args.flops):
         raise UsageError("--roofline, --bytes and --flops are of times that are taken now")
-    if args.png is not None and not args.roofline:
-        raise UsageError("--png draws what --roofline asks for, or --sweep of a script")
 
 
 def one_launch(count: int) -> None:
@@ -344,9 +308,6 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         need_compiled(*found[0])
     if args.stored:
         return _stored(path, (found, calls) if words else None, args.json)
-    if args.png is not None:
-        can_draw()
-        writable(args.png)
     wish = TimeWish(args.stopwatch, args.cache, args.seconds, args.limit, args.calls, args.python)
     prepared = ready(reader, path, found, wish, calls)
     if args.bytes or args.flops:
@@ -362,8 +323,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         _print(session)
         for said in prepared.plan.left_out:
             narrate(f"left out: {said}")
-    if args.roofline:
-        of_session(session, path.name, args.json, args.png)
+    if args.roofline and not args.json:
+        of_session(session, path.name)
     return Exit.DIFFERENT if any(t.error for t in session.rows) else Exit.OK
 
 

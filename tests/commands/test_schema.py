@@ -23,7 +23,7 @@ from jsonschema import Draft202012Validator
 from inspector.cli import COMMANDS
 from inspector.model import Stage
 from inspector.reader.tables import REFERENCE, schema
-from inspector.report import fields, profile, race, timings
+from inspector.report import profile, race, timings
 from tests.helpers.profile_traces import Made
 from tests.helpers.ptxview import MATMUL, REPOSITORY, Done, call
 from tests.helpers.schemas import hold, validator
@@ -34,7 +34,6 @@ from tests.measure.time.test_racing import compared
 RECORDED = str(REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview")
 LECTURE = str(REPOSITORY / "tests" / "data" / "core" / "lecture")
 LISTING = REPOSITORY / "tests" / "data" / "listing"
-EVERY = ",".join(fields.FIELDS)
 NESTED = str(LISTING / "nested.ptx")
 NEW = "NEW/"
 """Stands for a folder that a line writes to."""
@@ -44,7 +43,6 @@ LINES = [
     ["list", str(LISTING / "zoo_sm90.cubin")],
     ["list", RECORDED, "--ops"],
     ["list", RECORDED, "--brief"],
-    ["list", LECTURE, "--fields", EVERY],
     ["list", RECORDED, "--compiles"],
     ["list", RECORDED, "--guards"],
     ["show", RECORDED, "gelu_kernel", "--stage", "source"],
@@ -53,17 +51,14 @@ LINES = [
     ["show", RECORDED, "softmax_kernel", "--stage", "ttgir", "--execute"],
     ["show", RECORDED, "0/0"],
     ["show", RECORDED, "0/0", "--brief"],
+    ["show", RECORDED, "ff3a7da2", "--brief", "--lines", "60:80"],
     ["show", str(LISTING / "matmul_sm90.ptx"), "--brief"],
-    ["show", RECORDED, "ff3a7da2", "--fields", f"{EVERY},{','.join(fields.LINE_FIELDS)}"],
     ["diff", RECORDED, "square_grid_kernel", "square_loop_kernel"],
     ["diff", RECORDED, "square_grid_kernel", "square_loop_kernel", "--brief"],
-    ["diff", RECORDED, "square_grid_kernel", "softmax_kernel", "--fields", EVERY],
     ["diff", RECORDED, "matmul_kernel", "--variants"],
     ["diff", RECORDED, "matmul_kernel", "--variants", "--brief"],
-    ["diff", RECORDED, "matmul_kernel", "--variants", "--fields", "registers"],
     ["diff", RECORDED, LECTURE],
     ["diff", RECORDED, LECTURE, "--brief"],
-    ["diff", RECORDED, LECTURE, "--fields", "spills,rules"],
     ["diff", str(LISTING / "zoo_sm90.cubin"), str(LISTING / "zoo_sm75.cubin"), "--stage", "sass"],
     ["diff", str(LISTING / "zoo_sm90.cubin"), str(LISTING / "zoo_sm75.cubin"), "--brief"],
     ["time", RECORDED, "--stored"],
@@ -84,7 +79,6 @@ LINES = [
     ["try", RECORDED, "softmax_kernel", "--ptxas-options=-O1", "--no-run"],
     ["export", LECTURE, "-o", f"{NEW}page.html"],
     ["export", RECORDED, "softmax_kernel", "--without", "source,paths", "-o", f"{NEW}x.ptxview"],
-    ["export", RECORDED, "softmax_kernel", "-o", f"{NEW}x.ndjson"],
     ["repro", RECORDED, "softmax_kernel"],
     ["passes", str(MATMUL), "matmul_kernel", "--introduces", "convert_layout"],
     ["passes", str(MATMUL), "matmul_kernel", "tritongpu-accelerate-matmul"],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import io
 import json
 import sys
@@ -317,16 +316,14 @@ def test_hostile_names_are_shown_and_not_obeyed() -> None:
 def test_a_sweep_is_plotted_and_written(
     script: str, gpu: list[Job], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
-    table, picture = tmp_path / "x.csv", tmp_path / "x.png"
-    words = ["--sweep", "N=4:12:4", "--csv", str(table), "--png", str(picture), *OURS]
+    table = tmp_path / "x.csv"
+    words = ["--sweep", "N=4:12:4", "--csv", str(table), *OURS]
     assert main(["time", script, *words]) == 1
     out = capsys.readouterr().out
     assert "GB/s over N: mine · M=3 · clean cold L2" in out
     assert "A slow  1,000 GB/s at N=12" in out and "copy, measured  4,000 GB/s" in out
     assert "float32 3×4 (N=12, M=3)" in out
     assert "broken: failed: the process was ended by SIGSEGV (N=4, 8, 12)" in out
-    assert picture.read_bytes().startswith(b"\x89PNG")
     rows = list(csv.DictReader(table.read_text("utf-8").splitlines()))
     assert [r["N"] for r in rows] == ["4"] * 5 + ["8"] * 5 + ["12"] * 5
     assert float(rows[1]["median_us"]) == pytest.approx(4) and rows[1]["rank"] == "1"
@@ -369,7 +366,6 @@ def test_without_a_gpu_it_says_so_in_one_line(
         (["more"], "more is one word too many"),
         (["--stored"], "not stored with any recording"),
         (["--bytes", "3"], "bytes_of() and flops_of()"),
-        (["--png", "x.png"], "--png draws what --sweep or --roofline asks for"),
         (["--csv", "/no/such/folder/x.csv"], "/no/such/folder/x.csv cannot be written"),
         (["--sweep", "N=3", "--size", "N=4"], "both --sweep and --size"),
     ],
@@ -386,22 +382,6 @@ def test_a_script_that_is_not_there_is_not_taken_for_a_kernel(
 ) -> None:
     assert main(["time", "no/such/script.py"]) == 2
     assert capsys.readouterr().err == "ptxview: there is no script no/such/script.py\n"
-
-
-def test_without_matplotlib_it_says_what_to_install(
-    script: str, gpu: list[Job], monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    find = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util,
-        "find_spec",
-        lambda name, *a: None if name == "matplotlib" else find(name, *a),
-    )
-    words = ["--sweep", "N=4,8", "--png", str(tmp_path / "x.png"), *OURS]
-    assert main(["time", script, *words]) == 3
-    err = capsys.readouterr().err
-    assert err == "ptxview: --png needs matplotlib: pip install 'ptxview[plot]'\n" and gpu == []
 
 
 def test_a_roofline_has_the_measured_roof_and_the_data_sheets(
