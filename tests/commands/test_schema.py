@@ -1,8 +1,8 @@
 """The schemas of JSON: of every command that prints any, held against documents and documentation.
 
 Every test that reads a command's JSON holds it against the schema too (tests/helpers/schemas.py).
-To give a command a schema, add its file to inspector/reference/schema, its section to docs/json.md,
-and a line of what it prints to ``LINES``.
+To give a command a schema, add its tables to inspector/reference/json.toml, its section to
+docs/json.md, and a line of what it prints to ``LINES``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jsonschema import Draft202012Validator
 
 from inspector.cli import COMMANDS
 from inspector.model import Stage
-from inspector.reader.tables import REFERENCE, schema
+from inspector.reader.schemas import names, schema
 from inspector.report import profile, race, timings
 from tests.helpers.profile_traces import Made
 from tests.helpers.ptxview import MATMUL, REPOSITORY, Done, call
@@ -108,8 +108,7 @@ def test_a_command_with_json_has_a_schema_and_no_other_has(command: str) -> None
 
 
 def test_no_schema_is_of_a_command_that_is_not_there() -> None:
-    files = {path.stem for path in (REFERENCE / "schema").glob("*.json")}
-    assert files - {"common"} <= {c.name for c in COMMANDS}
+    assert set(names()) <= {c.name for c in COMMANDS}
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: " ".join(w.split("/")[-1] for w in line))

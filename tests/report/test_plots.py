@@ -229,9 +229,7 @@ def test_bytes_and_operations_can_be_given_of_one_launch(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--png", "x.png"], "--png draws what --roofline asks for"),
         (["--stored", "--roofline"], "of times that are taken now"),
-        (["--roofline", "--png", "/no/such/folder/x.png"], "cannot be written"),
     ],
 )
 def test_what_cannot_be_meant_of_a_recording_is_refused(
