@@ -21,9 +21,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from inspector.cli import COMMANDS
-from inspector.model import Stage
 from inspector.reader.schemas import names, schema
 from inspector.report import profile, race, timings
+from tests.helpers import json_page
 from tests.helpers.profile_traces import Made
 from tests.helpers.ptxview import MATMUL, REPOSITORY, Done, call
 from tests.helpers.schemas import hold, validator
@@ -210,46 +210,7 @@ def test_a_line_of_a_stage_with_a_field_too_many_is_refused() -> None:
     assert known.is_valid(document)
 
 
-# -- the documentation ----------------------------------------------------------------------------
-
-PAGE = (REPOSITORY / "docs" / "json.md").read_text("utf-8")
-FIELD = re.compile(r'"(\w+)"')
-
-
-def documented(section: str) -> set[str]:
-    """The names that a section gives as members of documents."""
-    part = PAGE.split(f"\n## {section}\n", 1)[1].split("\n## ", 1)[0]
-    spans = "".join(re.findall(r"`([^`]*)`", part))
-    return set(FIELD.findall(spans))
-
-
-def named(value: object) -> set[str]:
-    """The members that a schema names, wherever they stand; the words that a text may be, and the
-    keys of the examples that it gives of a mapping."""
-    names = {name for part in objects(value) for name in part["properties"]}
-    if isinstance(value, dict):
-        names |= {str(word) for word in value.get("enum", ())}
-        names |= {key for one in value.get("examples", ()) for key in one}
-        for member in value.values():
-            names |= named(member)
-    elif isinstance(value, list):
-        for member in value:
-            names |= named(member)
-    return names
-
-
-def _by_source(name: re.Match[str]) -> str:
-    """``by_source`` stands for that of every stage."""
-    return "by_source" if name[1] in set(Stage) else name[0]
-
-
-@pytest.mark.parametrize("command", sorted({line[0] for line in LINES}))
-def test_every_documented_field_is_in_the_schema_and_the_other_way_round(command: str) -> None:
-    value = schema(command)
-    assert documented(command) <= named(value), "documented, and in no schema"
-    members = {
-        re.sub(r"^global_(store|atomic)_", "global_load_", re.sub(r"^by_(\w+)$", _by_source, name))
-        for part in objects(value) for name in part["properties"]
-    }  # fmt: skip
-    spans = " ".join(re.findall(r"`([^`]*)`", PAGE))  # what commands share stands at one of them
-    assert members <= set(re.findall(r"\w+", spans)), "in a schema, and not documented"
+def test_the_documented_fields_are_those_of_the_schemas() -> None:
+    text = json_page.PAGE.read_text("utf-8")
+    assert set(re.findall(r"<!-- fields of (\w+) -->", text)) == set(names())
+    assert json_page.page(text) == text, "python -m tests.helpers.json_page writes it"
