@@ -451,7 +451,7 @@ def many_compared_lines(value: Value) -> Iterator[str]:
         yield ", ".join(f"{many} {state}" for state, many in value["counts"].items())
     elif value["identical"]:
         yield "identical"
-    for one in value.get("pairs", value.get("functions")):
+    for one in value["pairs" if "pairs" in value else "functions"]:
         changes = ", ".join(f"{c['name']} {word(c['a'])} → {word(c['b'])}"
                             for c in one["resources"])  # fmt: skip
         name = one.get("kernel") or one["a"] or one["b"]
