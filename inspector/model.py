@@ -501,63 +501,6 @@ class Graph:
 
 
 @dataclass(frozen=True, slots=True)
-class StoreDifference:
-    """A launch whose PTX and whose Python leave different values, by the first store that differs.
-
-    ``kind``: ``value``, ``missing`` where the PTX stores nothing, ``extra`` where the Python does
-    not, ``fault`` where the PTX alone ends in one. ``launch`` counts the kernel's launches in its
-    process, from 1. ``line`` is the PTX's; ``source`` and ``python`` are the lines of the program
-    that it and the interpreter's store are of, as ``file.py:12: text``. ``elements`` is how many of
-    memory's differ in the end, ``bound`` how far rounding may take this one; None where it is no
-    float. Values are None where nothing is stored; infinities and NaN are text.
-    """
-
-    text: str
-    kind: str
-    launch: int | None = None
-    grid: tuple[int, int, int] | None = None
-    line: int | None = None
-    statement: str = ""
-    source: str = ""
-    python: str = ""
-    block: tuple[int, int, int] | None = None
-    thread: tuple[int, int, int] | None = None
-    address: int | None = None
-    tensor: str | None = None
-    index: tuple[int, ...] | None = None
-    type: str | None = None
-    ptx_value: float | int | str | None = None
-    python_value: float | int | str | None = None
-    bound: float | str | None = None
-    elements: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Verified:
-    """What the launches of one variant came to, each run by its PTX and interpreted.
-
-    ``identical`` of those that ``agree`` gave the same bits. ``unverified`` counts those of which
-    it is not known, by the reason. ``ulps`` is how far a float is off, and ``bound_ulps`` how far
-    rounding may have taken it, for the one that is nearest to its bound; None where none is off.
-    """
-
-    kernel: str
-    hash: str
-    agree: int = 0
-    identical: int = 0
-    differ: int = 0
-    unverified: Mapping[str, int] = field(default_factory=dict)
-    ulps: float | None = None
-    bound_ulps: float | None = None
-    differences: tuple[StoreDifference, ...] = ()
-
-    @property
-    def launches(self) -> int:
-        """All of them."""
-        return self.agree + self.differ + sum(self.unverified.values())
-
-
-@dataclass(frozen=True, slots=True)
 class CompilerMessage:
     """What a compiler said, and of which line.
 
@@ -851,8 +794,6 @@ class Recording:
     uncaptured: tuple[Uncaptured, ...] = ()
     unwatched: tuple[Unwatched, ...] = ()
     unmade: tuple[Unmade, ...] = ()
-    verified: tuple[Verified, ...] | None = None
-    """What comparing PTX with Python came to, by variant; None where nobody asked for it."""
     compilations: tuple[Compilation, ...] = ()
     """What ``ptxview compile`` tried, in order."""
     removed: tuple[str, ...] = ()

@@ -18,7 +18,7 @@ from rich.text import Text
 from inspector import printing
 from inspector.capture.opening import is_there
 from inspector.commands import small
-from inspector.commands.common import open_reader, print_json
+from inspector.commands.common import open_reader
 from inspector.diff import beside, compare, summary, variants
 from inspector.diff.beside import BesideRow
 from inspector.diff.compare import Compared, Files
@@ -28,7 +28,7 @@ from inspector.model import KERNEL_STAGES, Kernel, Origin, Stage, Variant
 from inspector.names import base_name
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import Selection, names, place, select, select_one
-from inspector.report import brief, diff_json, diff_markdown, diff_text, fields, jsons
+from inspector.report import brief, diff_json, diff_markdown, diff_text, jsons
 from inspector.text import shown
 
 STAGES = tuple(s.value for s in KERNEL_STAGES)
@@ -89,9 +89,7 @@ def _count(text: str) -> int:
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Print what differs."""
     args = parser.parse_args(argv)
-    small.refuse_together(args, "brief", "fields", "lines", "summary", "markdown")
-    if args.fields is not None:
-        fields.chosen(args.fields, tuple(fields.FIELDS))
+    small.refuse_together(args, "brief", "lines", "summary", "markdown")
     given = _places(parser, args)
     readers: dict[str | None, Reader] = {}
     for one in given:
@@ -112,7 +110,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
                     "--lines is of two variants, and these are two of many",
                     "Name one on each side: PATH::KERNEL.",
                 )
-            if all(_single_file(r) for r in sides) and min(counts) > 0 and args.fields is None:
+            if all(_single_file(r) for r in sides) and min(counts) > 0:
                 return _files(a, b, args)
             return _recordings(a, b, args)
     chosen = (
@@ -164,20 +162,18 @@ def _compare(
     whole: bool,
 ) -> int:
     pair = (chosen[0][1], chosen[1][1])
-    if args.fields is not None:
-        return _fields(readers, chosen, args)
     stage = compare.stage_of(*pair, Stage(args.stage) if args.stage else None)
     compared = compare.compare(readers, pair, stage, exact=args.exact, whole=whole)
     status = Exit.DIFFERENT if args.exit_code and not compared.diff.identical else Exit.OK
     paths = (readers[0].recording.path, readers[1].recording.path)
     lines = (compared.listings[0].lines, compared.listings[1].lines)
     if args.brief:
-        names = [
-            brief.ComparedName(path, small.handle(reader.recording, *one))
+        a, b = (
+            (path, small.handle(reader.recording, *one))
             for path, reader, one in zip(paths, readers, chosen, strict=True)
-        ]
-        said = brief.compared(compared, names[0], names[1])
-        return _say(said, brief.compared_lines(said), args) or status
+        )
+        said = brief.compared(compared, a, b)
+        return small.answer(said, brief.compared_lines(said), args.json) or status
     if args.json:
         value = diff_json.variants(
             compared.a,
@@ -210,15 +206,6 @@ def _compare(
     return status
 
 
-def _say(value: dict[str, object], lines: Iterable[str], args: argparse.Namespace) -> int:
-    """A short answer, for people or as data."""
-    if args.json:
-        print_json(value)
-    else:
-        printing.lines(lines)
-    return Exit.OK
-
-
 def _touches(hunk: Mapping[str, object], lines: tuple[int, int]) -> bool:
     """Whether a hunk of JSON has one of these lines on a side."""
     sides = [hunk["a"], hunk["b"]]
@@ -238,34 +225,6 @@ def _spans(compared: Compared) -> Iterator[tuple[str, str]]:
     for mark, function, listing in zip("ab", compared.functions, compared.listings, strict=True):
         first, last = (function.first, function.last) if function else (1, len(listing.lines))
         yield mark, f"{first} to {last}"
-
-
-def _fields(
-    readers: tuple[Reader, Reader],
-    chosen: tuple[tuple[Kernel, Variant], tuple[Kernel, Variant]],
-    args: argparse.Namespace,
-) -> int:
-    """Some figures of both, and nothing else."""
-    names = fields.chosen(args.fields, tuple(fields.FIELDS))
-    a, b = (
-        next(iter(small.figures(reader, [one], names)))
-        for reader, one in zip(readers, chosen, strict=True)
-    )
-    paths = (readers[0].recording.path, readers[1].recording.path)
-    changes = [{"name": name, "a": a[name], "b": b[name]} for name in names]
-    said = {
-        "schema": jsons.SCHEMA,
-        "a": diff_json.one_side(*chosen[0], paths[0]),
-        "b": diff_json.one_side(*chosen[1], paths[1]),
-        "fields": changes,
-    }
-    rows = [
-        {"kernel": one["kernel"], "variant": one["variant"], **{n: one[n] for n in names}}
-        for one in (a, b)
-    ]
-    _say(said, fields.table(rows), args)
-    differs = any(one["a"] != one["b"] for one in changes)
-    return Exit.DIFFERENT if args.exit_code and differs else Exit.OK
 
 
 def _show(
@@ -310,9 +269,8 @@ def _files(a: Reader, b: Reader, args: argparse.Namespace) -> int:
     paths = (a.recording.path, b.recording.path)
     if args.brief:
         value = diff_json.files(compared.stage, compared.diff, compared.figures, paths)
-        sides = [brief.ComparedName(path, "") for path in paths]
-        said = brief.many_compared(value, "functions", sides[0], sides[1])
-        return _say(said, brief.many_compared_lines(said), args) or status
+        said = brief.many_compared(value, "functions", *paths)
+        return small.answer(said, brief.many_compared_lines(said), args.json) or status
     if args.json:
         printing.json_line(
             jsons.dumps(diff_json.files(compared.stage, compared.diff, compared.figures, paths))
@@ -357,14 +315,9 @@ def _table(reader: Reader, selector: str | None, args: argparse.Namespace) -> in
         if key not in columns:
             raise UsageError(f"nothing is called {key} here", f"Sort by {', '.join(columns)}.")
         rows = variants.ordered(rows, key, args.sort.startswith("-"))
-    if args.fields is not None:
-        names_of = fields.chosen(args.fields, tuple(fields.FIELDS))
-        made = list(small.figures(reader, [(r.kernel, r.variant) for r in rows if r.variant],
-                                  names_of))  # fmt: skip
-        return _say({"schema": jsons.SCHEMA, "variants": made}, fields.table(made), args)
     if args.brief:
         said = brief.tabled(diff_json.table(rows), reader.recording.path)
-        return _say(said, brief.tabled_lines(said), args)
+        return small.answer(said, brief.tabled_lines(said), args.json)
     if args.json:
         printing.json_line(jsons.dumps(diff_json.table(rows)))
         return Exit.OK
@@ -390,13 +343,9 @@ def _recordings(a: Reader, b: Reader, args: argparse.Namespace) -> int:
     same = all(state is Fate.SAME for _, _, state, _ in pairs)
     status = Exit.DIFFERENT if args.exit_code and not same else Exit.OK
     paths = (a.recording.path, b.recording.path)
-    if args.fields is not None:
-        return _pair_fields((a, b), pairs, args) or status
     if args.brief:
-        sides = [brief.ComparedName(path, "") for path in paths]
-        value = diff_json.recordings(paths, pairs)
-        said = brief.many_compared(value, "pairs", sides[0], sides[1])
-        return _say(said, brief.many_compared_lines(said), args) or status
+        said = brief.many_compared(diff_json.recordings(paths, pairs), "pairs", *paths)
+        return small.answer(said, brief.many_compared_lines(said), args.json) or status
     if args.json:
         printing.json_line(jsons.dumps(diff_json.recordings(paths, pairs, versions)))
     elif args.markdown:
@@ -411,33 +360,3 @@ def _recordings(a: Reader, b: Reader, args: argparse.Namespace) -> int:
         if not same:
             out.print(diff_text.recordings(pairs, args.width or out.width))
     return status
-
-
-def _pair_fields(
-    readers: tuple[Reader, Reader], pairs: list[diff_json.Paired], args: argparse.Namespace
-) -> int:
-    """Some figures of each pair of two recordings, and nothing else."""
-    names = fields.chosen(args.fields, tuple(fields.FIELDS))
-    sides = ([pair[0] for pair in pairs], [pair[1] for pair in pairs])
-    known: list[dict[int, dict[str, object]]] = []
-    for own, reader in zip(sides, readers, strict=True):
-        variants_of = [(one.kernel, one.variant) for one in own if one is not None]
-        made = small.figures(reader, variants_of, names)
-        known.append({id(v): row for (_, v), row in zip(variants_of, made, strict=True)})
-    out, rows = [], []
-    for a, b, state, _ in pairs:
-        left = {} if a is None else known[0][id(a.variant)]
-        right = {} if b is None else known[1][id(b.variant)]
-        kernel = (left or right)["kernel"]
-        out.append({
-            "kernel": kernel, "state": state.value,
-            "a": left.get("variant"), "b": right.get("variant"),
-            "fields": [{"name": n, "a": left.get(n), "b": right.get(n)} for n in names],
-        })  # fmt: skip
-        rows.append(
-            {"kernel": kernel, "state": state.value}
-            | {n: f"{fields.word(left.get(n))} → {fields.word(right.get(n))}" for n in names}
-        )
-    paths = [reader.recording.path for reader in readers]
-    said = {"schema": jsons.SCHEMA, "a": {"path": paths[0]}, "b": {"path": paths[1]}, "pairs": out}
-    return _say(said, fields.table(rows), args)

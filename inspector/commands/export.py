@@ -1,4 +1,4 @@
-"""A recording for somebody else: an HTML page, Markdown for an issue, a folder, one file, a trace.
+"""A recording for somebody else: an HTML page, Markdown for an issue, a folder, one file.
 
 The page needs neither a network nor ptxview. --without takes out what may not leave a company, and
 what is written says so.
@@ -26,18 +26,17 @@ from inspector.export.markdown import markdown
 from inspector.export.page import page
 from inspector.export.removing import SAID, WHAT, Remover
 from inspector.measure.time.stored import StoredTimes, times
-from inspector.model import Recording, Stage, Variant
+from inspector.model import Recording
 from inspector.printing import narrate
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import select, select_graph, select_one
-from inspector.report import jsons, tritonparse
+from inspector.report import jsons
 from inspector.text import plural, shown
 
-FORMATS = ("html", "markdown", "folder", "ptxview", "tritonparse")
+FORMATS = ("html", "markdown", "folder", "ptxview")
 SUFFIXES = {".html": "html", ".htm": "html", ".md": "markdown", ".markdown": "markdown",
-            ".ptxview": "ptxview", ".ndjson": "tritonparse"}  # fmt: skip
-ENDINGS = {"html": ".html", "markdown": ".md", "ptxview": ".ptxview", "folder": "",
-           "tritonparse": ".ndjson"}  # fmt: skip
+            ".ptxview": "ptxview"}  # fmt: skip
+ENDINGS = {"html": ".html", "markdown": ".md", "ptxview": ".ptxview", "folder": ""}
 PATIENCE = 1.0
 """Seconds after which one is told how far it is."""
 
@@ -54,8 +53,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="FILE",
-        help="where to write: .html, .md, .ptxview, .ndjson (a trace that tritonparse reads), or "
-        "a folder; - is standard output; "
+        help="where to write: .html, .md, .ptxview or a folder; - is standard output; "
         "default: the recording's name and .html, here",
     )
     parser.add_argument(
@@ -181,7 +179,7 @@ def _form(asked: str | None, output: str | None) -> str:
     if suffix and suffix not in SUFFIXES:
         raise UsageError(
             f"{output} does not say what to write",
-            f"Name it .html, .md, .ptxview or .ndjson, or give --format {'|'.join(FORMATS)}.",
+            f"Name it .html, .md or .ptxview, or give --format {'|'.join(FORMATS)}.",
         )
     return SUFFIXES.get(suffix, "folder")
 
@@ -247,8 +245,6 @@ def _written(export: Export, target: Path | None) -> None:
     if export.form == "markdown":
         text = "\n".join(markdown(reader, found, taken, export.said)) + "\n"
         pieces: Iterable[str] = (text,)
-    elif export.form == "tritonparse":
-        pieces = _trace(export, reader)
     else:
         pieces = page(
             reader, found, times=taken, removed=export.said, compilers=compilers,
@@ -261,28 +257,6 @@ def _written(export: Export, target: Path | None) -> None:
     with _appearing(target) as part, part.open("wb") as out:
         for piece in pieces:
             out.write(piece.encode("utf-8", "replace"))
-
-
-def _trace(export: Export, reader: Reader) -> Iterator[str]:
-    """What tritonparse reads: Triton's kernels alone. Raises ``PtxviewError`` where it is none."""
-    every = export.found
-    export.found = [(k, v) for k, v in every if tritonparse.can_hold(k)]
-    if not export.found:
-        raise PtxviewError(
-            "none of these kernels is Triton's, and a trace of tritonparse's holds no others",
-            "Write another form: --format html, markdown, folder or ptxview.",
-        )
-    if others := len(every) - len(export.found):
-        export.left_out.append(f"{plural(others, 'variant')} that Triton did not make")
-
-    def text(variant: Variant, stage: Stage) -> str | None:
-        try:
-            told = reader.text(variant, stage)
-        except PtxviewError:
-            return None
-        return told.annotated or told.text if stage is Stage.SASS else told.text
-
-    return tritonparse.lines(export.found, reader.recording.started, text)
 
 
 def _one_file(export: Export, target: Path | None) -> None:

@@ -35,7 +35,6 @@ from inspector.report import (
     brief,
     calls,
     compiles,
-    fields,
     graph,
     guards,
     jsons,
@@ -43,7 +42,6 @@ from inspector.report import (
     ranks,
     tables,
     timings,
-    verification,
 )
 from inspector.report.compile_phases import Phases
 from inspector.text import plural, shown
@@ -99,18 +97,13 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Print the table, or JSON."""
     args = parser.parse_args(argv)
     small.refuse_together(
-        args, "brief", "fields", "calls", "ops", "compiles", "breaks", "recompiles", "guards"
+        args, "brief", "calls", "ops", "compiles", "breaks", "recompiles", "guards"
     )
-    names: tuple[str, ...] = fields.GLANCE
-    if args.fields is not None:
-        names = fields.chosen(args.fields, tuple(fields.FIELDS))
     profiled = open_profiled(args.path, reports=args.ncu, more=args.more)
     reader = profiled.reader
     rec = reader.recording
     if args.brief:
-        return _brief(reader, names, args.json)
-    if args.fields is not None:
-        return _fields(reader, names, args.json)
+        return _brief(reader, args.json)
     if args.guards:
         return _guards(rec, args.json)
     if args.compiles or args.breaks or args.recompiles:
@@ -145,8 +138,6 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     tables.graphs(rec, out)
     for text, _ in ranks.lines(rec):
         out.print(text, soft_wrap=True)
-    if said := verification.sentence(rec):
-        out.print(shown(said), soft_wrap=True)
     if profiled.report.launches or profiled.report.problems:
         print_launches(profiled, out, alone)
     if not alone:
@@ -154,7 +145,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     return Exit.OK
 
 
-def _brief(reader: Reader, names: tuple[str, ...], as_json: bool) -> int:
+def _brief(reader: Reader, as_json: bool) -> int:
     """The recording in short."""
     rec = reader.recording
     pairs = rec.variants()
@@ -163,25 +154,23 @@ def _brief(reader: Reader, names: tuple[str, ...], as_json: bool) -> int:
         "kernels": len(rec.kernels), "variants": len(pairs), "graphs": len(rec.graphs),
         "problems": len(rec.problems), "failed": tables.failed(rec),
     }  # fmt: skip
-    if any(variant.failed for _, variant in pairs):
-        names = (*names, "failed")
-    rows = list(small.figures(reader, pairs, names))
-    value = brief.listed(rec.path, about, rows, names, lambda n: small.handle(rec, *pairs[n]))
-    if as_json:
-        print_json(value)
-    else:
-        printing.lines(brief.listed_lines(value))
-    return Exit.OK
-
-
-def _fields(reader: Reader, names: tuple[str, ...], as_json: bool) -> int:
-    """These figures of every variant, and nothing else."""
-    rows = small.figures(reader, reader.recording.variants(), names)
-    if as_json:
-        print_json({"schema": jsons.SCHEMA, "variants": jsons.Rows(rows)})
-    else:
-        printing.lines(fields.table(list(rows)))
-    return Exit.OK
+    failed = any(variant.failed for _, variant in pairs)
+    reader.count_hints([variant for _, variant in pairs])
+    stored = times(rec.path)
+    rows = []
+    for kernel, variant in pairs:
+        taken = stored.of(kernel, variant)
+        figures = brief.glance(
+            variant,
+            reader.resources(variant),
+            reader.hint_count(variant),
+            None if taken is None else taken.median_us,
+        )
+        rows.append({"kernel": kernel.name, "variant": variant.id, **figures})
+        if failed:
+            rows[-1]["failed"] = variant.failed
+    value = brief.listed(rec.path, about, rows, lambda n: small.handle(rec, *pairs[n]))
+    return small.answer(value, brief.listed_lines(value), as_json)
 
 
 def print_kernels(

@@ -183,7 +183,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             _times(reader, outcome.path, args.python or _typed(request))
         if rec.kernels:
             _keep_rows(reader, outcome.path)
-    return verified(outcome)
+    return outcome.status
 
 
 def _load_the_rest() -> None:
@@ -207,19 +207,6 @@ def _print(reader: Reader) -> None:
         print_kernels(reader, err, seconds=seconds)
     tables.graphs(rec, err)
     tables.problems(rec, err)
-
-
-def verified(outcome: RunOutcome) -> int:
-    """Say what comparing PTX with Python came to; the run's exit status."""
-    rec = outcome.recording
-    if rec is None or rec.verified is None:
-        return outcome.status
-    # Imported here: most runs are not verified.
-    from inspector.report import verification
-
-    for told in (*verification.details(rec), verification.sentence(rec)):
-        narrate(f"ptxview: {told}")
-    return Exit.DIFFERENT if any(one.differ for one in rec.verified) else outcome.status
 
 
 def _keep_rows(reader: Reader, path: Path) -> None:
@@ -284,7 +271,7 @@ def _watched(request: RunRequest) -> int:
     if wanted and outcome.recording is not None:
         made = reader_of(outcome.recording)
         browse(lambda: (made, None), outcome.path.name, path=outcome.path)
-    return verified(outcome)
+    return outcome.status
 
 
 def emulation(args: argparse.Namespace) -> tuple[tuple[str, str], ...]:

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from inspector import printing
 from inspector.errors import Exit, UsageError
-from inspector.reader.tables import REFERENCE, schema
+from inspector.reader.schemas import names, schema
 from inspector.report.jsons import dumps
 from inspector.text import shown
 
 
-def names() -> list[str]:
-    """The commands that print JSON."""
-    known = (path.stem for path in (REFERENCE / "schema").glob("*.json"))
-    return sorted(name for name in known if schema(name) is not None)
-
-
 def show(command: str) -> int:
     """Print a schema. Raises ``UsageError`` with those there are, where there is none."""
-    value = schema(command) if command in names() else None
+    value = schema(command)
     if value is None:
         raise UsageError(
             f"there is no schema of {shown(command)}", f"There is one of {', '.join(names())}."

@@ -34,12 +34,10 @@ from inspector.report import (
     brief,
     card,
     failure,
-    fields,
     jsons,
     ncu,
     tables,
     timings,
-    verification,
 )
 from inspector.report import graph as graph_report
 from inspector.text import plural, shown
@@ -47,7 +45,6 @@ from inspector.text import plural, shown
 EXECUTED, EXECUTED_MOST = 10_000_000, 200_000_000
 """Lane-instructions that ``--execute`` spends, and after which it gives up: about a second, and
 about ten."""
-"""Tokens of a text for a language model."""
 STAGES = tuple(s.value for s in Stage)
 LANGUAGES = tuple(s.value for s in (Stage.PTX, Stage.SASS, Stage.TTIR, Stage.TTGIR, Stage.LLIR))
 MOST_INPUT = 64 << 20
@@ -91,9 +88,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--language", choices=LANGUAGES, help="of standard input, where that is not clear"
     )
     small.takes_small(
-        parser, "the kernel", lines="these lines of the stage alone, by their numbers (40:80)",
-        more=f"; of each line: {', '.join(fields.LINE_FIELDS)}",
-    )  # fmt: skip
+        parser,
+        "the kernel, or with --lines the text, sentences and hints of these,",
+        lines="these lines of the stage alone, by their numbers (40:80)",
+    )
     takes_reports(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -103,13 +101,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     args = parser.parse_args(argv)
     if len(args.words) > 2:
         parser.error("give at most a PATH and a KERNEL")
-    small.refuse_together(args, "brief", "fields", "annotate", "beside")
-    small.refuse_together(args, "brief", "lines")
-    named = (
-        fields.chosen(args.fields, (*fields.FIELDS, *fields.LINE_FIELDS))
-        if args.fields is not None
-        else ()
-    )
+    small.refuse_together(args, "brief", "annotate", "beside")
     path, selector = split_path(args.words)
     if args.words[:1] == ["-"]:
         path, selector = "-", next(iter(args.words[1:]), None)
@@ -129,14 +121,13 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             raise _of_graphs(reader, kernel, asked)
     if args.execute:
         _execute(reader, kernel, variant, args)
-    if args.brief:
-        value = small.kernel_in_short(reader, kernel, variant, stage)
-        return small.print_kernel(value, args.json)
+    if args.brief and args.lines is None:
+        return small.print_kernel(reader, kernel, variant, stage, args.json)
     lines = None
     if args.lines is not None:
         lines = small.within(args.lines, reader.listing(variant, stage), stage)
-    if named:
-        return _fields(profiled, kernel, variant, stage, named, lines, args.json)
+        if args.brief:
+            return _brief_lines(profiled, kernel, variant, stage, lines, args.json)
     beside = Stage(args.beside) if args.beside else None
     if args.json:
         value = _json(profiled, kernel, variant, stage, lines)
@@ -168,31 +159,24 @@ def _across(
     return (min(linked), max(linked)) if linked else (1, 0)
 
 
-def _fields(
-    profiled: Profiled, kernel: Kernel, variant: Variant, stage: Stage,
-    names: tuple[str, ...], lines: tuple[int, int] | None, as_json: bool,
-) -> int:  # fmt: skip
-    """Some figures of the kernel and, where fields of lines are named, those of its lines."""
-    reader = profiled.reader
-    one = small.subject(reader, times(reader.recording.path), kernel, variant)
-    figures = {name: fields.FIELDS[name](one) for name in names if name in fields.FIELDS}
-    of_lines = [name for name in names if name in fields.LINE_FIELDS]
-    listing = reader.listing(variant, stage)
-    own = reader.function(variant, stage)
-    first, last = lines or ((own.first, own.last) if own else (1, len(listing.lines)))
-    rows = (
-        {"n": line["n"], **{name: line[name] for name in of_lines}}
-        for line in _line_values(profiled, variant, stage, listing.between(first, last),
-                                 "links" in of_lines)
-    ) if of_lines else ()  # fmt: skip
-    if as_json:
-        value = {"schema": jsons.SCHEMA, "kernel": kernel.name, "variant": variant.id,
-                 "stage": stage.value, "figures": figures}  # fmt: skip
-        print_json(value | ({"lines": jsons.Rows(rows)} if of_lines else {}))
-        return Exit.OK
-    printing.lines(brief.figure_lines(figures))
-    printing.lines(fields.table(list(rows)))
-    return Exit.OK
+def _brief_lines(
+    profiled: Profiled,
+    kernel: Kernel,
+    variant: Variant,
+    stage: Stage,
+    lines: tuple[int, int],
+    as_json: bool,
+) -> int:
+    """Text, sentence and hints of some lines."""
+    listing = profiled.reader.listing(variant, stage)
+    names = ("n", "text", "sentence", "notes")
+    rows = [
+        {name: line[name] for name in names}
+        for line in _line_values(profiled, variant, stage, listing.between(*lines), linked=False)
+    ]
+    value = {"schema": jsons.SCHEMA, "kernel": kernel.name, "variant": variant.id,
+             "stage": stage.value, "lines": rows}  # fmt: skip
+    return small.answer(value, brief.table(rows), as_json)
 
 
 def _opened(path: str | None, args: argparse.Namespace) -> Profiled:
@@ -312,11 +296,6 @@ def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
     for stage in (args.stage, args.beside):
         if stage is not None and Stage(stage) not in there:
             raise _no_stage(reader, graph, Stage(stage))
-    if args.fields is not None:
-        raise UsageError(
-            f"{graph.id} is a graph: its text has lines, and no figures",
-            f"--fields is for its kernels: {kernels}",
-        )
     if args.brief:
         return small.print_graph(reader, graph, args.json)
     # As data the text has always been the whole; people are told what it comes to.
@@ -473,11 +452,6 @@ def _annotated(
     if (taken := times(reader.recording.path).of(kernel, variant)) is not None:
         told = timings.sentence(taken, datetime.datetime.now(datetime.UTC))
         out.print(f"  {'time':<{card.LABEL}}{told}", soft_wrap=True)
-    if (verified := verification.of_variant(reader.recording, variant)) is not None:
-        told = shown(verification.of_launches(verified))
-        out.print(f"  {'verified':<{card.LABEL}}{told}", soft_wrap=True)
-        for one in verified.differences:
-            out.print(f"  {'':<{card.LABEL}}{shown(one.text)}", soft_wrap=True)
     for why in reader.lacking(variant):
         out.print(f"  {'not known':<{card.LABEL}}{shown(why)}", soft_wrap=True)
     for finding in reader.findings(variant):
@@ -569,9 +543,7 @@ def _function(
         kernel.name, variant.id, reader.resources(variant), at, notes,
         card.as_json(reader.card(variant)), ncu.variant(profiled.measured(variant)),
     )  # fmt: skip
-    verified = verification.of_variant(reader.recording, variant)
     return {
         **out,
         "timing": timings.timing(times(reader.recording.path).of(kernel, variant)),
-        "verification": verification.values(verified) or None,
     }

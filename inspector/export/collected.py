@@ -25,7 +25,7 @@ Found = tuple[Kernel, Variant]
 
 OF_A_KERNEL = (
     "triton", "triton_failed", "triton_said", "loaded", "not_loaded", "not_launched",
-    "launched", "ptxas", "verified", "differs", "configured",
+    "launched", "ptxas", "configured",
 )  # fmt: skip
 OF_GRAPHS = ("graph", "graph_failed", "graph_text", "graph_nodes", "dynamo_nodes", "user_file")
 OF_BUILDS = ("extension", "library")

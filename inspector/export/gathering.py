@@ -24,7 +24,7 @@ from inspector.model import Call, Graph, Kernel, Stage, Variant
 from inspector.names import base_name, short_name
 from inspector.reader.facts import MACHINE
 from inspector.reader.reader import Reader
-from inspector.report import annotated, calls, card, failure, jsons, tables, timings, verification
+from inspector.report import annotated, calls, card, failure, jsons, tables, timings
 from inspector.text import plural, shown
 
 Found = tuple[Kernel, Variant]
@@ -95,7 +95,6 @@ class Gathered:
             "command": None if rec.command is None else shown(" ".join(rec.command)),
             "started": None if rec.started is None else shown(rec.started),
             "tools": [[shown(n), shown(v)] for n, v in rec.tools.items()],
-            "verified": shown(verification.sentence(rec) or "") or None,
             "problems": [shown(p) for p in (*tables.never_ran(rec), *rec.problems)],
         }
 
@@ -218,7 +217,6 @@ class Gathered:
                 "missing": missing,
                 "links": self._all_links(variant, list(stages)),
                 "same": self._digests(variant, list(stages)),
-                "verified": self._verified(variant),
             }
         )
 
@@ -334,10 +332,6 @@ class Gathered:
             if own is not None:
                 out[stage.value] = digest(self.reader.listing(variant, stage), own).hex()
         return out
-
-    def _verified(self, variant: Variant) -> str | None:
-        verified = verification.of_variant(self.reader.recording, variant)
-        return None if verified is None else shown(verification.of_launches(verified))
 
 
 # -- values ---------------------------------------------------------------------------------------

@@ -32,8 +32,8 @@ _OF_SOURCE = words("graph graph_text graph_nodes dynamo_nodes user_file")
 _KINDS = _OF_SOURCE | words(
     "process torch device recording end finished tools device_code ptxas triton loaded call "
     "extension library calls autotune configured file problem triton_failed triton_said "
-    "graph_failed autotune_failed not_loaded uncaptured made_failed unwatched unmade verified "
-    "differs removed"
+    "graph_failed autotune_failed not_loaded uncaptured made_failed unwatched unmade "
+    "removed"
 )
 """Events that are understood here. Of others, such as a profile, which has stacks, paths and the
 machine in it, nothing is handed on."""
@@ -47,7 +47,7 @@ _SECRET = {
 """What of an event is of the program's call, and goes with its paths, or alone as its arguments."""
 _QUOTING = {
     "extension": ("error",), "triton_failed": ("error",), "autotune_failed": ("error",),
-    "differs": ("source", "python", "statement"), "device_code": ("source_blob",),
+    "device_code": ("source_blob",),
 }  # fmt: skip
 """What of an event quotes or holds the source."""
 _TRITONS = ("triton", "triton_failed")

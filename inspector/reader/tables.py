@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -48,56 +47,6 @@ def table(name: str) -> Mapping[str, Any]:
     except files.Absent:
         return MappingProxyType({})
     return MappingProxyType(tomllib.loads(text))
-
-
-def schema(command: str) -> dict[str, Any] | None:
-    """The JSON Schema of what a command prints with ``--json``, whole in itself; None where it
-    prints none.
-
-    A file a command; what several say is in ``common.json``, of which each is given what it names.
-    """
-    own = _schema_file(command)
-    if own is None or command == COMMON:
-        return None
-    shared: dict[str, Any] = (_schema_file(COMMON) or {})["$defs"]
-    definitions: dict[str, Any] = own.setdefault("$defs", {})
-    left = [own]
-    while left:
-        for name in dict.fromkeys(_named(left.pop())):
-            if name not in definitions:
-                definitions[name] = shared[name]
-                left.append(shared[name])
-    if not definitions:
-        del own["$defs"]
-    return own
-
-
-COMMON = "common"
-_SHARED = f"{COMMON}.json#/$defs/"
-
-
-def _schema_file(name: str) -> dict[str, Any] | None:
-    try:
-        value = json.loads(files.read(REFERENCE / "schema" / f"{name}.json"))
-    except files.Absent:
-        return None
-    return value if isinstance(value, dict) else None
-
-
-def _named(value: object) -> Iterator[str]:
-    """The definitions that a schema names; those of the common file are named as its own from
-    now on."""
-    if isinstance(value, dict):
-        reference = value.get("$ref")
-        if isinstance(reference, str):
-            name = reference.removeprefix(_SHARED).removeprefix("#/$defs/")
-            value["$ref"] = f"#/$defs/{name}"
-            yield name
-        for member in value.values():
-            yield from _named(member)
-    elif isinstance(value, list):
-        for member in value:
-            yield from _named(member)
 
 
 @cache

@@ -43,7 +43,6 @@ from inspector.recording.failures import Failures
 from inspector.recording.origins import Origins, frame_of, joined
 from inspector.recording.torch_compiles import TorchCompiles
 from inspector.recording.variants import Key, VariantOfKernel, key_of
-from inspector.recording.verification import Verifications
 from inspector.system.toolchain import demangle
 from inspector.text import counted
 
@@ -117,7 +116,6 @@ class Assembly:
         self._compilations: list[Compilation] = []
         self._calls = Calls()
         self._driver = DriverLaunches(blob)
-        self._verifications = Verifications()
         self._tunings = autotune.Tunings()
         self._compiles = TorchCompiles(blob)
         self.problems: list[str] = []
@@ -131,7 +129,6 @@ class Assembly:
             self._origins.take(event, index)
             self._calls.take(event)
             self._driver.take(event)
-            self._verifications.take(event)
             self._tunings.take(event)
             self._compiles.take(event)
         graphs = [(index, e) for index, e in enumerate(ordered) if e.get("event") == "graph"]
@@ -592,7 +589,6 @@ class Assembly:
             uncaptured=tuple(self._uncaptured),
             unwatched=tuple(self._unwatched),
             unmade=tuple(self._unmade),
-            verified=self._verifications.values(),
             compilations=tuple(self._compilations),
             removed=self._removed(),
             environment={k: str(v) for k, v in as_map(facts.get("environment")).items()},

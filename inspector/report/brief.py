@@ -1,87 +1,96 @@
-"""Answers in short: what one kernel, a list or a comparison comes to, and what to ask next.
+"""Bounded summaries of a kernel, a list or a comparison, each with follow-up commands.
 
-Each is a value of JSON that is no longer than ``MOST`` bytes as it is written: texts are cut, and
-of lists the first few are kept, as far as it takes; ``left_out`` says how many more there are.
+Each is a JSON value of at most ``MAX_BYTES`` bytes: texts are cut and lists keep their first
+members; ``left_out`` counts the others.
 """
 
 from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
+from inspector.analyse.card import Card
 from inspector.analyse.hints.subject import Finding
 from inspector.diff.beside import loud
 from inspector.diff.compare import Compared
 from inspector.diff.hunks import Op
 from inspector.diff.recordings import Fate
-from inspector.model import Graph, Kernel, Location, Stage, Variant
+from inspector.model import Graph, Kernel, Resources, Stage, Variant
 from inspector.names import base_name
-from inspector.report import diff_json, fields, jsons
+from inspector.report import diff_json, jsons
+from inspector.report.tables import UNKNOWN
 from inspector.text import plural, shown
 
-MOST = 8000
-"""Bytes of a short answer."""
-STEPS = ((600, 20), (400, 12), (250, 8), (160, 5), (100, 3), (60, 2))
-"""Characters of a text and members of a list that are kept, from much to little."""
-FIGURES = 30
-"""Members of a mapping that are kept: what we name ourselves has fewer."""
-LONGEST_PATH = 200
-"""Characters of a path in the commands of an answer; a longer one is called PATH there."""
-_WHOLE = frozenset(("command", "schema"))
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What one may ask next: a command as one types it, and what it says."""
-
-    command: str
-    answers: str
+MAX_BYTES = 8000
+BOUNDS = ((600, 20), (400, 12), (250, 8), (160, 5), (100, 3), (60, 2))
+"""Characters of a text and members of a list that are kept; the first pair that fits is taken."""
+MAX_FIGURES = 30
+"""Members of a mapping that are kept: our own have fewer."""
+MAX_PATH_CHARS = 200
+"""Characters of a path in a command; a longer one is written as PATH."""
+UNCUT = frozenset(("command", "schema"))
+CONTEXT_LINES = 8
+MAX_SPAN_LINES = 60
+MAX_HINT_LINES = 8
+SHOWN_STAGES = (Stage.SOURCE, Stage.TTGIR, Stage.PTX, Stage.SASS)
+"""Stages that a summary suggests beside its own."""
+Value = dict[str, Any]
+Side = tuple[str, str]
+"""A path, and the name that a command calls one of its variants by; "" for all of them."""
 
 
 def ask(path: str, *words: str) -> str:
-    """A command on a path, as one types it; ``words`` stand before the path and behind it."""
-    named = "PATH" if len(ascii(path)) > LONGEST_PATH else shlex.quote(shown(path))
+    """A command on a path, as one types it; the first word is the command."""
+    named = "PATH" if len(ascii(path)) > MAX_PATH_CHARS else shlex.quote(shown(path))
     first, *rest = words
     return " ".join(("ptxview", first, named, *(shlex.quote(shown(word)) for word in rest)))
 
 
-# -- as short as it must be -----------------------------------------------------------------------
+def span(first: int, last: int) -> str:
+    """``40:80`` as ``--lines`` takes it."""
+    return f"{first}:{last}"
 
 
-def bounded(value: Mapping[str, object], most: int = MOST) -> dict[str, object]:
-    """The same answer in at most ``most`` bytes of JSON, with what had to be left out."""
-    answer: dict[str, object] = {}
-    for text, members in STEPS:
-        cut = {name: _cut(each, text, members, name) for name, each in value.items()}
+def _question(command: str, answers: str) -> Value:
+    return {"command": command, "answers": answers}
+
+
+# -- bounds ---------------------------------------------------------------------------------------
+
+
+def bounded(value: Mapping[str, object], max_bytes: int = MAX_BYTES) -> Value:
+    """The same value in at most ``max_bytes`` of JSON, with counts of what was left out."""
+    answer: Value = {}
+    for chars, members in BOUNDS:
+        cut = {name: _cut(each, chars, members, name) for name, each in value.items()}
         left_out = {
-            name: len(before) - len(after)
-            for name, after in cut.items()
-            if isinstance(before := value[name], list) and isinstance(after, list)
-            and len(before) > len(after)
-        }  # fmt: skip
+            name: len(before) - len(cut[name])
+            for name, before in value.items()
+            if isinstance(before, list) and len(before) > len(cut[name])
+        }
         answer = {**cut, "left_out": left_out}
-        if len(jsons.dumps(answer)) <= most:
+        if len(jsons.dumps(answer)) <= max_bytes:
             break
     return answer
 
 
-def _cut(value: object, text: int, members: int, name: str = "") -> object:
-    if name in _WHOLE:
+def _cut(value: object, chars: int, members: int, name: str = "") -> Any:
+    if name in UNCUT:
         return value
     if isinstance(value, str):
-        return _shortened(value, text)
+        return _shortened(value, chars)
     if isinstance(value, list | tuple):
-        return [_cut(each, text, members) for each in value[:members]]
+        return [_cut(each, chars, members) for each in value[:members]]
     if isinstance(value, Mapping):
-        kept = list(value.items())[: max(members, FIGURES) if name != "config" else members]
-        return {str(_cut(k, text, 1)): _cut(each, text, members, str(k)) for k, each in kept}
+        kept = list(value.items())[: max(members, MAX_FIGURES) if name != "config" else members]
+        return {str(_cut(k, chars, 1)): _cut(each, chars, members, str(k)) for k, each in kept}
     return value
 
 
 def _shortened(text: str, most: int) -> str:
-    """A text of at most so many bytes of JSON: what is not ASCII is six of them, or twelve."""
+    """A text of at most ``most`` bytes of JSON: a character outside ASCII takes six or twelve."""
     if len(text) <= most // 12 or (size := len(jsons.dumps(text))) <= most:
         return text
     kept = text[: most * len(text) // size]
@@ -90,219 +99,204 @@ def _shortened(text: str, most: int) -> str:
     return f"{kept}…"
 
 
-def _next(questions: Iterable[Question]) -> list[dict[str, object]]:
-    return [{"command": one.command, "answers": one.answers} for one in questions]
+# -- figures --------------------------------------------------------------------------------------
+
+
+def glance(variant: Variant, res: Resources, hints: int | None, time_us: float | None) -> Value:
+    """The figures of a variant that need no analysis."""
+    return {
+        "target": variant.target,
+        "registers": res.registers,
+        "spills": _sum(res.spill_store_bytes, res.spill_load_bytes),
+        "shared": _sum(res.static_shared_bytes, res.dynamic_shared_bytes),
+        "hints": hints,
+        "time": time_us,
+    }
+
+
+def figures(
+    variant: Variant, first: Value, res: Resources, card: Card, findings: Sequence[Finding]
+) -> Value:
+    """All figures of a variant; ``first`` are those of ``glance``."""
+    occupancy, machine = card.occupancy, card.of(Stage.SASS)
+    return {
+        "target": first["target"],
+        "config": {k: v for k, v in variant.config.items() if k != "flags"},
+        "launches": variant.launches,
+        "registers": first["registers"],
+        "spills": first["spills"],
+        "stack": res.stack_bytes,
+        "shared": first["shared"],
+        "barriers": res.barriers,
+        "threads": card.threads,
+        "occupancy": None if occupancy is None else occupancy.percent,
+        "limiters": None if occupancy is None else list(occupancy.limiters),
+        "instructions": machine.mix.total if machine and machine.mix else None,
+        "hints": first["hints"],
+        "rules": [finding.rule for finding in findings],
+        "time": first["time"],
+        **({} if variant.error is None else {"failed": variant.failed}),
+    }
+
+
+def _sum(a: int | None, b: int | None) -> int | None:
+    return None if a is None or b is None else a + b
+
+
+# -- text -----------------------------------------------------------------------------------------
+
+
+def word(value: object) -> str:
+    """A value as text; a dash where it is unknown."""
+    if value is None:
+        return UNKNOWN
+    if isinstance(value, Mapping):
+        return " ".join(f"{name}={word(each)}" for name, each in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return ",".join(map(word, value)) or "none"
+    return f"{value:.4g}" if isinstance(value, float) else shown(str(value))
+
+
+def table(rows: Sequence[Mapping[str, object]]) -> list[str]:
+    """Rows of the same names in columns of full width."""
+    if not rows:
+        return []
+    cells = [list(rows[0])]
+    for row in rows:
+        short = {"kernel": base_name(str(row["kernel"]))} if "kernel" in row else {}
+        cells.append([word(value) for value in {**row, **short}.values()])
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [
+        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in cells
+    ]
+
+
+def _rest(value: Value) -> Iterator[str]:
+    if left := value["left_out"]:
+        yield "  left out      " + ", ".join(f"{many} more {name}" for name, many in left.items())
+    yield "next:"
+    for one in value["next"]:
+        yield f"  {one['command']}  # {one['answers']}"
 
 
 # -- a kernel -------------------------------------------------------------------------------------
 
-HINTED = 8
-"""Lines of a hint that are named."""
 
-
-@dataclass(frozen=True, slots=True)
-class StageSize:
-    """A stage that can be shown, how many lines it has and which of them are the kernel's.
-
-    None where nobody has read it yet, or where the kernel stands in it is not known.
-    """
-
-    stage: Stage
-    lines: int | None = None
-    first: int | None = None
-    last: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Lines to look at first, with why, and the text of the first instruction there."""
-
-    first: int
-    last: int
-    by: str
-    text: str
-    source: Location | None
-    percent: float | None = None
-    depth: int | None = None
-    live: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class KernelInShort:
-    """What is told of a variant in short; ``name`` is what a command calls it by."""
-
-    path: str
-    name: str
-    kernel: Kernel
-    variant: Variant
-    stage: Stage
-    figures: Mapping[str, object]
-    stages: Sequence[StageSize]
-    findings: Sequence[Finding]
-    hottest: Sequence[Place]
-
-
-def kernel(told: KernelInShort) -> dict[str, object]:
-    """One kernel in short."""
+def kernel(
+    side: Side,
+    kernel: Kernel,
+    variant: Variant,
+    stage: Stage,
+    figures: Value,
+    stages: Sequence[Value],
+    findings: Sequence[Finding],
+    hottest: Sequence[Value],
+) -> Value:
+    """One kernel; ``stages`` and ``hottest`` are as in JSON."""
+    missing = {s.value: variant.missing[s] for s in jsons.ordered(variant.missing)
+               if s not in variant.stages}  # fmt: skip
+    hints = [
+        {**jsons.note(finding.note), "lines": {
+            s.value: list(lines[:MAX_HINT_LINES]) for s, lines in finding.lines.items()}}
+        for finding in findings
+    ]  # fmt: skip
     return bounded({
         "schema": jsons.SCHEMA,
-        "path": told.path,
-        "kernel": told.kernel.name,
-        "variant": told.variant.id,
-        "origin": told.kernel.origin.value,
-        "stage": told.stage.value,
-        "figures": {k: v for k, v in told.figures.items() if k not in ("kernel", "variant")},
-        "stages": [
-            {"stage": one.stage.value, "lines": one.lines, "first": one.first, "last": one.last}
-            for one in told.stages
-        ],
-        "missing": {
-            stage.value: told.variant.missing[stage]
-            for stage in jsons.ordered(told.variant.missing)
-            if stage not in told.variant.stages
-        },
-        "hints": [_hint(finding) for finding in told.findings],
-        "hottest": [_place(place) for place in told.hottest],
-        "next": _next(_questions(told)),
+        "path": side[0],
+        "kernel": kernel.name,
+        "variant": variant.id,
+        "origin": kernel.origin.value,
+        "stage": stage.value,
+        "figures": figures,
+        "stages": list(stages),
+        "missing": missing,
+        "hints": hints,
+        "hottest": list(hottest),
+        "next": list(_kernel_questions(side, kernel, stage, stages, findings, hottest)),
     })  # fmt: skip
 
 
-def _hint(finding: Finding) -> dict[str, object]:
-    return {
-        **jsons.note(finding.note),
-        "lines": {stage.value: list(lines[:HINTED]) for stage, lines in finding.lines.items()},
-    }
-
-
-def _place(place: Place) -> dict[str, object]:
-    return {
-        "first": place.first,
-        "last": place.last,
-        "by": place.by,
-        "percent": place.percent,
-        "depth": place.depth,
-        "live": place.live,
-        "text": place.text,
-        "source": _where(place.source),
-    }
-
-
-def _where(source: Location | None) -> dict[str, object] | None:
-    """The innermost frame alone."""
-    return None if source is None else {"file": source.file, "line": source.line}
-
-
-AROUND = 8
-"""Lines before and behind one that is asked for."""
-WORTH = (Stage.SOURCE, Stage.TTGIR, Stage.PTX, Stage.SASS)
-"""Stages that one is told of beside the one that was asked for."""
-STRETCH = 60
-"""Lines of a long part that are asked for at once."""
-
-
-def _questions(told: KernelInShort) -> Iterator[Question]:
-    stage = told.stage.value
-
+def _kernel_questions(
+    side: Side,
+    kernel: Kernel,
+    stage: Stage,
+    stages: Sequence[Value],
+    findings: Sequence[Finding],
+    hottest: Sequence[Value],
+) -> Iterator[Value]:
     def show(*words: str) -> str:
-        return ask(told.path, "show", told.name, *words)
+        return ask(side[0], "show", side[1], *words)
 
-    for place in told.hottest[:2]:
-        around = 0 if place.last > place.first else AROUND
-        last = min(place.last, place.first + STRETCH)
-        lines = span(max(place.first - around, 1), last + around)
+    for place in hottest[:2]:
+        around = 0 if place["last"] > place["first"] else CONTEXT_LINES
+        last = min(place["last"], place["first"] + MAX_SPAN_LINES)
+        lines = span(max(place["first"] - around, 1), last + around)
         what = {"samples": "where most samples are", "loop": "the innermost loop",
-                "registers": "where most registers are live"}[place.by]  # fmt: skip
-        yield Question(show("--stage", stage, "--lines", lines, "-a"), what)
-    for finding in told.findings:
+                "registers": "where most registers are live"}[place["by"]]  # fmt: skip
+        yield _question(show("--stage", stage.value, "--lines", lines, "-a"), what)
+    for finding in findings:
         at = next(((s, n) for s, n in finding.lines.items() if n), None)
         if at is not None:
-            lines = span(max(at[1][0] - AROUND, 1), at[1][0] + AROUND)
-            question = show("--stage", at[0].value, "--lines", lines, "-a")
-            yield Question(question, f"where {shown(finding.rule)} was seen")
+            lines = span(max(at[1][0] - CONTEXT_LINES, 1), at[1][0] + CONTEXT_LINES)
+            command = show("--stage", at[0].value, "--lines", lines, "-a")
+            yield _question(command, f"where {shown(finding.rule)} was seen")
             break
-    for one in told.stages:
-        own = one.stage is told.stage and not told.hottest
-        if own or (one.stage is not told.stage and one.stage in WORTH):
-            words = ["--stage", one.stage.value]
-            if one.first is not None and one.last is not None:
-                words += ["--lines", span(one.first, min(one.last, one.first + STRETCH))]
-            yield Question(show(*words), f"its {one.stage.value}")
-    if len(told.kernel.variants) > 1:
-        yield Question(ask(told.path, "diff", told.kernel.name, "--variants", "--brief"),
-                       "its variants beside one another")  # fmt: skip
+    for one in stages:
+        own = one["stage"] == stage.value
+        if not hottest if own else Stage(one["stage"]) in SHOWN_STAGES:
+            words = ["--stage", one["stage"]]
+            if one["first"] is not None:
+                last = min(one["last"], one["first"] + MAX_SPAN_LINES)
+                words += ["--lines", span(one["first"], last)]
+            yield _question(show(*words), f"its {one['stage']}")
+    if len(kernel.variants) > 1:
+        command = ask(side[0], "diff", kernel.name, "--variants", "--brief")
+        yield _question(command, "its variants beside one another")
 
 
-def span(first: int, last: int) -> str:
-    """``40:80`` as ``--lines`` takes it."""
-    return f"{first}:{last}"
-
-
-def kernel_lines(value: Mapping[str, object]) -> Iterator[str]:
-    """The same for people, from the value of JSON."""
+def kernel_lines(value: Value) -> Iterator[str]:
+    """The summary of a kernel as text."""
     yield shown(f"{value['kernel']}  {value['variant']}  {value['stage']}")
-    yield from figure_lines(_mapping(value["figures"]))
-    for one in _members(value["stages"]):
-        first, last, many = one["first"], one["last"], one["lines"]
-        lines = "" if many is None else plural(int(str(many)), "line")
-        own = "" if first is None else f", the kernel in {first}:{last}"
+    for name, each in value["figures"].items():
+        yield f"  {name:<14}{word(each)}"
+    for one in value["stages"]:
+        lines = "" if one["lines"] is None else plural(one["lines"], "line")
+        own = "" if one["first"] is None else f", the kernel in {one['first']}:{one['last']}"
         yield f"  {'stage':<14}{one['stage']} {lines}{own}".rstrip()
-    for one in _members(value["hints"]):
-        places = [f"{stage} {','.join(map(str, numbers))}"
-                  for stage, numbers in _mapping(one["lines"]).items()
-                  if isinstance(numbers, list) and numbers]  # fmt: skip
+    for one in value["hints"]:
+        places = [f"{stage} {','.join(map(str, lines))}"
+                  for stage, lines in one["lines"].items() if lines]  # fmt: skip
         where = f" ({'; '.join(places)})" if places else ""
         guess = ", a guess" if one["estimated"] else ""
         yield shown(f"  {one['severity']:<14}{one['rule']}{where}{guess}: {one['text']}")
-    for one in _members(value["hottest"]):
-        yield "  " + shown(f"{'look at':<14}{_said(one)}")
+    for one in value["hottest"]:
+        lines = (
+            str(one["first"]) if one["first"] == one["last"] else span(one["first"], one["last"])
+        )
+        live = "1 register is" if one["live"] == 1 else f"{one['live']} registers are"
+        why = {
+            "samples": f"{one['percent']} % of the samples",
+            "loop": f"an innermost loop, {one['depth']} deep",
+            "registers": f"{live} live, the peak",
+        }[one["by"]]
+        source = one["source"]
+        where = f"  ({source['file']}:{source['line']})" if source else ""
+        yield shown(f"  {'look at':<14}lines {lines}: {why}{where}  {one['text'].strip()}")
     yield from _rest(value)
-
-
-def _live(many: object) -> str:
-    return "1 register is" if many == 1 else f"{many} registers are"
-
-
-def _said(one: Mapping[str, object]) -> str:
-    lines = f"{one['first']}" if one["first"] == one["last"] else f"{one['first']}:{one['last']}"
-    why = {
-        "samples": f"{one['percent']} % of the samples",
-        "loop": f"an innermost loop, {one['depth']} deep",
-        "registers": f"{_live(one['live'])} live, the peak",
-    }[str(one["by"])]
-    source = one["source"]
-    where = f"  ({source['file']}:{source['line']})" if isinstance(source, Mapping) else ""
-    return f"lines {lines}: {why}{where}  {str(one['text']).strip()}"
-
-
-def figure_lines(figures: Mapping[str, object]) -> Iterator[str]:
-    """Figures by name, a line each."""
-    for name, each in figures.items():
-        yield f"  {name:<14}{fields.word(each)}"
-
-
-def _rest(value: Mapping[str, object]) -> Iterator[str]:
-    left = _mapping(value["left_out"])
-    if left:
-        yield "  left out      " + ", ".join(f"{many} more {name}" for name, many in left.items())
-    yield "next:"
-    for one in _members(value["next"]):
-        yield f"  {one['command']}  # {one['answers']}"
-
-
-def _members(value: object) -> list[Mapping[str, object]]:
-    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
-
-
-def _mapping(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, Mapping) else {}
 
 
 # -- a graph --------------------------------------------------------------------------------------
 
 
-def graph(path: str, one: Graph, sizes: Mapping[Stage, int]) -> dict[str, object]:
-    """A graph of torch.compile in short: its kernels, and how long its texts are."""
+def graph(path: str, one: Graph, sizes: Mapping[Stage, int]) -> Value:
+    """A graph of torch.compile: its kernels and the sizes of its texts."""
     lines = sizes.get(Stage.OUTPUT_CODE, max(sizes.values(), default=0))
+    about = (
+        "which operators of which modules each call has"
+        if one.error is None
+        else "why it did not compile, and what there is of it"
+    )
     return bounded({
         "schema": jsons.SCHEMA,
         "path": path,
@@ -310,24 +304,18 @@ def graph(path: str, one: Graph, sizes: Mapping[Stage, int]) -> dict[str, object
         "kernels": list(one.kernels),
         "stages": [{"stage": stage.value, "lines": many, "first": None, "last": None}
                    for stage, many in sizes.items()],
-        "next": _next([
-            Question(
-                ask(path, "show", one.id),
-                "which operators of which modules each call has"
-                if one.error is None
-                else "why it did not compile, and what there is of it",
-            ),
-            Question(ask(path, "show", one.id, "--lines", span(1, min(lines, 100))), "its text"),
-            *(Question(ask(path, "show", name, "--brief"), "a kernel of it in short")
+        "next": [
+            _question(ask(path, "show", one.id), about),
+            _question(ask(path, "show", one.id, "--lines", span(1, min(lines, 100))), "its text"),
+            *(_question(ask(path, "show", name, "--brief"), "a kernel of it in short")
               for name in one.kernels[:2]),
-        ]),
+        ],
     })  # fmt: skip
 
 
-def graph_lines(value: Mapping[str, object]) -> Iterator[str]:
-    """The same for people."""
-    names = value["kernels"]
-    yield shown(f"graph {value['graph']}: {fields.word(names)}")
+def graph_lines(value: Value) -> Iterator[str]:
+    """The summary of a graph as text."""
+    yield shown(f"graph {value['graph']}: {word(value['kernels'])}")
     yield from _rest(value)
 
 
@@ -335,89 +323,75 @@ def graph_lines(value: Mapping[str, object]) -> Iterator[str]:
 
 
 def listed(
-    path: str, about: Mapping[str, object], rows: Sequence[Mapping[str, object]],
-    names: Sequence[str], name: Callable[[int], str],
-) -> dict[str, object]:  # fmt: skip
-    """A list in short: those that spill first, then those with the most hints.
+    path: str, about: Mapping[str, object], rows: Sequence[Value], name: Callable[[int], str]
+) -> Value:
+    """A list: variants that spill first, then those with the most hints.
 
-    ``about`` is said of the recording; ``name`` is what the row of that place is called by.
+    ``about`` describes the recording; ``name(n)`` is what a command calls the variant of row n.
     """
     places = sorted(
-        range(len(rows)), key=lambda n: (-_number(rows[n], "spills"), -_number(rows[n], "hints"), n)
+        range(len(rows)), key=lambda n: (-(rows[n]["spills"] or 0), -(rows[n]["hints"] or 0), n)
     )
-    questions = [Question(ask(path, "show", name(n), "--brief"), "one of them in short")
+    questions = [_question(ask(path, "show", name(n), "--brief"), "one of them in short")
                  for n in places[:1]]  # fmt: skip
-    questions += [Question(ask(path, "show", name(n)), "one that failed: why, with its lines")
+    questions += [_question(ask(path, "show", name(n)), "one that failed: why, with its lines")
                   for n in places if rows[n].get("failed")][:1]  # fmt: skip
     several = Counter(row["kernel"] for row in rows).most_common(1)
     if several and several[0][1] > 1:
-        kernel = next(n for n in places if rows[n]["kernel"] == several[0][0])
-        words = ("diff", base_name(str(rows[kernel]["kernel"])), "--variants", "--brief")
-        questions.append(Question(ask(path, *words), "the variants of one beside one another"))
-    questions.append(
-        Question(ask(path, "list", "--fields", ",".join(names)), "all of them, these figures")
-    )
+        words = ("diff", base_name(several[0][0]), "--variants", "--brief")
+        questions.append(_question(ask(path, *words), "the variants of one beside one another"))
+    questions.append(_question(ask(path, "list"), "all of them"))
     return bounded({
         "schema": jsons.SCHEMA,
         "recording": dict(about),
-        "variants": [dict(rows[n]) for n in places],
-        "next": _next(questions),
+        "variants": [rows[n] for n in places],
+        "next": questions,
     })  # fmt: skip
 
 
-def _number(row: Mapping[str, object], name: str) -> float:
-    value = row.get(name)
-    return value if isinstance(value, int | float) else 0
-
-
-def listed_lines(value: Mapping[str, object]) -> Iterator[str]:
-    """The same for people."""
-    about = _mapping(value["recording"])
-    kernels, variants = (plural(int(str(about[f"{one}s"])), one) for one in ("kernel", "variant"))
+def listed_lines(value: Value) -> Iterator[str]:
+    """The summary of a list as text."""
+    about = value["recording"]
+    kernels, variants = (plural(about[f"{one}s"], one) for one in ("kernel", "variant"))
     failed = f", {about['failed']} failed" if about["failed"] else ""
     yield shown(f"{about['path']}: {kernels}, {variants}{failed}")
-    yield from fields.table(_members(value["variants"]))
+    yield from table(value["variants"])
     yield from _rest(value)
 
 
 # -- a comparison ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedName:
-    """What a command calls one side of a comparison by."""
-
-    path: str
-    name: str
-
-    @property
-    def word(self) -> str:
-        """``PATH::KERNEL``, as one types it."""
-        path = "PATH" if len(ascii(self.path)) > LONGEST_PATH else shown(self.path)
-        return shlex.quote(f"{path}::{shown(self.name)}" if self.name else path)
+def _two(a: Side, b: Side, *options: str) -> str:
+    """A ``diff`` of two sides, as one types it."""
+    words = []
+    for path, name in (a, b):
+        path = "PATH" if len(ascii(path)) > MAX_PATH_CHARS else shown(path)
+        words.append(shlex.quote(f"{path}::{shown(name)}" if name else path))
+    return " ".join(("ptxview diff", *words, *options))
 
 
-def _two(a: ComparedName, b: ComparedName, *options: str) -> str:
-    return " ".join(("ptxview diff", a.word, b.word, *options))
-
-
-def compared(one: Compared, a: ComparedName, b: ComparedName) -> dict[str, object]:
-    """Two variants in short: the figures that differ, hints, what explains it, where it begins."""
+def compared(one: Compared, a: Side, b: Side) -> Value:
+    """Two variants: the figures and hints that differ, explanations and the first difference."""
     hunks = [h for h in loud(one.diff.hunks) if h.op is not Op.EQUAL]
     stage = one.stage.value
     questions = []
     if hunks:
         start = hunks[0].b[0] if hunks[0].b[1] > hunks[0].b[0] else hunks[0].a[0]
-        lines = span(max(start - AROUND, 1), start + 4 * AROUND)
-        questions.append(
-            Question(_two(a, b, "--stage", stage, "--lines", lines), "where they begin to differ")
-        )
+        lines = span(max(start - CONTEXT_LINES, 1), start + 4 * CONTEXT_LINES)
+        command = _two(a, b, "--stage", stage, "--lines", lines)
+        questions.append(_question(command, "where they begin to differ"))
     for side, mark in ((a, "a"), (b, "b")):
-        questions.append(Question(ask(side.path, "show", side.name, "--brief"), f"{mark} in short"))
+        command = ask(side[0], "show", side[1], "--brief")
+        questions.append(_question(command, f"{mark} in short"))
+    sides = {
+        mark: {"path": path, "kernel": it.kernel.name, "variant": it.variant.id,
+               "target": it.variant.target}
+        for mark, it, (path, _) in (("a", one.a, a), ("b", one.b, b))
+    }  # fmt: skip
     return bounded({
         "schema": jsons.SCHEMA,
-        "a": _side(one.a.kernel, one.a.variant, a.path),
-        "b": _side(one.b.kernel, one.b.variant, b.path),
+        **sides,
         "stage": stage,
         "identical": one.diff.identical,
         "first_difference": None if one.summary.first is None else one.summary.first.value,
@@ -427,105 +401,89 @@ def compared(one: Compared, a: ComparedName, b: ComparedName) -> dict[str, objec
         "lost": [diff_json.hint(f) for f in one.summary.lost],
         "explanation": list(one.explanation),
         "hunks": {op.value: sum(h.op is op for h in hunks) for op in Op if op is not Op.EQUAL},
-        "next": _next(questions),
+        "next": questions,
     })  # fmt: skip
 
 
-def _side(one: Kernel, variant: Variant, path: str) -> dict[str, object]:
-    return {"path": path, "kernel": one.name, "variant": variant.id, "target": variant.target}
-
-
-def compared_lines(value: Mapping[str, object]) -> Iterator[str]:
-    """The same for people."""
+def compared_lines(value: Value) -> Iterator[str]:
+    """The comparison of two variants as text."""
     for mark in "ab":
-        side = _mapping(value[mark])
+        side = value[mark]
         yield shown(f"{mark} {side['kernel']}  {side['variant']}  {side['path']}")
-    same = "identical" if value["identical"] else "not the same"
-    yield f"{value['stage']}: {same}"
-    for one in (*_members(value["config"]), *_members(value["resources"])):
-        yield shown(f"  {one['name']}: {fields.word(one['a'])} → {fields.word(one['b'])}")
+    yield f"{value['stage']}: {'identical' if value['identical'] else 'not the same'}"
+    for one in (*value["config"], *value["resources"]):
+        yield shown(f"  {one['name']}: {word(one['a'])} → {word(one['b'])}")
     for name in ("gained", "lost"):
-        for one in _members(value[name]):
-            yield shown(f"  hint {name}: {one['rule']}")
-    told = value["explanation"]
-    yield from (shown(f"  {text}") for text in (told if isinstance(told, list) else ()))
+        yield from (shown(f"  hint {name}: {one['rule']}") for one in value[name])
+    yield from (shown(f"  {text}") for text in value["explanation"])
     yield from _rest(value)
 
 
-def many_compared(
-    value: Mapping[str, object], members: str, a: ComparedName, b: ComparedName
-) -> dict[str, object]:
-    """Two recordings or files in short, of what ``diff --json`` has of them: what is not the same
-    (``members`` is ``pairs`` or ``functions``), with the figures that differ."""
+def many_compared(value: Value, members: str, a: str, b: str) -> Value:
+    """Two recordings or files, of the JSON of ``diff``: what is not the same.
+
+    ``members`` is ``pairs`` or ``functions``; ``a`` and ``b`` are paths.
+    """
     changed = [
-        {**one, "resources": [c for c in _members(one["resources"]) if c["a"] != c["b"]]}
-        for one in _members(value[members])
+        {**one, "resources": [c for c in one["resources"] if c["a"] != c["b"]]}
+        for one in value[members]
         if one.get("state") != Fate.SAME.value and one.get("identical") is not True
     ]
-    questions = [Question(_two(a, b, "--summary"), "all of them, as a table")]
-    if members == "pairs":
-        both = next((one for one in changed if one["a"] and one["b"]), None)
-        if both is not None:
-            left, right = (ComparedName(side.path, str(both[mark]))
-                           for side, mark in ((a, "a"), (b, "b")))  # fmt: skip
-            questions.insert(0, Question(_two(left, right, "--brief"), "the first that changed"))
+    questions = []
+    both = next((one for one in changed if one["a"] and one["b"]), None)
+    if members == "pairs" and both is not None:
+        command = _two((a, str(both["a"])), (b, str(both["b"])), "--brief")
+        questions.append(_question(command, "the first that changed"))
+    questions.append(_question(_two((a, ""), (b, ""), "--summary"), "all of them, as a table"))
     kept = ("schema", "a", "b", "stage", "identical", "counts")
     return bounded({
         **{name: value[name] for name in kept if name in value},
         members: changed,
-        "next": _next(questions),
+        "next": questions,
     })  # fmt: skip
 
 
-def many_compared_lines(value: Mapping[str, object]) -> Iterator[str]:
-    """The same for people."""
+def many_compared_lines(value: Value) -> Iterator[str]:
+    """The comparison of recordings or files as text."""
     for mark in "ab":
-        yield shown(f"{mark} {_mapping(value[mark])['path']}")
+        yield shown(f"{mark} {value[mark]['path']}")
     if "counts" in value:
-        yield ", ".join(f"{many} {state}" for state, many in _mapping(value["counts"]).items())
+        yield ", ".join(f"{many} {state}" for state, many in value["counts"].items())
     elif value["identical"]:
         yield "identical"
-    for one in _members(value.get("pairs", value.get("functions"))):
-        changes = ", ".join(f"{c['name']} {fields.word(c['a'])} → {fields.word(c['b'])}"
-                            for c in _members(one["resources"]))  # fmt: skip
+    for one in value["pairs" if "pairs" in value else "functions"]:
+        changes = ", ".join(f"{c['name']} {word(c['a'])} → {word(c['b'])}"
+                            for c in one["resources"])  # fmt: skip
         name = one.get("kernel") or one["a"] or one["b"]
-        yield shown(
-            f"  {one.get('state', 'changed')}  {name}" + (f": {changes}" if changes else "")
-        )
+        line = f"  {one.get('state', 'changed')}  {name}"
+        yield shown(f"{line}: {changes}" if changes else line)
     yield from _rest(value)
 
 
-ROW = ("kernel", "variant", "config", "winner", "time_us", "time_by", "occupancy_percent",
-       "instructions")  # fmt: skip
+VARIANT_COLUMNS = ("kernel", "variant", "config", "winner", "time_us", "time_by",
+                   "occupancy_percent", "instructions")  # fmt: skip
 
 
-def tabled(value: Mapping[str, object], path: str) -> dict[str, object]:
-    """All variants of a kernel in short, of what ``diff --json`` has of them: the fastest first."""
+def tabled(value: Value, path: str) -> Value:
+    """All variants of a kernel, of the JSON of ``diff``: the fastest first."""
     rows = []
-    for one in _members(value["variants"]):
-        taken = _mapping(one["resources"])
-        rows.append({name: one[name] for name in ROW} | {
+    for one in value["variants"]:
+        taken = one["resources"] or {}
+        rows.append({name: one[name] for name in VARIANT_COLUMNS} | {
             name: taken.get(name)
             for name in ("registers", "spill_store_bytes", "spill_load_bytes")
         })  # fmt: skip
-    timed = sorted(
-        range(len(rows)),
-        key=lambda n: (rows[n]["time_us"] is None, rows[n]["time_us"] or 0, n),
-    )
-    names = [str(rows[n]["variant"]) for n in timed if rows[n]["variant"] is not None]
-    questions = [Question(ask(path, "show", name, "--brief"), "one of them in short")
+    rows.sort(key=lambda row: (row["time_us"] is None, row["time_us"] or 0))
+    names = [str(row["variant"]) for row in rows if row["variant"] is not None]
+    questions = [_question(ask(path, "show", name, "--brief"), "one of them in short")
                  for name in names[:1]]  # fmt: skip
     if len(names) > 1:
-        a, b = (ComparedName(path, name) for name in names[:2])
-        questions.append(Question(_two(a, b, "--brief"), "what the first two differ in"))
-    return bounded({
-        "schema": jsons.SCHEMA,
-        "variants": [rows[n] for n in timed],
-        "next": _next(questions),
-    })  # fmt: skip
+        command = _two((path, names[0]), (path, names[1]), "--brief")
+        questions.append(_question(command, "what the first two differ in"))
+    return bounded({"schema": jsons.SCHEMA, "variants": rows, "next": questions})
 
 
-def tabled_lines(value: Mapping[str, object]) -> Iterator[str]:
-    """The same for people."""
-    yield from fields.table(_members(value["variants"]))
+def tabled_lines(value: Value) -> Iterator[str]:
+    """The summary of variants as text."""
+    yield from table(value["variants"])
     yield from _rest(value)

@@ -27,7 +27,6 @@ from inspector.model import (
     Tuning,
     Variant,
 )
-from inspector.report import verification
 
 SCHEMA = 1
 Figures = Callable[[Variant], Resources]
@@ -157,7 +156,6 @@ def recording(
         ],
         "kernels": rows(kernel(k, figures, profiled, hints, made_by) for k in rec.kernels),
         "calls": [call(c) for c in rec.calls],
-        "verification": verification.document(rec),
         "compilations": [compilation(one) for one in rec.compilations],
     }
 

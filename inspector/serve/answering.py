@@ -139,7 +139,7 @@ def cut(text: str, cursor: int) -> Answer:
     hint = (
         f"This is {cursor:,} to {end:,} of {len(text):,} characters. "
         + (f'Call again with cursor "{more}" for what follows, or ask for less: ' if more else "")
-        + ("lines, fields, or in short." if more else "It ends here.")
+        + ("lines, or in short." if more else "It ends here.")
     )
     value: dict[str, object] = {
         "cut": {"from": cursor, "to": end, "of": len(text), "cursor": more},

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -22,7 +21,7 @@ from mcp.shared.exceptions import MCPError
 
 from inspector import __version__, printing
 from inspector.errors import Exit, PtxviewError, UsageError
-from inspector.reader.tables import REFERENCE, schema
+from inspector.reader.schemas import names, schema
 from inspector.report.jsons import dumps
 from inspector.serve.answering import Answer, Answers, failure
 from inspector.serve.tools import (
@@ -92,7 +91,7 @@ def made(server: Server) -> ProtocolServer[Any]:
                 uri=f"{SCHEMA}{name}", name=f"schema of {name}", mime_type=JSON_SCHEMA,
                 description=f"the JSON Schema of what {name} gives",
             )
-            for name in _schemas()
+            for name in names()
         ])  # fmt: skip
 
     async def read_resource(
@@ -100,7 +99,7 @@ def made(server: Server) -> ProtocolServer[Any]:
     ) -> types.ReadResourceResult:
         uri = str(params.uri)
         name = uri.removeprefix(SCHEMA)
-        if not uri.startswith(SCHEMA) or name not in _schemas():
+        if not uri.startswith(SCHEMA) or name not in names():
             raise MCPError(INVALID_PARAMS, f"there is no resource {lines_shown(uri)}")
         text = dumps(schema(name))
         return types.ReadResourceResult(contents=[
@@ -136,24 +135,15 @@ def _cursor(value: object) -> int:
     return int(text)
 
 
-def _schemas() -> list[str]:
-    names = (path.stem for path in (REFERENCE / "schema").glob("*.json"))
-    return sorted(name for name in names if schema(name) is not None)
-
-
 def _listed(tool: ServedTool, server: Server) -> types.Tool:
     reads = tool.reads or (tool.name == "time" and not server.may_run)
     return types.Tool(
         name=tool.name,
         title=tool.title,
         description=tool.description,
-        input_schema=_plain(input_schema(tool)),
+        input_schema=input_schema(tool),
         annotations=types.ToolAnnotations(
             title=tool.title, read_only_hint=reads, destructive_hint=False,
             idempotent_hint=reads, open_world_hint=tool.runs and server.may_run,
         ),
     )  # fmt: skip
-
-
-def _plain(value: Mapping[str, object]) -> dict[str, Any]:
-    return dict(value)

@@ -23,8 +23,6 @@ MOST_LINES = 400
 """Lines of a stage that are given at once."""
 SELF_CONTAINED = (".ptx", ".ttir", ".ttgir", ".llir")
 """Files that a compiler reads, and no others with them."""
-LINE_FIELDS = "text,sentence,notes"
-"""What is told of lines where nobody says what."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,11 +195,6 @@ def _name(given: Arguments, name: str) -> str:
     return value
 
 
-def _listed(value: object) -> str:
-    """``["a", "b"]`` or ``"a,b"`` as an option takes it."""
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
 # -- tools ----------------------------------------------------------------------------------------
 
 CURSOR: Mapping[str, Mapping[str, object]] = {
@@ -223,21 +216,11 @@ _FULL = {
     "type": "boolean",
     "description": "everything, and not in short: long, and cut where it is too long",
 }
-_FIELDS = {
-    "type": "array",
-    "items": {"type": "string"},
-    "description": "these figures alone: registers, spills, shared, occupancy, hints, rules, time, "
-    "config, instructions …",
-}
 _LINES = {"type": "string", "description": f"lines alone, 40:80; at most {MOST_LINES} at once"}
 
 
-def _small(given: Arguments, lines: bool = False) -> Words:
-    """How much is wanted: these fields or lines, or everything, else in short."""
-    if given.get("fields") is not None:
-        return [f"--fields={_listed(given['fields'])}"]
-    if lines and given.get("lines") is not None:
-        return []
+def _small(given: Arguments) -> Words:
+    """``--brief``, unless everything is wanted."""
     return [] if given.get("full") is True else ["--brief"]
 
 
@@ -262,12 +245,9 @@ def _show(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
     words = ["show", server.recording(given.get("path"))]
     if given.get("kernel") is not None:
         words.append(_name(given, "kernel"))
-    words += _options(tool, given)
-    words += _small(given, lines=True)
+    words += [*_options(tool, given), *_small(given)]
     if given.get("lines") is not None:
         words += _lines(given)
-        if given.get("fields") is None and given.get("full") is not True:
-            words.append(f"--fields={LINE_FIELDS}")
     return ToolCall([*words, "--json"])
 
 
@@ -285,8 +265,9 @@ def _diff(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
         words = ["diff", sides[0], "--variants"]
     else:
         words = ["diff", *sides]
-    words += [*_options(tool, given), *_small(given, lines=True)]
-    return ToolCall([*words, *(_lines(given) if given.get("lines") is not None else []), "--json"])
+    of_lines = given.get("lines") is not None
+    words += [*_options(tool, given), *(_lines(given) if of_lines else _small(given)), "--json"]
+    return ToolCall(words)
 
 
 def _explain(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
@@ -341,7 +322,7 @@ TOOLS = (
         "list", "Kernels of a recording",
         "What a recording, a cache or a file holds: kernels, variants, registers, spills, hints. "
         "In short; with full, everything.",
-        _list, {"path": _PATH, "fields": _FIELDS, "full": _FULL},
+        _list, {"path": _PATH, "full": _FULL},
     ),
     ServedTool(
         "show", "One kernel",
@@ -349,10 +330,7 @@ TOOLS = (
         "text of a stage (source, output_code, ttir, ttgir, llir, ptx, sass), what each line does "
         "and the hints on it.",
         _show,
-        {"path": _PATH, "kernel": _KERNEL, "lines": _LINES,
-         "fields": {**_FIELDS, "description": f"{_FIELDS['description']}; of each line text, "
-                    "sentence, live, source, links, notes"},
-         "full": _FULL},
+        {"path": _PATH, "kernel": _KERNEL, "lines": _LINES, "full": _FULL},
         ("stage", "device"),
     ),
     ServedTool(
@@ -362,7 +340,7 @@ TOOLS = (
         _diff,
         {"path_a": _PATH, "kernel_a": _KERNEL,
          "path_b": {"type": "string", "description": "where kernel_b is; left out: path_a"},
-         "kernel_b": _KERNEL, "lines": _LINES, "fields": _FIELDS, "full": _FULL},
+         "kernel_b": _KERNEL, "lines": _LINES, "full": _FULL},
         ("stage", "exact", "device"),
     ),
     ServedTool(

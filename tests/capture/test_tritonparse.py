@@ -1,21 +1,17 @@
-"""Traces of tritonparse: what it writes is opened, what is exported it parses, both by itself."""
+"""Traces that tritonparse itself writes are opened as the recordings that they describe."""
 
 from __future__ import annotations
 
 import gzip
 import json
 import re
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tritonparse.parse.trace_processor import parse_single_file
 
-from inspector.commands.common import open_reader
-from inspector.report import tritonparse as trace
 from tests.helpers.ptxview import REPOSITORY, call, environment, ptxview
 from tests.probes.conftest import caches, parents, warm_python
 
@@ -38,12 +34,6 @@ out = torch.empty_like(x)
 for n in (1000, 1000, 500):
     add_kernel[(triton.cdiv(n, 256),)](x, x, out, n, BLOCK=256)
 """
-
-
-def exported(recording: Path, target: Path) -> Path:
-    """A recording as a trace, by the command."""
-    assert call("export", recording, "-o", target).status == 0
-    return target
 
 
 @pytest.fixture(scope="module")
@@ -166,69 +156,3 @@ def test_whatever_stands_in_a_trace_reaches_the_terminal_harmless(
         done = call(command_, path, *options)
         assert "Traceback" not in done.said
         assert not re.search(rb"\x1b|\xc2\x9b|\xe2\x80\xae", done.out + done.err)
-
-
-@pytest.fixture(scope="module")
-def parsed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Any]]:
-    """What tritonparse makes of an export of a recording that an H200 left."""
-    folder = tmp_path_factory.mktemp("exported")
-    parse_single_file(str(exported(RECORDING, folder / "x.ndjson")), str(folder / "parsed"))
-    (file,) = (folder / "parsed").iterdir()
-    yield [json.loads(line) for line in file.read_text().splitlines()]
-
-
-def test_tritonparse_parses_every_kernel_of_an_export(parsed: list[Any]) -> None:
-    compiled = [e["payload"] for e in parsed if e["event_type"] == "compilation"]
-    reader = open_reader(str(RECORDING))
-    variants = {v.hash: v for k, v in reader.recording.variants() if trace.can_hold(k)}
-    assert {p["metadata"]["hash"] for p in compiled} == set(variants) and len(variants) == 13
-    for payload in compiled:
-        mapped = payload["source_mappings"]
-        assert {"ttir", "ttgir", "llir", "ptx", "sass", "python"} <= {
-            k for k in mapped if mapped[k]
-        }
-    launches = [e for e in parsed if e["event_type"] == "launch"]
-    assert len(launches) == sum(len(v.calls) for v in variants.values())
-
-
-def test_lines_that_tritonparse_ties_to_python_are_those_that_we_do(parsed: list[Any]) -> None:
-    (payload,) = (
-        e["payload"] for e in parsed
-        if e["event_type"] == "compilation" and e["payload"]["metadata"]["name"] == "softmax_kernel"
-    )  # fmt: skip
-    mapped = payload["source_mappings"]["ptx"]
-    shown = call("show", RECORDING, "softmax_kernel", "--stage", "ptx", "--json").json["lines"]
-    ours = {line["n"]: line["source"] for line in shown if line["kind"] == "instruction"}
-    agreed = 0
-    for number, theirs in mapped.items():
-        source = ours.get(int(number))
-        if source is not None and theirs["file"].endswith(source["file"].rpartition("/")[2]):
-            assert theirs["line"] == source["line"]
-            agreed += 1
-    assert agreed > 100
-
-
-def test_an_export_that_is_opened_says_the_same(tmp_path: Path) -> None:
-    path = exported(RECORDING, tmp_path / "x.ndjson")
-    before, after = (
-        {v["hash"]: v for k in call("list", p, "--json").json["kernels"] for v in k["variants"]}
-        for p in (RECORDING, path)
-    )
-    assert len(after) == 13
-    for digest, variant in after.items():
-        recorded = before[digest]
-        for field in ("id", "target", "config"):
-            assert variant[field] == recorded[field], field
-        # Of what a tuner timed and left, a trace has no launch to count.
-        assert variant["launches"] == (recorded["launches"] or None)
-        for stage in set(variant["stages"]) & {"ttir", "ttgir", "llir", "ptx"}:
-            shown = [call("show", p, digest[:12], "--stage", stage).out for p in (RECORDING, path)]
-            assert shown[0] == shown[1]
-
-
-def test_nothing_of_it_needs_tritonparse() -> None:
-    code = (
-        "import sys, inspector.capture.opening, inspector.report.tritonparse\n"
-        "assert 'tritonparse' not in sys.modules and 'orjson' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)

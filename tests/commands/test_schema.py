@@ -1,8 +1,8 @@
 """The schemas of JSON: of every command that prints any, held against documents and documentation.
 
 Every test that reads a command's JSON holds it against the schema too (tests/helpers/schemas.py).
-To give a command a schema, add its file to inspector/reference/schema, its section to docs/json.md,
-and a line of what it prints to ``LINES``.
+To give a command a schema, add its tables to inspector/reference/json.toml, its section to
+docs/json.md, and a line of what it prints to ``LINES``.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from inspector.cli import COMMANDS
-from inspector.model import Stage
-from inspector.reader.tables import REFERENCE, schema
-from inspector.report import fields, profile, race, timings
+from inspector.reader.schemas import names, schema
+from inspector.report import profile, race, timings
+from tests.helpers import json_page
 from tests.helpers.profile_traces import Made
 from tests.helpers.ptxview import MATMUL, REPOSITORY, Done, call
 from tests.helpers.schemas import hold, validator
@@ -34,7 +34,6 @@ from tests.measure.time.test_racing import compared
 RECORDED = str(REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview")
 LECTURE = str(REPOSITORY / "tests" / "data" / "core" / "lecture")
 LISTING = REPOSITORY / "tests" / "data" / "listing"
-EVERY = ",".join(fields.FIELDS)
 NESTED = str(LISTING / "nested.ptx")
 NEW = "NEW/"
 """Stands for a folder that a line writes to."""
@@ -44,7 +43,6 @@ LINES = [
     ["list", str(LISTING / "zoo_sm90.cubin")],
     ["list", RECORDED, "--ops"],
     ["list", RECORDED, "--brief"],
-    ["list", LECTURE, "--fields", EVERY],
     ["list", RECORDED, "--compiles"],
     ["list", RECORDED, "--guards"],
     ["show", RECORDED, "gelu_kernel", "--stage", "source"],
@@ -53,17 +51,14 @@ LINES = [
     ["show", RECORDED, "softmax_kernel", "--stage", "ttgir", "--execute"],
     ["show", RECORDED, "0/0"],
     ["show", RECORDED, "0/0", "--brief"],
+    ["show", RECORDED, "ff3a7da2", "--brief", "--lines", "60:80"],
     ["show", str(LISTING / "matmul_sm90.ptx"), "--brief"],
-    ["show", RECORDED, "ff3a7da2", "--fields", f"{EVERY},{','.join(fields.LINE_FIELDS)}"],
     ["diff", RECORDED, "square_grid_kernel", "square_loop_kernel"],
     ["diff", RECORDED, "square_grid_kernel", "square_loop_kernel", "--brief"],
-    ["diff", RECORDED, "square_grid_kernel", "softmax_kernel", "--fields", EVERY],
     ["diff", RECORDED, "matmul_kernel", "--variants"],
     ["diff", RECORDED, "matmul_kernel", "--variants", "--brief"],
-    ["diff", RECORDED, "matmul_kernel", "--variants", "--fields", "registers"],
     ["diff", RECORDED, LECTURE],
     ["diff", RECORDED, LECTURE, "--brief"],
-    ["diff", RECORDED, LECTURE, "--fields", "spills,rules"],
     ["diff", str(LISTING / "zoo_sm90.cubin"), str(LISTING / "zoo_sm75.cubin"), "--stage", "sass"],
     ["diff", str(LISTING / "zoo_sm90.cubin"), str(LISTING / "zoo_sm75.cubin"), "--brief"],
     ["time", RECORDED, "--stored"],
@@ -84,7 +79,6 @@ LINES = [
     ["try", RECORDED, "softmax_kernel", "--ptxas-options=-O1"],
     ["export", LECTURE, "-o", f"{NEW}page.html"],
     ["export", RECORDED, "softmax_kernel", "--without", "source,paths", "-o", f"{NEW}x.ptxview"],
-    ["export", RECORDED, "softmax_kernel", "-o", f"{NEW}x.ndjson"],
     ["repro", RECORDED, "softmax_kernel"],
     ["passes", str(MATMUL), "matmul_kernel", "--introduces", "convert_layout"],
     ["passes", str(MATMUL), "matmul_kernel", "tritongpu-accelerate-matmul"],
@@ -114,8 +108,7 @@ def test_a_command_with_json_has_a_schema_and_no_other_has(command: str) -> None
 
 
 def test_no_schema_is_of_a_command_that_is_not_there() -> None:
-    files = {path.stem for path in (REFERENCE / "schema").glob("*.json")}
-    assert files - {"common"} <= {c.name for c in COMMANDS}
+    assert set(names()) <= {c.name for c in COMMANDS}
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: " ".join(w.split("/")[-1] for w in line))
@@ -217,46 +210,7 @@ def test_a_line_of_a_stage_with_a_field_too_many_is_refused() -> None:
     assert known.is_valid(document)
 
 
-# -- the documentation ----------------------------------------------------------------------------
-
-PAGE = (REPOSITORY / "docs" / "json.md").read_text("utf-8")
-FIELD = re.compile(r'"(\w+)"')
-
-
-def documented(section: str) -> set[str]:
-    """The names that a section gives as members of documents."""
-    part = PAGE.split(f"\n## {section}\n", 1)[1].split("\n## ", 1)[0]
-    spans = "".join(re.findall(r"`([^`]*)`", part))
-    return set(FIELD.findall(spans))
-
-
-def named(value: object) -> set[str]:
-    """The members that a schema names, wherever they stand; the words that a text may be, and the
-    keys of the examples that it gives of a mapping."""
-    names = {name for part in objects(value) for name in part["properties"]}
-    if isinstance(value, dict):
-        names |= {str(word) for word in value.get("enum", ())}
-        names |= {key for one in value.get("examples", ()) for key in one}
-        for member in value.values():
-            names |= named(member)
-    elif isinstance(value, list):
-        for member in value:
-            names |= named(member)
-    return names
-
-
-def _by_source(name: re.Match[str]) -> str:
-    """``by_source`` stands for that of every stage."""
-    return "by_source" if name[1] in set(Stage) else name[0]
-
-
-@pytest.mark.parametrize("command", sorted({line[0] for line in LINES}))
-def test_every_documented_field_is_in_the_schema_and_the_other_way_round(command: str) -> None:
-    value = schema(command)
-    assert documented(command) <= named(value), "documented, and in no schema"
-    members = {
-        re.sub(r"^global_(store|atomic)_", "global_load_", re.sub(r"^by_(\w+)$", _by_source, name))
-        for part in objects(value) for name in part["properties"]
-    }  # fmt: skip
-    spans = " ".join(re.findall(r"`([^`]*)`", PAGE))  # what commands share stands at one of them
-    assert members <= set(re.findall(r"\w+", spans)), "in a schema, and not documented"
+def test_the_documented_fields_are_those_of_the_schemas() -> None:
+    text = json_page.PAGE.read_text("utf-8")
+    assert set(re.findall(r"<!-- fields of (\w+) -->", text)) == set(names())
+    assert json_page.page(text) == text, "python -m tests.helpers.json_page writes it"

@@ -115,17 +115,6 @@ def test_letters_of_a_line_are_few_and_on_it() -> None:
             assert found[0] >= 0 and found[-1] < count
 
 
-def test_a_picture_is_drawn_of_whatever_names(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
-    from inspector.report.plots import png
-
-    evil = PlotLine("_hidden $\\frac{1}{", RISING.points)
-    spot = PlotLine("a", ((0.1, 0.5),))
-    evils = Figure("$", "N$", "µs", (evil, COPY))
-    for figure in (SWEEP, evils, Figure("r", "x", "y", (spot, COPY), True, True)):
-        assert png(figure).startswith(b"\x89PNG\r\n")
-
-
 # -- rooflines ------------------------------------------------------------------------------------
 
 
@@ -212,13 +201,11 @@ def recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_recorded_launches_have_a_roofline_of_estimates(
     recording: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     words = [recording, "a4fe74f3", "--trust", "--python", sys.executable, "--roofline"]
-    assert main(["time", *words, "--png", str(tmp_path / "x.png")]) == 0
+    assert main(["time", *words]) == 0
     out = capsys.readouterr().out
     assert "TFLOP/s over FLOP/byte: lecture.ptxview; bytes and operations are estimates" in out
     assert "square_kernel a4fe74f3 float32 1823×781" in out and "fp32 by data sheet" in out
-    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_bytes_and_operations_can_be_given_of_one_launch(
@@ -242,9 +229,7 @@ def test_bytes_and_operations_can_be_given_of_one_launch(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--png", "x.png"], "--png draws what --roofline asks for"),
         (["--stored", "--roofline"], "of times that are taken now"),
-        (["--roofline", "--png", "/no/such/folder/x.png"], "cannot be written"),
     ],
 )
 def test_what_cannot_be_meant_of_a_recording_is_refused(

@@ -497,7 +497,6 @@ function facts() {
       make('p', { cls: 'mono quiet' }, mix.opcodes.map(([o, n]) => `${o} ${n}`).join('   '), mix.opcodes_in_all > mix.opcodes.length ? `   and ${mix.opcodes_in_all - mix.opcodes.length} more` : ''));
   }
   if (v.time) section('Time', make('p', {}, `${v.time.text} ${v.time.how}`));
-  if (of.verified) section('Verified', make('p', {}, of.verified));
   if (of.calls?.length) {
     section('Calls', make('div', { cls: 'wide' }, make('table', {}, make('thead', {}, make('tr', {}, make('th', { cls: 'r' }, 'times'), make('th', {}, 'what it was given'))),
       make('tbody', {}, ...of.calls.map((c) => make('tr', {}, make('td', { cls: 'r' }, known(c.count)), make('td', {}, c.what.join(', '))))))));
@@ -511,7 +510,7 @@ function facts() {
   for (const why of of.lacking ?? []) rows.push(['not known', why]);
   section('What this is', pairs(rows));
   const rec = [['recording', `${index.name} \u00b7 ${index.heading}`], index.command && ['command', index.command], index.started && ['started', index.started],
-    index.tools.length && ['with', index.tools.map((t) => t.join(' ')).join(', ')], index.verified && ['verified', index.verified], ['page by', index.made_by]].filter(Boolean);
+    index.tools.length && ['with', index.tools.map((t) => t.join(' ')).join(', ')], ['page by', index.made_by]].filter(Boolean);
   section('The recording', pairs(rec), ...index.problems.map((p) => make('p', { cls: 'hint' }, `! ${p}`)));
   $('facts').replaceChildren(...parts);
 }
