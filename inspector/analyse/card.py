@@ -172,7 +172,7 @@ def _made(
         accesses(listing, function, code),
         products(listing, function, code),
         sum(len(block.successors) > 1 for block in flow.blocks)
-        + sum(len(at) for opcode, at in code.guarded.items() if base_of(opcode) in _EXITS),
+        + sum(count for opcode, count in code.guarded.items() if base_of(opcode) in _EXITS),
         len(flow.loops),
         max((loop.depth for loop in flow.loops), default=0),
         declared(listing, function),

@@ -6,9 +6,9 @@ what it is moved from or to.
 
 from __future__ import annotations
 
-from inspector.execute.blocks import defines, registers_in
+from inspector.execute.blocks import defines
 from inspector.execute.kinds import WIDTHS, is_float
-from inspector.listing.ptx_code import PtxFunction, PtxInstruction
+from inspector.listing.ptx_code import PtxFunction, PtxInstruction, registers_in
 
 _MOVES = frozenset(("mov", "ld", "st", "selp", "shfl", "ldu", "prmt", "atom", "red"))
 _ROUNDS = 4

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
 
-from inspector.listing.line import Function, LazyLines, Listing
+from inspector.listing.line import Function, Listing
 from inspector.listing.ptx_operands import number
 from inspector.listing.ptx_statement import DECLARED, strip
 
@@ -191,9 +191,7 @@ def header_text(listing: Listing, function: Function) -> str:
     parts: list[str] = []
     comment = False
     last = min(function.last, function.first + LONGEST)
-    lines = listing.lines
-    for i in range(function.first - 1, min(last, len(lines))):
-        text = lines.texts[i] if isinstance(lines, LazyLines) else lines[i].text
+    for text in listing.texts(function.first, last):
         code, comment = strip(text, comment)
         body = code.find("{")
         parts.append(code if body < 0 else code[:body])

@@ -171,29 +171,6 @@ def test_mutated_samples() -> None:
         check(mutated(b"\n".join(lines[start : start + chance.randrange(1, 60)]), chance))
 
 
-def test_chunks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Looked at in any order, a line is what it is when all are parsed in one go."""
-    chance = random.Random(5)
-    for name, stage in (
-        ("nested.ptx", Stage.PTX),
-        ("matmul_sm90.ptx", Stage.PTX),
-        ("extension_cuobjdump.sass", Stage.SASS),
-        ("matmul_sm90.llir", Stage.LLIR),
-        ("output_code.py", Stage.OUTPUT_CODE),
-        ("zoo.cu", Stage.SOURCE),
-    ):
-        sample = read_sample(name)
-        for text in (sample, mutated(sample.encode("utf-8", "surrogateescape"), chance)):
-            path = name if stage is Stage.SOURCE else None
-            whole = list(parse(stage, text, path=path).lines)
-            pieces = parse(stage, text, path=path).lines
-            monkeypatch.setattr(pieces._pages, "size", 7)  # type: ignore[attr-defined]
-            order = list(range(len(whole)))
-            chance.shuffle(order)
-            for i in order:
-                assert pieces[i] == whole[i]
-
-
 def test_unknown_is_shown() -> None:
     for stage in (Stage.TTIR, Stage.LLIR, Stage.PTX, Stage.SASS):
         line = parse(stage, "?? what is this").lines[0]

@@ -7,17 +7,16 @@ convention leaves to it (see ``sass_live``); what a function is given by its cal
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import accumulate
 
 from inspector.analyse.dominators import Dominators
 from inspector.analyse.flow.graph import FlowGraph
 from inspector.analyse.flow.sass_live import scratch
-from inspector.analyse.flow.steps import StepRows, Steps, Way
+from inspector.analyse.flow.steps import Step, Steps, Way
 
 
 class Chains:
@@ -28,12 +27,12 @@ class Chains:
     """
 
     def __init__(self, steps: Steps, graph: FlowGraph) -> None:
+        self._all = steps
         self._steps = steps.steps
         self._names = steps.names
         self._graph = graph
-        self._lines = steps.steps.lines
-        self._writes = _RowsByRegister(steps, steps.steps.defs)
-        self._reads = _RowsByRegister(steps, steps.steps.uses)
+        self._writes = _rows_by_register(step.defs for step in steps.steps)
+        self._reads = _rows_by_register(step.uses for step in steps.steps)
         self._places: dict[int, _Places] = {}
 
     def definitions(self, n: int, register: str) -> tuple[int, ...]:
@@ -60,7 +59,7 @@ class Chains:
         if place is None:
             return ()
         row, number = place
-        reads = self._reads.of(number)
+        reads = self._reads.get(number, ())
         out: list[int] = []
         block = self._block(row)
         work = [(block, row + 1)]
@@ -79,10 +78,11 @@ class Chains:
         return self._as_lines(out)
 
     def _find(self, n: int, register: str, *, reads: bool) -> tuple[int, int] | None:
-        row = self._steps.row(n)
+        row = self._all.row(n)
         if row is None:
             return None
-        for number in self._steps.uses(row) if reads else self._steps.defs(row):
+        step = self._steps[row]
+        for number in step.uses if reads else step.defs:
             if self._names[number] == register:
                 return row, number
         return None
@@ -91,26 +91,26 @@ class Chains:
         return bisect_right(self._graph.starts, row) - 1
 
     def _as_lines(self, rows: Sequence[int]) -> tuple[int, ...]:
-        return tuple(self._lines[row] for row in sorted(set(rows)))
+        return tuple(self._steps[row].line for row in sorted(set(rows)))
 
     def _above(self, number: int, start: int, row: int) -> tuple[list[int], bool]:
         """The writes from row ``start`` that reach ``row``, and whether earlier ones may."""
-        writes = self._writes.of(number)
+        writes = self._writes.get(number, ())
         out: list[int] = []
         for at in range(bisect_left(writes, row) - 1, -1, -1):
             write = writes[at]
             if write < start:
                 break
             out.append(write)
-            if number in self._steps.kills(write):
+            if number in self._steps[write].kills:
                 return out, False
         return out, True
 
     def _killed(self, number: int, start: int, end: int) -> int | None:
         """The first row from ``start`` to ``end`` that writes ``number`` for certain."""
-        writes = self._writes.of(number)
+        writes = self._writes.get(number, ())
         for at in range(bisect_left(writes, start), bisect_left(writes, end)):
-            if number in self._steps.kills(writes[at]):
+            if number in self._steps[writes[at]].kills:
                 return writes[at]
         return None
 
@@ -146,31 +146,18 @@ class Chains:
         if places is None:
             if len(self._places) >= MOST_PLACES:
                 self._places.clear()
-            written = {self._block(row) for row in self._writes.of(number)}
+            written = {self._block(row) for row in self._writes.get(number, ())}
             places = self._places[number] = _Places(written, self._tree)
         return places
 
 
-class _RowsByRegister:
-    """The rows of each register, ascending: numbers of four bytes, as there may be millions."""
-
-    def __init__(self, steps: Steps, registers: Callable[[int], tuple[int, ...]]) -> None:
-        many = array("i", [0]) * (len(steps.names) + 1)
-        for row in range(len(steps.steps)):
-            for register in set(registers(row)):
-                many[register + 1] += 1
-        self._starts = array("i", accumulate(many))
-        rows = array("i", [0]) * self._starts[-1]
-        free = self._starts[:]
-        for row in range(len(steps.steps)):
-            for register in set(registers(row)):
-                rows[free[register]] = row
-                free[register] += 1
-        self._rows = memoryview(rows)
-
-    def of(self, register: int) -> Sequence[int]:
-        """The rows of one; nothing is copied."""
-        return self._rows[self._starts[register] : self._starts[register + 1]]
+def _rows_by_register(each: Iterable[Iterable[int]]) -> Mapping[int, list[int]]:
+    """The rows of each register, ascending."""
+    out: dict[int, list[int]] = defaultdict(list)
+    for row, registers in enumerate(each):
+        for register in set(registers):
+            out[register].append(row)
+    return out
 
 
 MOST_PLACES = 4096
@@ -225,7 +212,7 @@ def _with_calls(steps: Steps, graph: FlowGraph) -> Steps:
         return steps
     written = _written(steps, graph, {t for jump in calls for t in jump.targets})
     other = tuple(i for i, name in enumerate(steps.names) if scratch(name))
-    out = StepRows()
+    out: list[Step] = []
     for step in steps.steps:
         jump = steps.jumps.get(step.line)
         if jump is not None and jump.way is Way.CALL:
@@ -241,7 +228,7 @@ def _written(steps: Steps, graph: FlowGraph, callees: set[int]) -> dict[int, tup
     starts = graph.starts
 
     def block_of(line: int) -> int:
-        return bisect_right(starts, bisect_left(steps.steps.lines, line)) - 1
+        return bisect_right(starts, steps.row(line) or 0) - 1
 
     for callee in callees:
         first = block_of(callee)

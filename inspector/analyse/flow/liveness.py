@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from inspector.analyse.flow.graph import FlowGraph
 from inspector.analyse.flow.sass_live import as_nvdisasm
-from inspector.analyse.flow.steps import StepRows, Steps
+from inspector.analyse.flow.steps import Step, Steps
 from inspector.listing.line import Function, Listing
 
 # -- backward data flow, on numbers ---------------------------------------------------------------
@@ -49,7 +49,7 @@ class Ranges:
 
     def __init__(
         self,
-        rows: StepRows,
+        rows: Sequence[Step],
         starts: Sequence[int],
         exits: Sequence[Sequence[RegionExit]],
         *,
@@ -99,9 +99,9 @@ class Ranges:
                     more += added
                     live.update(added)
             yield at, live, more, less
-            less = [*live.intersection(rows.kills(at))]
+            less = [*live.intersection(rows[at].kills)]
             live.difference_update(less)
-            more = [*set(rows.uses(at)) - live]
+            more = [*set(rows[at].uses) - live]
             live.update(more)
             changed.update(r for r in less if r in bits)
             changed.update(r for r in more if r in bits)
@@ -127,8 +127,8 @@ class Ranges:
             for at in range(self.starts[number + 1] - 1, self.starts[number] - 1, -1):
                 if at in leaving:
                     read.clear()
-                read.difference_update(rows.kills(at))
-                read.update(rows.uses(at))
+                read.difference_update(rows[at].kills)
+                read.update(rows[at].uses)
             out.append(read)
         return out
 
@@ -142,7 +142,6 @@ class Ranges:
                     bits[register] = len(bits)
         self._registers = list(bits)
         before = [self._mask(read) for read in exposed]
-        hides = self.rows.defs if self._every else self.rows.kills
         passing: list[list[tuple[int, int]]] = []
         sources: list[list[int]] = [[] for _ in exposed]
         for number, exits in enumerate(self.exits):
@@ -152,8 +151,9 @@ class Ranges:
             for each in exits:
                 if not each.targets:
                     continue
-                for row in range(at, each.row + 1):
-                    hidden.update(r for r in hides(row) if r in bits)
+                for step in self.rows[at : each.row + 1]:
+                    hides = step.defs if self._every else step.kills
+                    hidden.update(r for r in hides if r in bits)
                 at = each.row + 1
                 if hidden:
                     mask |= self._mask(hidden)
@@ -208,18 +208,18 @@ class Liveness:
 
     def at(self, n: int) -> Mapping[str, int] | None:
         """Live registers by class at line ``n``; None if no instruction begins on it."""
-        row = self._steps.steps.row(n)
+        row = self._steps.row(n)
         return None if row is None else self._distinct[self._counts[row]]
 
     def registers(self, n: int) -> Set[str] | None:
         """The names of what is live at line ``n``; takes time linear in its region."""
         steps, ranges = self._steps, self._ranges
-        row = steps.steps.row(n)
+        row = steps.row(n)
         if row is None:
             return None
         for at, live, _, _ in ranges.region(bisect_right(ranges.starts, row) - 1):
             if at == row:
-                here = live.union(ranges.rows.defs(at), ranges.rows.uses(at))
+                here = live.union(ranges.rows[at].defs, ranges.rows[at].uses)
                 return frozenset(steps.names[r] for r in here if steps.classes[r])
         return None
 
@@ -237,7 +237,7 @@ def live_ranges(listing: Listing, function: Function, steps: Steps, graph: FlowG
 
 def _regions(steps: Steps, graph: FlowGraph) -> list[int]:
     """The first rows of regions: at labels, and where control comes from elsewhere than above."""
-    heads = {row for line in steps.labelled if (row := steps.steps.row(line)) is not None}
+    heads = {row for line in steps.labelled if (row := steps.row(line)) is not None}
     before = graph.predecessors()
     for block, start in enumerate(graph.starts[:-1]):
         if block in graph.entries or before[block] != [block - 1]:
@@ -283,7 +283,8 @@ def _count(steps: Steps, ranges: Ranges) -> Liveness:
                 if of[r] >= 0:
                     now[of[r]] -= 1
             here = now
-            extra = [r for r in rows.named(at) if r not in live and of[r] >= 0]
+            named = (*rows[at].defs, *rows[at].uses)
+            extra = [r for r in named if r not in live and of[r] >= 0]
             if extra:
                 here = now.copy()
                 for r in set(extra):
@@ -294,6 +295,6 @@ def _count(steps: Steps, ranges: Ranges) -> Liveness:
         most = max(each[i] for each in distinct)
         having = {which for each, which in distinct.items() if each[i] == most}
         first = next(row for row, which in enumerate(counts) if which in having)
-        peak[name] = (most, rows.lines[first])
+        peak[name] = (most, rows[first].line)
     every = tuple(MappingProxyType(dict(zip(classes, each, strict=True))) for each in distinct)
     return Liveness(classes, MappingProxyType(peak), every, counts, steps, ranges)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from inspector.analyse.flow.steps import Jump, Step, StepRows, Steps, Way
+from inspector.analyse.flow.steps import Jump, Step, Steps, Way
 from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.text import words
 
@@ -34,7 +34,7 @@ def read_sass(listing: Listing, function: Function) -> Steps:
     labels, addresses = _places(lines)
     numbers: dict[str, int] = {}
     classes: list[str] = []
-    steps = StepRows()
+    steps: list[Step] = []
     jumps: dict[int, Jump] = {}
     entries: dict[int, None] = {}
     barriers: dict[int, tuple[str, int]] = {}

@@ -46,7 +46,7 @@ def slow_division(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
         inner = flow.loop_at(n)
         return inner.first if inner else 0
 
-    bodies = Counter(map(body, code.numbers()))
+    bodies = Counter(body(line.n) for line in code.lines())
     looped = any(first for first in bodies)
     slow: dict[int, list[Line]] = defaultdict(list)
     for line in every:

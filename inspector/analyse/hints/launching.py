@@ -93,8 +93,8 @@ def local_memory(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findi
 def _depot(subject: HintSubject) -> int:
     """Bytes of local memory that the kernel declares in PTX."""
     depot = 0
-    for line in subject.lines(Stage.PTX).having(".local"):
-        if line.opcode is None:
+    for line in subject.lines(Stage.PTX):
+        if line.opcode is None and ".local" in line.text:
             one = variable_declaration(line.text[line.text.find(".local") :])
             depot += (one.size or 0) if one is not None else 0
     return depot

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from inspector.analyse.hints.subject import HintSubject
 from inspector.analyse.hints.warp import Arguments, Warp, WarpAccess
-from inspector.analyse.opcodes import LinesAgain
+from inspector.listing.line import Line
 from inspector.model import Stage
 
 _PLANE = re.compile(r"%tid\.[yz]\b")
@@ -76,9 +77,9 @@ def _specialised(subject: HintSubject) -> list[tuple[str, list[tuple[object, ...
     ]
 
 
-def _shapes(subject: HintSubject, lines: LinesAgain) -> tuple[tuple[int, int, int], ...]:
+def _shapes(subject: HintSubject, lines: Sequence[Line]) -> tuple[tuple[int, int, int], ...]:
     if subject.block is not None:
         return (subject.block,)
-    if any(map(_PLANE.search, lines.texts())):
+    if any(_PLANE.search(line.text) for line in lines):
         return SHAPES
     return ((256, 1, 1),)
