@@ -14,7 +14,7 @@ import pytest
 
 from inspector.capture.opening import open_path
 from inspector.listing.cubin import architecture, kernel_parameters, read_cubin
-from inspector.listing.joined_cubins import only
+from inspector.listing.one_kernel import only
 from inspector.model import Kernel, Origin, Recording, Stage
 from inspector.recording.driver import maker_of
 from inspector.report.naming import under

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from inspector.analyse.sentences.cuda_names import parameter_names
-from inspector.listing.cuda_signatures import Signatures
 from inspector.listing.line import Function, Listing
 from inspector.listing.ptx_declaration import Declared, Header, read_header
 from inspector.model import Call, Kernel, Origin, Variant
@@ -89,11 +87,8 @@ def context_of(
     listing: Listing | None = None,
     function: Function | None = None,
     call: Call | None = None,
-    source: Signatures | None = None,
 ) -> Context:
     """The context of a variant; ``listing`` and ``function`` are its PTX, ``call`` one launch.
-
-    ``source`` are the kernels that the source of a CUDA C++ kernel defines.
 
     Without ``call``, what all of the variant's launches have in common. Names are given to
     parameters only where their number and their types are those that PTX declares.
@@ -106,13 +101,6 @@ def context_of(
         named = triton_parameters(header.parameters, variant.signature, variant.specialization)
     else:
         named = cuda_parameters(header.parameters, kernel.demangled)
-        if source is not None:
-            types = argument_types(kernel.demangled)
-            names = parameter_names(
-                source, variant.symbol, kernel.demangled, types, header.parameters
-            )
-            if len(names) == len(named):
-                named = tuple(replace(p, name=n) for p, n in zip(named, names, strict=True))
     calls = (call,) if call is not None else variant.calls
     return Context(
         parameters=_with_values(named, calls),
