@@ -229,12 +229,12 @@ def _liveness(
         ranges.append(Step(at, at, tuple(written), kills, tuple(read)))
     starts = [*(b.first for b in blocks), len(rows)]
     exits = [[RegionExit(b.last - 1, b.successors, False)] for b in blocks]
-    solved = Ranges(ranges, starts, exits)
+    solved = Ranges(ranges, starts, exits, [""] * (carry + 1))
     sites: Counter[int] = Counter()
     in_loops: set[int] = set()
     for block in blocks:
         live: set[int] = set()
-        for at, now, _, _ in solved.region(block.index):
+        for at, now, _ in solved.region(block.index):
             if at == block.last - 1:
                 block.live_out = frozenset(now)
             live = now

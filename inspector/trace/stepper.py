@@ -14,9 +14,10 @@ import numpy as np
 
 from inspector.errors import PtxviewError
 from inspector.execute import Fault, Program, Trace
-from inspector.execute.blocks import defines, registers_in
+from inspector.execute.blocks import defines
 from inspector.execute.facts import as_values
 from inspector.execute.kinds import WIDTHS, Array
+from inspector.listing.ptx_code import registers_in
 from inspector.model import Location
 from inspector.trace.block import TracedBlock
 from inspector.trace.inputs import LaunchInputs

@@ -70,7 +70,7 @@ def read_ptx(listing: Listing, function: Function) -> Steps:
         steps.append(Step(line, last, tuple(defs), tuple(kills), tuple(uses)))
     named = (r for step in steps for r in (*step.defs, *step.uses))
     kinds = dict.fromkeys(code.registers[r] for r in named)
-    return Steps(steps, jumps, code.names, code.registers, tuple(kinds))
+    return Steps(steps, jumps, code.names, code.registers, tuple(kinds), ptx=code)
 
 
 def _jump(code: PtxFunction, row: PtxInstruction) -> Jump:

@@ -13,6 +13,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple
 
+from inspector.listing.ptx_code import PtxFunction
+
 
 class Step(NamedTuple):
     """One line with at least one instruction.
@@ -68,6 +70,7 @@ class Steps:
     """``BSSY`` by line: its barrier register and the line it names."""
     labelled: tuple[int, ...] = ()
     """Lines of instructions that a label stands before, whether a jump names it or not (SASS)."""
+    ptx: PtxFunction | None = None
 
     @cached_property
     def _rows(self) -> dict[int, int]:

@@ -12,6 +12,7 @@ from inspector.analyse.hints.counts import ExecutedFacts
 from inspector.analyse.occupancy import Device, Occupancy, occupancy
 from inspector.analyse.opcodes import OpcodeLines
 from inspector.listing.line import Function, Line, Listing
+from inspector.listing.ptx_code import PtxFunction
 from inspector.model import Call, Kernel, Note, Resources, Stage, Variant
 from inspector.text import some as some_of
 from inspector.text import word_for
@@ -118,6 +119,12 @@ class HintSubject:
         if not isinstance(made, FunctionFacts):
             made = self.memo["facts", stage] = FunctionFacts(listing, function)
         return made
+
+    @property
+    def ptx_code(self) -> PtxFunction | None:
+        """The kernel's PTX with its operands; None if the stage is not to be had."""
+        facts = self._known(Stage.PTX)
+        return None if facts is None else facts.ptx
 
     @property
     def ptx(self) -> Sequence[Line]:
