@@ -77,7 +77,7 @@ class LineReader:
 
     def __init__(self, text: str, texts: Sequence[str]) -> None:
         self.texts = texts
-        self.locations = Locations(text, texts)
+        self.locations = Locations(text)
 
     def read(
         self, n: int, text: str, state: PtxState, events: list[Event]
@@ -92,7 +92,7 @@ class LineReader:
             return Line(n, text, Kind.COMMENT if commented else Kind.BLANK), state
         if bare.startswith(".loc") and not bare[4:5].isalnum():
             in_function = state.inside or state.depth > 0
-            location = self.locations.at(n, code) if in_function else None
+            location = self.locations.next(text) if in_function else None
             return Line(n, text, Kind.DIRECTIVE), state._replace(location=location)
         if state.open:
             if state.open != "i" or (_OPERANDS.match(code) and not _fresh(text)):
