@@ -2,7 +2,7 @@
 
 Widths are bytes a thread and an instruction. PTX: PTX ISA, "Data Movement and Conversion
 Instructions" (state space, vector and type are in the opcode). SASS: the width is the opcode's
-``.U8`` … ``.128``, 4 bytes where there is none.
+``.U8`` … ``.128``, 4 bytes if missing.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ class Access:
 
     ``kind`` is load, store, copy (global to shared memory, asynchronous), atomic or reduction;
     ``space`` global, shared, local, generic or tensor. ``width`` is in bytes a thread, None if
-    it does not stand in the instruction (the copies of the tensor memory accelerator move boxes,
+    it is not in the instruction (the copies of the tensor memory accelerator move boxes,
     one thread for all). ``guarded`` of the ``count`` stand under a predicate. ``lines`` are where.
     """
 

@@ -110,8 +110,8 @@ def card(
 ) -> Card:
     """The card of a variant.
 
-    ``listings`` are those of its stages that are at hand, each with where the kernel stands in it;
-    ``launch`` the launch that is told of; ``threads`` what the kernel was compiled for (32 times
+    ``listings`` are those of its stages at hand, each with the kernel's place in it;
+    ``launch`` the launch it describes; ``threads`` what the kernel was compiled for (32 times
     ``num_warps``), used without one; ``flows`` the control flow of PTX and SASS, where it is known.
     ``built_for`` is of the architecture that the cubin is of, where ``device`` is another.
     ``codes`` are the instructions of PTX and SASS by opcode, where they are at hand.

@@ -16,7 +16,7 @@ from inspector.listing.ptx_code import PtxFunction
 
 
 class FunctionFacts:
-    """What is known of one function of a listing, each thing computed when it is first asked for.
+    """Analyses of one function of a listing, each computed on first use.
 
     A function of a language that is neither PTX nor SASS has no blocks, no registers and no
     chains. ``scheduling`` is ``reference/scheduling.toml``, which names the scoreboards. Safe to

@@ -96,7 +96,7 @@ class GraphCall:
     results: tuple[FxNode, ...] = ()
     bytes_from: str | None = None
     tuned: str | None = None
-    """The kernel, by its id, that stands for the operation which max-autotune chose it for."""
+    """The kernel, by its id, that represents the operation which max-autotune chose it for."""
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -120,7 +120,7 @@ class GraphCall:
 class RefusedFusion:
     """Two calls that Inductor did not fuse, by their numbers, and what it said; ``count`` times.
 
-    A number is None where the operation became no call of its own.
+    A number is None where the operation did not become a call.
     """
 
     a: int | None
@@ -132,7 +132,7 @@ class RefusedFusion:
 
 @dataclass(frozen=True, slots=True)
 class GraphChoice:
-    """An operation that max-autotune chose for, by the id of the kernel that stands for it.
+    """An operation that max-autotune chose for, by the id of the kernel that represents it.
 
     ``node`` is the graph's node, ``call`` the number of the call that computes it, None where that
     is not known; ``text`` says what was chosen from what.
@@ -193,7 +193,7 @@ def graph_view(
     wrapper: Wrapper, recorded: object, dynamo: object, kernels: Mapping[int, str],
     launched_with: Mapping[str, int], ambiguous: Collection[str] = (),
 ) -> GraphView:  # fmt: skip
-    """Put together what is known. Never raises, whatever was recorded.
+    """Put the view together. Never raises, for any recording.
 
     ``recorded`` and ``dynamo`` are the recorded values as they were read from JSON; ``kernels``
     are the ids of the recording's kernels by the lines of ``output_code`` that launch them,
@@ -367,7 +367,7 @@ def _placed(
 ) -> list[list[ScheduledNode]]:
     """The scheduler's nodes of each call: it is the first that has one of their outputs.
 
-    What only changes what was there before, and has no output of its own in the text, is the next
+    What only changes the previous value, and has no output of its own in the text, is the next
     call that has what it changes.
     """
     first: dict[str, int] = {}

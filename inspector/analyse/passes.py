@@ -107,7 +107,7 @@ class _Part:
 
 
 def _parts(printed: bytes, mark: bytes) -> Iterator[_Part]:
-    """The headings in what was printed, each with what stands beneath it."""
+    """The headings of the output, each with its text."""
     last: tuple[str, str, int, int] | None = None
     for match in _HEADER.finditer(printed):
         kind = match.lastgroup or ""
@@ -262,7 +262,7 @@ class _Reader:
         return None
 
     def _arrived(self, at: int) -> float | None:
-        """When what stands before a byte of what was printed had arrived."""
+        """When the output before a byte had arrived."""
         i = bisect_left(self._ends, at)
         return self._seconds[i] if self._ends and i < len(self._ends) else None
 
@@ -447,7 +447,7 @@ _TYPE = re.compile(r"[if]\d+|ptr|label|void")
 
 
 def operations(text: str, language: str) -> Counter[str]:
-    """How often each operation stands in a text.
+    """Count each operation of a text.
 
     A call of LLVM's is named by what it calls, assembly by its instructions; one of a graph of
     torch.fx without the ``torch.ops`` before it.
@@ -470,7 +470,7 @@ def operations(text: str, language: str) -> Counter[str]:
 
 def named(asked: str, names: Iterable[str]) -> frozenset[str]:
     """The operations that a word means: those of that name, with or without the dialect, or that a
-    glob fits; where there are none, those that have it in them."""
+    glob fits; if there are no such, those that contain it."""
     every = frozenset(names)
     exact = frozenset(
         n for n in every

@@ -1,4 +1,4 @@
-"""One thread block, step by step, so that one can go back; and the stores of a launch in order."""
+"""Reversible steps of one thread block; the stores of a launch in order."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ class Trace:
         return out
 
     def on_line(self, line: int, after: int = -1) -> int | None:
-        """The first step of a line after another; None where there is none."""
+        """The first step of a line after another; None if unknown."""
         return self._first(after, lambda step: step.line == line)
 
     def first_nan(self, after: int = -1) -> int | None:

@@ -1,7 +1,7 @@
 """Parsers, one for each language, from text to classified lines. Nothing is lost.
 
 ``parse(stage, text)`` gives a ``Listing``; ``"\\n".join(line.text for line in listing.lines)`` is
-``text`` again, whatever it is. No parser raises, reads a file or starts a process; each takes
+``text`` again for any text. No parser raises, reads a file or starts a process; each takes
 time linear in the text.
 """
 

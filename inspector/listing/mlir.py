@@ -36,7 +36,7 @@ class Aliases:
                 self._where.setdefault(match[1], text[match.end() :])
 
     def get(self, name: str, depth: int = 0) -> Location | None:
-        """The location that an alias stands for; None if it is unknown or not defined."""
+        """The location that an alias represents; None if it is unknown or not defined."""
         if name in self._done:
             return self._done[name]
         if name not in self._where or depth > _DEPTH:
@@ -47,7 +47,7 @@ class Aliases:
         return location
 
     def trailing(self, text: str) -> tuple[Location | None, int]:
-        """The location at a line's end, and where its ``loc(`` begins (-1 if there is none)."""
+        """The location at a line's end, and where its ``loc(`` begins (-1 if missing)."""
         end = len(text)
         for _ in range(4):
             start = text.rfind("loc(", 0, end)
@@ -94,7 +94,7 @@ class _Reader:
         return token
 
     def location(self) -> Location | None:
-        """The location that begins here; None if there is none."""
+        """The location that begins here; None if unknown."""
         self.depth += 1
         if self.depth > _DEPTH:
             self.at = len(self.text)

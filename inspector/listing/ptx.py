@@ -1,4 +1,4 @@
-"""PTX: every line of a text, whoever wrote it (LLVM, NVVM, a person), without loss.
+"""PTX: lossless line parser for any producer (LLVM, NVVM, a person).
 
 Written from the PTX ISA. A line that is one plain instruction is read by one regular expression,
 as are ``.loc`` and comments; every other line takes the slow way, through ``LineReader``.
@@ -150,7 +150,7 @@ class LineReader:
 
 
 class _StatementReading:
-    """One line that begins a statement, as far as it has been read."""
+    """Reads one line that begins a statement."""
 
     def __init__(
         self, n: int, code: str, state: PtxState, events: list[Event], lines: LineReader

@@ -2,7 +2,7 @@
 
 ``ptx`` keeps every line of a text; this module keeps what is needed to execute it. Written from
 the PTX ISA, chapters "Syntax" and "State Spaces, Types, and Variables". A register or a variable
-that is declared in a block ``{ }`` has a number or a name of its own.
+that is declared in a block ``{ }`` has its own number or name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What PTX declares: registers, variables, parameters, and the bounds that stand in a header.
+"""What PTX declares: registers, variables, parameters, and the bounds that are in a header.
 
 Written from the PTX ISA, "Variables", "Kernel and Function Directives" and "Performance-Tuning
 Directives". All declarations are read here.

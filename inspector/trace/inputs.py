@@ -57,7 +57,7 @@ class LaunchInputs:
     remarks: list[str] = field(default_factory=list)
 
     def tensor(self, name: str | None) -> Buffer | None:
-        """The tensor of that name; None if there is none."""
+        """The tensor of that name; None if unknown."""
         return next((b for b in self.memory.buffers if b.name == name), None)
 
     def at(self, address: int) -> Buffer | None:

@@ -1,6 +1,6 @@
 """One block of a launch, step by step, forwards and backwards: what ``step`` and a screen ask.
 
-Every step was kept when the block was run; going to one is reading what stood in the registers.
+Every step was kept when the block was run; going to one is reading what was in the registers.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class StepPlace:
 
 @dataclass(frozen=True, slots=True)
 class StepAnswer:
-    """What came of a command: where one is then, what was asked for, and a sentence if any."""
+    """Result of a command: the new place, the requested values, and a sentence if any."""
 
     command: str
     place: StepPlace | None
@@ -288,7 +288,7 @@ class Stepper:
 
     def strips(self, line: int) -> tuple[LaneStrip, ...]:
         """The whole block's lanes at a line's last step: one for each register that it wrote or
-        stored, one without values where there is none; nothing if it was not run yet."""
+        stored, one without values if missing; nothing if it was not run yet."""
         steps = self._by_line.get(line, [])
         count = bisect_right(steps, self.at)
         if not count:
@@ -348,7 +348,7 @@ class Stepper:
             )
 
     def _move(self, command: str, to: int | None, missing: str) -> StepAnswer:
-        """Goes to a step; stays where there is none, and says so."""
+        """Go to a step; stay if there is no such step, and say so."""
         if to is None:
             return StepAnswer(command, self.place(), f"{missing}; still here", shows_place=False)
         last = len(self.trace.steps) - 1
@@ -394,7 +394,7 @@ class Stepper:
     def leave(self, lines: Collection[int], place: str, command: str = "before") -> StepAnswer:
         """Goes to the last step before this one that is on one of these lines of the PTX.
 
-        ``place`` is what they are together, for the sentence that there is none.
+        ``place`` names them in the message that there is no such step.
         """
         to = -1
         for line in lines:
@@ -407,7 +407,7 @@ class Stepper:
     def enter(self, lines: Collection[int], place: str, command: str = "until") -> StepAnswer:
         """Goes to the next step on one of these lines of the PTX that comes from another one.
 
-        ``place`` is what they are together, for the sentence that there is none.
+        ``place`` names them in the message that there is no such step.
         """
         if not self.trace.steps:
             return StepAnswer(command, None, NO_STEP)

@@ -30,7 +30,7 @@ follow all would take longer than to run them. With a lane's number of at most 1
 class Touches:
     """An observer of accesses to global memory, by the first lanes of each chunk of blocks.
 
-    Accesses of one stretch of code, load or store, whose lanes lie within a few sectors of each
+    Accesses of one stretch of code, load or store, whose lanes are within a few sectors of each
     other are taken together: four loads of neighbouring words waste nothing, though each alone
     does.
     """
@@ -132,7 +132,7 @@ def _pairs(warp: Array, place: Array) -> Array:
 
 
 def executed_facts(facts: Facts, touches: Touches, ran: int, of: int) -> ExecutedFacts:
-    """What the hints are told of ``ran`` of ``of`` blocks."""
+    """Input of the hints from ``ran`` of ``of`` blocks."""
     touches.flush()
     totals = facts.totals()
     accesses: list[ExecutedAccess] = []

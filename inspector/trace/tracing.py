@@ -83,7 +83,7 @@ class TracedLaunch:
 
     @property
     def executed(self) -> ExecutedFacts | None:
-        """What the hints are told of it; None of a launch that did not come to its end."""
+        """Input of the hints; None if the launch did not end normally."""
         if not self.ran:
             return None
         return executed_facts(self.facts, self.touches, self.ran, self.launch.blocks)
@@ -102,7 +102,7 @@ def trace_launch(
 ) -> TracedLaunch:
     """Runs a launch and counts what happens at each line.
 
-    ``make`` gives its inputs, anew each time that it is called; ``values``: also what registers
+    ``make`` gives new inputs each time that it is called; ``values``: also what registers
     held, which takes longer. Raises CannotRun before anything is run, LaunchError for a launch that
     no device would take, Stopped where ``stop`` says so; a fault and a budget that is spent are
     results.

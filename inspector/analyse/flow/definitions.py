@@ -1,7 +1,7 @@
 """Which lines may have written what a line reads, and which may read what it writes.
 
 A write under a guard may not happen, so those before it count as well. A SASS call may write what
-the function called does, as far as that stands in the same section, and otherwise what the calling
+the function called does, where that is in the same section, and otherwise what the calling
 convention leaves to it (see ``sass_live``); what a function is given by its callers is not known.
 """
 

@@ -164,12 +164,12 @@ class Flow:
     _innermost: tuple[int | None, ...]
 
     def block_at(self, n: int) -> int | None:
-        """The block that line ``n`` stands in, None if it is in none."""
+        """The block that line ``n`` is in, None if it is in none."""
         at = bisect_right(self._firsts, n) - 1
         return at if at >= 0 and n <= self.blocks[at].last else None
 
     def loop_at(self, n: int) -> Loop | None:
-        """The innermost loop that line ``n`` stands in."""
+        """The innermost loop that line ``n`` is in."""
         block = self.block_at(n)
         inner = None if block is None else self._innermost[block]
         return None if inner is None else self.loops[inner]

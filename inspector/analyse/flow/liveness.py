@@ -1,7 +1,7 @@
 """How many registers are live at each instruction of a function of PTX or SASS.
 
 A register is live at an instruction that reads or writes it, and between a write and a read of
-what it wrote. An instruction under a guard may leave what was there, so it ends no range. Counts
+what it wrote. An instruction under a guard may leave the previous value: it ends no range. Counts
 of PTX are by declared class, those of the virtual registers that ``ptxas`` is given; counts of
 SASS are those that ``nvdisasm -plr`` prints (see ``sass_live``).
 """
@@ -43,7 +43,7 @@ class Ranges:
 
     What a row ``kills`` ends a range that is read further on in the same region. One that is read
     in a later region ends there too, unless a vendor's tool is followed that sees it in another
-    way: with ``every``, whatever a row writes ends it.
+    way: with ``every``, every write ends it.
     """
 
     def __init__(

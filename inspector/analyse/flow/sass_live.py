@@ -4,7 +4,7 @@ NVIDIA documents the option (CUDA Binary Utilities, "nvdisasm"), and not what it
 was read off nvdisasm's output, of versions 12.8 and 13.5; the tests compare every instruction.
 
 - Within a region (code between two labels, branches out of it included) a guarded write ends no
-  range, as it may leave what was there. Across regions it does: a register that is read further
+  range, as it may leave the previous value. Across regions it does: a register that is read further
   on, and only written under a guard in this region, is not live before it.
 - nvdisasm 13.5 has labels that no instruction names, at those that the file's own records name (one
   that a warp executes together, an exit), and each begins a region. Of a file of the older ELF ABI

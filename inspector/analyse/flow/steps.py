@@ -69,7 +69,7 @@ class Steps:
     barriers: Mapping[int, tuple[str, int]] = field(default_factory=dict)
     """``BSSY`` by line: its barrier register and the line it names."""
     labelled: tuple[int, ...] = ()
-    """Lines of instructions that a label stands before, whether a jump names it or not (SASS)."""
+    """Lines of the first instructions after labels, used or not (SASS)."""
     ptx: PtxFunction | None = None
 
     @cached_property

@@ -261,7 +261,7 @@ def cure_of_layout(subject: HintSubject) -> str:
 
 
 def _everywhere(runs: tuple[Run, ...], limit: float, least: float) -> frozenset[int]:
-    """Lines that touch too many sectors whatever the block's shape is."""
+    """Lines that touch too many sectors for every shape of the block."""
     found = [frozenset(_scattered(run, limit, least)) for run in runs]
     return frozenset.intersection(*found) if found else frozenset()
 

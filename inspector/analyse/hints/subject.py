@@ -1,4 +1,4 @@
-"""What a hint is told of one variant, and what it says."""
+"""Input of the hints, and their findings."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class Finding:
 class HintSubject:
     """One variant as hints see it. ``listings``, ``functions`` and ``facts`` may be lazy mappings.
 
-    ``facts`` are what is known of the kernel in PTX and SASS, where that is at hand.
+    ``facts`` are analyses of the kernel in PTX and SASS, where at hand.
 
-    ``calls`` are the launches of this variant, ``device`` is what hints are told for; a hint that
+    ``calls`` are the launches of this variant, ``device`` is the one to judge by; a hint that
     needs one of them says nothing without it.
     """
 

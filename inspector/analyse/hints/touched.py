@@ -16,7 +16,7 @@ Run = dict[int, WarpAccess]
 def runs(subject: HintSubject, scalar: int = 1000003) -> tuple[Run, ...]:
     """The accesses of the first warp; once for each shape that the block may have.
 
-    ``scalar`` stands in for the arguments that are not known.
+    ``scalar`` replaces the arguments that are not known.
     """
     code = subject.ptx_code
     if code is None:
@@ -33,7 +33,7 @@ def runs(subject: HintSubject, scalar: int = 1000003) -> tuple[Run, ...]:
 
 
 def arguments(subject: HintSubject, scalar: int = 1000003) -> Arguments:
-    """What is known of the kernel's parameters: Triton's specialisation, and the launch."""
+    """Known facts about the kernel's parameters: Triton's specialisation, and the launch."""
     names = parameters(subject)
     sixteenths = frozenset(at for at, name in enumerate(names) if name in divisible(subject))
     numbers = {}

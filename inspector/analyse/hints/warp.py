@@ -3,7 +3,7 @@
 One pass over the instructions in the order they are written, each on 32 values at once: that is
 the first turn of every loop, of the first warp of one block. Integer arithmetic is carried out;
 what depends on data that was read is not known, and neither is what comes out of an ``if``.
-Arguments that no launch gives are stood in for by values chosen to be awkward: see ``Arguments``.
+Arguments that no launch gives are replaced by values chosen to be awkward: see ``Arguments``.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def compute(opcode: str, values: Sequence[Lanes | None]) -> Lanes | None:
 
 
 def _despite(base: str, values: Sequence[Lanes | None]) -> Lanes | None:
-    """What is known though an operand is not: ``and`` with 0, ``or`` with true."""
+    """The result despite an unknown operand: ``and`` with 0."""
     if base == "and" and 0 in values:
         return 0
     return None
@@ -291,7 +291,7 @@ class Warp:
         return _not(value) if row.inverted else value
 
     def _results(self, row: PtxInstruction) -> list[Lanes | None]:
-        """The values of the registers that an instruction writes, as far as they are known."""
+        """The values of the registers that an instruction writes, if known."""
         operands = row.operands
         if row.base == "ld":
             return [self._parameter(row)]

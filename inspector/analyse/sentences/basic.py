@@ -87,7 +87,7 @@ def _types(opcode: str) -> tuple[str, ...]:
 
 
 class Basic:
-    """The pieces of one instruction; whoever knows its function words its operands."""
+    """The pieces of one instruction; a subclass words its operands."""
 
     def __init__(self, one: WordedStatement, tables: Mapping[str, Mapping[str, str]]) -> None:
         self.one = one

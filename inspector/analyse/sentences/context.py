@@ -1,4 +1,4 @@
-"""What is known of a kernel beside its instructions: its parameters and how it was launched."""
+"""Known facts about a kernel beside its instructions: its parameters and how it was launched."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What is known of a kernel; None and () are "not known".
+    """Known facts about a kernel; None and () are "not known".
 
     ``grid`` counts blocks and ``block`` threads of every launch alike (x, y, z); ``most`` is the
     largest block that the kernel was compiled for (``.maxntid``). ``cluster`` counts blocks.
@@ -74,7 +74,7 @@ class Context:
         return next((p for p in self.parameters if p.symbol == symbol), None)
 
     def parameter_at(self, offset: int) -> Parameter | None:
-        """The parameter that byte ``offset`` of the parameter space lies in."""
+        """The parameter that byte ``offset`` of the parameter space is in."""
         for p in self.parameters:
             if p.offset is not None and p.size is not None and 0 <= offset - p.offset < p.size:
                 return p
@@ -115,7 +115,7 @@ def context_of(
 
 
 def before_launch(context: Context, listing: Listing, function: Function) -> Context:
-    """What is left of a context where the kernel may be launched in any way."""
+    """A context without a launch."""
     return replace(
         context,
         parameters=tuple(replace(p, value=None) for p in context.parameters),
@@ -247,7 +247,7 @@ def _agrees(type_: str, declared: Declared) -> bool:
 
 
 def _common(values: Sequence[T | None]) -> T | None:
-    """What all values are, None if they differ or there are none."""
+    """The common value, None if they differ."""
     return values[0] if values and all(v == values[0] for v in values) else None
 
 

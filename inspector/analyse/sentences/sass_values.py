@@ -96,7 +96,7 @@ def formula(table: int) -> str:
 
 
 def named(text: str, names: Sequence[str]) -> str:
-    """A formula with what a, b and c stand for."""
+    """A formula with what a, b and c represent."""
     words = dict(zip("abc", names, strict=True))
     return "".join(words.get(c, c) for c in text)
 
@@ -106,7 +106,7 @@ _COMPARISONS = {
     "EQU": "=", "NEU": "≠", "LTU": "<", "LEU": "≤", "GTU": ">", "GEU": "≥",
 }  # fmt: skip
 _UNORDERED = ("EQU", "NEU", "LTU", "LEU", "GTU", "GEU")
-# Without a comparison: what is said of one value compared with itself, and of two.
+# Without a comparison: one value compared with itself, and two.
 _TESTS = {
     "NAN": ("{a} is NaN", "{a} or {b} is NaN"),
     "NUM": ("{a} is a number", "{a} and {b} are numbers"),
