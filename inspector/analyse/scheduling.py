@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from inspector.analyse.flow.graph import Flow
-from inspector.listing.line import Function, Line, Listing
+from inspector.listing.line import Line
 from inspector.text import word_for
 
 # -- what is still under way ----------------------------------------------------------------------
@@ -350,27 +350,6 @@ def schedule(
         for _, line, _ in waits[n]:
             waiters.setdefault(line, {})[n] = None
     return Schedule(lines, flow, by_mnemonic, waits, {n: tuple(by) for n, by in waiters.items()})
-
-
-def stall_sums(
-    listing: Listing, function: Function, links: Mapping[int, tuple[int, ...]]
-) -> dict[int, int]:
-    """The stall cycles of the machine instructions of each line of another stage.
-
-    ``links`` are lines of that stage to lines of this SASS listing. Every instruction counts
-    once a line; lines without any that has control words are left out.
-    """
-    out: dict[int, int] = {}
-    lines = listing.lines
-    for upper, lower in links.items():
-        stalls = [
-            control.stall
-            for n in lower
-            if function.first <= n <= function.last and (control := lines[n - 1].control)
-        ]
-        if stalls:
-            out[upper] = sum(stalls)
-    return out
 
 
 # -- who uses a result first ----------------------------------------------------------------------

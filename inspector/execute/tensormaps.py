@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inspector.execute.kinds import Array, f32, f64, i64, u8
+from inspector.execute.kinds import Array, f32, f64, i64
 
 SIZE = 128
 DEEPEST = 5
@@ -115,11 +115,6 @@ class TensorMap:
         """Bytes of an element."""
         return np.dtype(ELEMENTS[self.element][1]).itemsize
 
-    @property
-    def box_bytes(self) -> int:
-        """Bytes that a whole box has in shared memory."""
-        return int(np.prod(self.box)) * self.item
-
     def places(
         self, start: Sequence[int], rows: Sequence[int] | None = None
     ) -> tuple[Array, Array]:
@@ -162,8 +157,3 @@ def swizzled_offsets(start: int, count: int, item: int, mode: int) -> Array:
     offsets = start + np.arange(count, dtype=i64) * item
     mask = (0, 1, 3, 7)[mode]
     return offsets ^ (((offsets >> 7) & mask) << 4)
-
-
-def as_bytes(data: Array) -> bytes:
-    """Bytes of an array of bytes."""
-    return np.ascontiguousarray(data, u8).tobytes()

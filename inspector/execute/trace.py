@@ -159,10 +159,6 @@ class Trace:
                 out[register] = places[at]
         return out
 
-    def on_line(self, line: int, after: int = -1) -> int | None:
-        """The first step of a line after another; None if unknown."""
-        return self._first(after, lambda step: step.line == line)
-
     def first_nan(self, after: int = -1) -> int | None:
         """The first step that wrote a NaN in a thread that ran it."""
 

@@ -81,11 +81,6 @@ def architecture(data: bytes) -> str | None:
     return f"sm_{number}" if number >= 30 else None
 
 
-def has_device_code(data: bytes) -> bool:
-    """Whether a host object or library carries a fat binary."""
-    return is_elf(data) and any(name in data for name in FATBIN_SECTIONS)
-
-
 def read_cubin(data: bytes) -> Cubin | None:
     """The kernels of a cubin; None if the file is damaged or not a cubin."""
     if not is_cubin(data):

@@ -125,7 +125,6 @@ _LABEL = re.compile(r'([\w$.\-]++|"[^"]*"):')
 _CALLEE = re.compile(r"@([\w$.\-]++)\s*+\(")
 _NAME = re.compile(r'@(?:([\w$.\-]++)|"([^"]*)")')
 _PARAMETER = re.compile(r"(%[\w$.\-]++)\s*+[,)]")
-_METADATA = re.compile(r",\s*+![\w.]++ !.*+\Z")
 
 PREFIXES = frozenset(("tail", "musttail", "notail"))
 FLAGS = words(

@@ -22,7 +22,6 @@ REGISTERS = re.compile(r"\.reg\b((?:\s*+\.[a-z]\w*+(?:\s++\d++)?)++)([^;]*+)")
 """A ``.reg``: its types, then its names. In a function's header it also ends at ``,`` or ``)``."""
 
 _WIDTH = re.compile(r"[busf]{1,2}(\d{1,3})(?:x\d)?\Z")
-_RESULTS = re.compile(r"\.func\b(?:(?!\.func\b)[^(])*+\(([^()]*+)\)\s*+[\w$%]")
 _TYPE_WORD = re.compile(r"\.([a-z]\w*)")
 
 
@@ -59,18 +58,6 @@ def register_declarations(code: str) -> Iterator[RegisterDeclaration]:
         words = [word for word in _TYPE_WORD.findall(types) if word != "align"]
         rows = ((name, int(count) if count else None) for name, count in DECLARED.findall(names))
         yield RegisterDeclaration(".".join(words), tuple(rows))
-
-
-def register_parameters(header: str) -> Iterator[RegisterDeclaration]:
-    """Every ``.reg`` among the results and parameters of a function's header."""
-    for part in re.split(r"[,()]", header):
-        yield from register_declarations(part)
-
-
-def register_results(header: str) -> Iterator[RegisterDeclaration]:
-    """Every ``.reg`` among the results of a function, by its header."""
-    if match := _RESULTS.search(header):
-        yield from register_parameters(match[1])
 
 
 # -- variables ---------------------------------------------------------------------------------

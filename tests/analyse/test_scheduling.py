@@ -12,7 +12,7 @@ import inspector
 from inspector import listing as parsers
 from inspector.analyse.flow.graph import Flow
 from inspector.analyse.function_facts import FunctionFacts
-from inspector.analyse.scheduling import Schedule, schedule, stall_sums
+from inspector.analyse.scheduling import Schedule, schedule
 from inspector.capture.disassembly import disassemble
 from inspector.listing.line import Control, Function, Kind, Line, Listing
 from inspector.model import Stage
@@ -302,14 +302,6 @@ def test_a_result_that_is_overwritten_has_no_consumer() -> None:
 
 def test_without_control_words_nothing_is_said() -> None:
     bare = [line(n, "LDG.E", "R1", "R1", write=0)._replace(control=None) for n in (1, 2)]
-    listing, found = small(*bare)
+    _, found = small(*bare)
     assert [found.sentence(n) for n in (0, 1, 2, 3)] == [None] * 4
     assert found.stall(1) is None
-    assert stall_sums(listing, listing.functions[0], {7: (1, 2)}) == {}
-
-
-def test_stalls_of_a_source_line_add_up() -> None:
-    listing, found = small(*(line(n, "MOV", "R1", stall=n) for n in (1, 2, 3)))
-    sums = stall_sums(listing, listing.functions[0], {10: (1, 3), 11: (2,), 12: ()})
-    assert sums == {10: 4, 11: 2}
-    assert found.stall(3) == 3

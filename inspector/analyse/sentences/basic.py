@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 
 from inspector.analyse.sentences.templates import fill
 from inspector.analyse.sentences.truth_tables import formula, named
@@ -32,11 +31,6 @@ _VECTOR = re.compile(r"v([248])\Z")
 BITS = re.compile(r"[busf]([1-9]\d{0,3})\Z")
 
 
-@lru_cache(maxsize=4096)
-def _types(opcode: str) -> tuple[str, ...]:
-    return tuple(part for part in opcode.split(".")[1:] if _TYPE.match(part))
-
-
 class Basic:
     """The pieces of one instruction; a subclass words its operands."""
 
@@ -44,7 +38,7 @@ class Basic:
         self.one = one
         self.parts = one.parts
         self.tables = tables
-        self.types = _types(one.opcode)
+        self.types = tuple(part for part in one.parts[1:] if _TYPE.match(part))
         operands = one.operands
         self.result = bool(operands) and has_result(self.parts[0], one.opcode)
         if operands and operands[0].kind is OperandKind.ADDRESS:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from math import gcd
 
 from inspector.analyse.sentences import forms
@@ -186,12 +185,7 @@ def kind_of(part: str) -> tuple[int, bool] | None:
 
 def types_of(one: WordedStatement) -> tuple[tuple[int, bool], ...]:
     """The integer types in an opcode, in order."""
-    return _integer_types(one.opcode)
-
-
-@lru_cache(maxsize=4096)
-def _integer_types(opcode: str) -> tuple[tuple[int, bool], ...]:
-    return tuple(kind for part in opcode.split(".")[1:] if (kind := kind_of(part)))
+    return tuple(kind for part in one.parts[1:] if (kind := kind_of(part)))
 
 
 _PLAIN = (
