@@ -149,10 +149,20 @@ def card(
     if launch is not None and Stage.TTIR in listings:
         counted = operations(*listings[Stage.TTIR], launch)
     return Card(
-        resources, device, block_threads, static, dynamic, full, launch, blocks, waves, made,
+        resources,
+        device,
+        block_threads,
+        static,
+        dynamic,
+        full,
+        launch,
+        blocks,
+        waves,
+        made,
         tensor_bytes(launch) if launch is not None else None,
-        _accessed(launch, made, flow_of), counted,
-    )  # fmt: skip
+        _accessed(launch, made, flow_of),
+        counted,
+    )
 
 
 def _made(

@@ -63,10 +63,14 @@ def entry_of(word: str, language: str, kind: str, said: Mapping[str, object]) ->
         since=_since(language, said),
         until=_string(said.get("until")),
         reference=", ".join(
-            t for t in (_string(said.get("document")) or DOCUMENTS.get(language),
-                        _string(said.get("section"))) if t
+            t
+            for t in (
+                _string(said.get("document")) or DOCUMENTS.get(language),
+                _string(said.get("section")),
+            )
+            if t
         ),
-    )  # fmt: skip
+    )
 
 
 def _since(language: str, said: Mapping[str, object]) -> str | None:

@@ -175,9 +175,10 @@ class _Reader:
 
     def _unfinished(self, language: str, name: str, argument: str, scope: str) -> None:
         self.passes.append(
-            PassRun(len(self.passes) + 1, self._stage, language, name, argument, scope,
-                    finished=False)
-        )  # fmt: skip
+            PassRun(
+                len(self.passes) + 1, self._stage, language, name, argument, scope, finished=False
+            )
+        )
 
     def _before(self, part: _Part) -> None:
         found = _MLIR_NAME.fullmatch(part.text)
@@ -239,19 +240,33 @@ class _Reader:
         self._add(MACHINE, name, argument, scope, before, body)
 
     def _add(
-        self, language: str, name: str, argument: str, scope: str, before: bytes, after: bytes,
-        took: float | None = None, inside: tuple[str, ...] = (),
-    ) -> None:  # fmt: skip
+        self,
+        language: str,
+        name: str,
+        argument: str,
+        scope: str,
+        before: bytes,
+        after: bytes,
+        took: float | None = None,
+        inside: tuple[str, ...] = (),
+    ) -> None:
         texts: tuple[str | None, str | None] = (None, None)
         if before != after:
             texts = before.decode("utf-8", "replace"), after.decode("utf-8", "replace")
         self.passes.append(
             PassRun(
-                len(self.passes) + 1, self._stage, language, name, argument, scope, inside,
-                *texts, None if took is None else round(took, 4),
+                len(self.passes) + 1,
+                self._stage,
+                language,
+                name,
+                argument,
+                scope,
+                inside,
+                *texts,
+                None if took is None else round(took, 4),
                 None if took is None else BY_ARRIVAL,
             )
-        )  # fmt: skip
+        )
 
     def _began(self, name: str) -> float | None:
         """When a pass of this name began that has not ended."""
@@ -473,9 +488,8 @@ def named(asked: str, names: Iterable[str]) -> frozenset[str]:
     glob fits; if there are no such, those that contain it."""
     every = frozenset(names)
     exact = frozenset(
-        n for n in every
-        if n == asked or n.rpartition(".")[2] == asked or fnmatchcase(n, asked)
-    )  # fmt: skip
+        n for n in every if n == asked or n.rpartition(".")[2] == asked or fnmatchcase(n, asked)
+    )
     return exact or frozenset(n for n in every if asked and asked in n)
 
 

@@ -222,9 +222,16 @@ class _LlvmReader:
             code = _STRING.sub('""', bare.partition("!dbg")[0])
             defs = tuple(dict.fromkeys(_PARAMETER.findall(code)))
             return Line(
-                n, text, Kind.DIRECTIVE, "define", "define", defs, (),
-                self.metadata.of_line(bare), (name[1] or name[2]) if name else None,
-            )  # fmt: skip
+                n,
+                text,
+                Kind.DIRECTIVE,
+                "define",
+                "define",
+                defs,
+                (),
+                self.metadata.of_line(bare),
+                (name[1] or name[2]) if name else None,
+            )
         if bare[0] in "!@$^}" or (word and word[0] in _TOP):
             return Line(n, text, Kind.DIRECTIVE)
         if bare[0] == "%" and " = type " in bare:

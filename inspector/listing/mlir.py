@@ -303,9 +303,17 @@ def _operation(
     if "@" in rest and _CALLS.fullmatch(name):
         targets += tuple(a or b for a, b in _SYMBOL.findall(rest))
     return Line(
-        n, text, Kind.INSTRUCTION, name, name, tuple(dict.fromkeys(defs + bound)), tuple(uses),
-        location, None, targets,
-    )  # fmt: skip
+        n,
+        text,
+        Kind.INSTRUCTION,
+        name,
+        name,
+        tuple(dict.fromkeys(defs + bound)),
+        tuple(uses),
+        location,
+        None,
+        targets,
+    )
 
 
 def _functions(lines: Sequence[Line]) -> tuple[Function, ...]:

@@ -181,9 +181,17 @@ class _StatementReading:
                 defined.update(statement.defs)
         targets = tuple(t for statement in statements for t in statement.targets)
         return Line(
-            n, text, Kind.INSTRUCTION, first.base, first.opcode, tuple(defs), tuple(uses),
-            source, label, targets,
-        )  # fmt: skip
+            n,
+            text,
+            Kind.INSTRUCTION,
+            first.base,
+            first.opcode,
+            tuple(defs),
+            tuple(uses),
+            source,
+            label,
+            targets,
+        )
 
     def step(self, start: int) -> int:
         """Read the piece that begins at ``start``; returns where it ends."""

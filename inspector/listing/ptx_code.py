@@ -317,10 +317,16 @@ def _variable(statement: str, line: int, space: str = "") -> PtxVariable | None:
     element_bytes = size_of("b64") if declaration.type is None else declaration.element_bytes
     count = prod(0 if size is None else size for size in declaration.sizes) or len(initial)
     return PtxVariable(
-        declaration.name, state_space, declaration.type or "b64",
-        declaration.align or element_bytes, element_bytes * count, line, initial,
-        "extern" in names, bool(declaration.sizes),
-    )  # fmt: skip
+        declaration.name,
+        state_space,
+        declaration.type or "b64",
+        declaration.align or element_bytes,
+        element_bytes * count,
+        line,
+        initial,
+        "extern" in names,
+        bool(declaration.sizes),
+    )
 
 
 class _Scope:

@@ -154,18 +154,32 @@ def parse_sass(plain: str, annotated: str | None = None) -> Listing:
 
 
 def _instruction(
-    n: int, text: str, match: re.Match[str], section: str,
+    n: int,
+    text: str,
+    match: re.Match[str],
+    section: str,
     annotations: Mapping[tuple[str, int], Annotation],
-) -> Line:  # fmt: skip
+) -> Line:
     hexadecimal, guard, base, qualifiers, operands = match.groups()
     opcode = base + qualifiers
     registers = _registers(base, opcode, guard, (operands or "").rstrip())
     address = int(hexadecimal, 16)
     source, ptx_line, control = annotations.get((section, address), (None, None, None))
     return Line(
-        n, text, Kind.INSTRUCTION, base, opcode, registers.defs, registers.uses, source,
-        None, registers.targets, address, ptx_line, control,
-    )  # fmt: skip
+        n,
+        text,
+        Kind.INSTRUCTION,
+        base,
+        opcode,
+        registers.defs,
+        registers.uses,
+        source,
+        None,
+        registers.targets,
+        address,
+        ptx_line,
+        control,
+    )
 
 
 # Half of a kernel's instructions repeat an earlier one, operands included.

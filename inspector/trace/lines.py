@@ -98,11 +98,16 @@ def rolled_up(facts: Facts, links: Mapping[int, tuple[int, ...]]) -> tuple[Execu
 def _line(n: int, those: Iterable[LineFacts], values: tuple[ValueFacts, ...] = ()) -> ExecutedLine:
     each = tuple(those)
     return ExecutedLine(
-        n, tuple(f.line for f in each), sum(f.executed for f in each),
-        sum(f.threads for f in each), sum(f.active for f in each),
-        sum(f.branches for f in each), sum(f.divergent for f in each),
-        tuple(a for f in each for a in f.accesses), values,
-    )  # fmt: skip
+        n,
+        tuple(f.line for f in each),
+        sum(f.executed for f in each),
+        sum(f.threads for f in each),
+        sum(f.active for f in each),
+        sum(f.branches for f in each),
+        sum(f.divergent for f in each),
+        tuple(a for f in each for a in f.accesses),
+        values,
+    )
 
 
 @dataclass(frozen=True, slots=True)

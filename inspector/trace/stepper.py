@@ -175,9 +175,12 @@ class Stepper:
 
     @classmethod
     def of(
-        cls, traced: TracedBlock, names: Mapping[int, str],
-        source: Callable[[int], Location | None], lane: int = 0,
-    ) -> Stepper:  # fmt: skip
+        cls,
+        traced: TracedBlock,
+        names: Mapping[int, str],
+        source: Callable[[int], Location | None],
+        lane: int = 0,
+    ) -> Stepper:
         """At the first step of a block that was run."""
         return cls(
             traced.trace.program, traced.trace, traced.inputs, names, source, lane, traced.fault
@@ -199,11 +202,19 @@ class Stepper:
         step = steps[self.at]
         strip = self._strip(None, whole=False)
         return StepPlace(
-            self.at, len(steps), step.line, self.program.statement(step.line),
-            self.source(step.line), self.lane, bool(step.active[self.lane]), sum(strip.active),
-            int(step.active.sum()), self.threads,
-            tuple(self._value(r, self.at) for r, _ in step.changes if self._is_own(r)), strip,
-        )  # fmt: skip
+            self.at,
+            len(steps),
+            step.line,
+            self.program.statement(step.line),
+            self.source(step.line),
+            self.lane,
+            bool(step.active[self.lane]),
+            sum(strip.active),
+            int(step.active.sum()),
+            self.threads,
+            tuple(self._value(r, self.at) for r, _ in step.changes if self._is_own(r)),
+            strip,
+        )
 
     def _is_own(self, register: int) -> bool:
         return register < len(self.program.code.registers)
@@ -218,10 +229,13 @@ class Stepper:
             inside = None if tensor is None else (tensor.name, value - tensor.address)
         written = self.trace.writer(register, at)
         return LaneValue(
-            self.program.code.names[register], self.names.get(register), kind, value,
+            self.program.code.names[register],
+            self.names.get(register),
+            kind,
+            value,
             None if written is None else self.trace.steps[written].line,
             inside,
-        )  # fmt: skip
+        )
 
     def _strip(self, register: int | None, *, whole: bool) -> LaneStrip:
         first = 0 if whole else self.lane // WARP * WARP
@@ -236,10 +250,13 @@ class Stepper:
             return LaneStrip(None, None, "", lanes.start, None, here)
         values = self.trace.values(register, at)
         return LaneStrip(
-            self.program.code.names[register], self.names.get(register),
-            self.trace.kinds[register], lanes.start,
-            None if values is None else tuple(_plain(values, n, self.threads) for n in lanes), here,
-        )  # fmt: skip
+            self.program.code.names[register],
+            self.names.get(register),
+            self.trace.kinds[register],
+            lanes.start,
+            None if values is None else tuple(_plain(values, n, self.threads) for n in lanes),
+            here,
+        )
 
     # -- what lines did up to the step at hand ---------------------------------------------------
 

@@ -154,10 +154,17 @@ def executed_facts(facts: Facts, touches: Touches, ran: int, of: int) -> Execute
                 more = {"wavefronts": one.wavefronts, "least_wavefronts": one.least_wavefronts}
             else:
                 continue
-            accesses.append(ExecutedAccess(
-                line.line, one.space, kind_of(one.way), one.requests, one.lanes, **more
-            ))  # fmt: skip
+            accesses.append(
+                ExecutedAccess(
+                    line.line, one.space, kind_of(one.way), one.requests, one.lanes, **more
+                )
+            )
     return ExecutedFacts(
-        ran, of, totals.instructions, totals.threads, totals.active, tuple(accesses),
+        ran,
+        of,
+        totals.instructions,
+        totals.threads,
+        totals.active,
+        tuple(accesses),
         tuple(branches),
-    )  # fmt: skip
+    )

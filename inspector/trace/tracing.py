@@ -141,9 +141,14 @@ class _Runner:
     """Runs blocks of one launch, a group after the other, and counts them together."""
 
     def __init__(
-        self, program: Program, launch: TraceLaunch, inputs: LaunchInputs, budget: int,
-        values: bool, stop: Stop | None,
-    ) -> None:  # fmt: skip
+        self,
+        program: Program,
+        launch: TraceLaunch,
+        inputs: LaunchInputs,
+        budget: int,
+        values: bool,
+        stop: Stop | None,
+    ) -> None:
         self.budget = budget
         facts, touches = Facts(program, values=values), Touches(program)
         self.out = TracedLaunch(program, launch, inputs, facts, touches)
@@ -155,10 +160,16 @@ class _Runner:
         launch = out.launch
         try:
             done = execute(
-                out.program, launch.grid, launch.block, out.inputs.arguments,
-                memory=out.inputs.memory, shared=launch.shared, blocks=list(numbers),
-                budget=self.budget - out.work, observer=self.observer,
-            )  # fmt: skip
+                out.program,
+                launch.grid,
+                launch.block,
+                out.inputs.arguments,
+                memory=out.inputs.memory,
+                shared=launch.shared,
+                blocks=list(numbers),
+                budget=self.budget - out.work,
+                observer=self.observer,
+            )
         except Fault as fault:
             out.fault, out.ran = fault, None
             return out

@@ -268,9 +268,13 @@ def _row(steps: Steps, line: int) -> int:
 
 
 def _meet(
-    steps: Steps, starts: tuple[int, ...], edges: list[tuple[int, ...]],
-    entries: tuple[int, ...], syncs: dict[int, Jump], block_of: dict[int, int],
-) -> list[tuple[int, ...]]:  # fmt: skip
+    steps: Steps,
+    starts: tuple[int, ...],
+    edges: list[tuple[int, ...]],
+    entries: tuple[int, ...],
+    syncs: dict[int, Jump],
+    block_of: dict[int, int],
+) -> list[tuple[int, ...]]:
     """The edges with those of ``BSYNC``: to where the barrier's ``BSSY`` on the way here names.
 
     Which ones come here is found forwards, over edges that are found on the way; with no ``BSSY``

@@ -108,9 +108,13 @@ class _Rewriting:
             out.append(step)
         classes = tuple("" if c == "barrier" else c for c in self.classes)
         return replace(
-            self.old, steps=out, names=tuple(self.names), classes=classes,
-            kinds=tuple(dict.fromkeys(classes)), labelled=self._labelled(),
-        )  # fmt: skip
+            self.old,
+            steps=out,
+            names=tuple(self.names),
+            classes=classes,
+            kinds=tuple(dict.fromkeys(classes)),
+            labelled=self._labelled(),
+        )
 
     def _labelled(self) -> tuple[int, ...]:
         """The lines at whose labels a region begins."""

@@ -68,9 +68,15 @@ def read_sass(listing: Listing, function: Function) -> Steps:
             jumps[n] = Jump(Way.SYNC, (), not always, register[0] if register else "")
     entries.update((n, None) for label, n in labels.items() if not _LOCAL.match(label))
     return Steps(
-        steps, jumps, tuple(numbers), tuple(classes), tuple(dict.fromkeys(classes)),
-        tuple(entries), barriers, tuple(dict.fromkeys(labels.values())),
-    )  # fmt: skip
+        steps,
+        jumps,
+        tuple(numbers),
+        tuple(classes),
+        tuple(dict.fromkeys(classes)),
+        tuple(entries),
+        barriers,
+        tuple(dict.fromkeys(labels.values())),
+    )
 
 
 def _numbers(

@@ -400,9 +400,16 @@ class Warp:
         )
         if where:
             self.accesses.append(
-                WarpAccess(row.line, space, row.base == "st", width // 8 * vector, where,
-                           self._stretch, address.base)
-            )  # fmt: skip
+                WarpAccess(
+                    row.line,
+                    space,
+                    row.base == "st",
+                    width // 8 * vector,
+                    where,
+                    self._stretch,
+                    address.base,
+                )
+            )
 
 
 def _scalars(rows: Sequence[PtxInstruction]) -> frozenset[Operand]:

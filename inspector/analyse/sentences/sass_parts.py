@@ -90,9 +90,15 @@ def read(text: str) -> SassOperand:
         fits = (number == "T") == (file in PREDICATES) if not number.isdecimal() else True
         if fits:
             return SassOperand(
-                text, bare, file, int(number) if number.isdecimal() else None,
-                tuple(s for s in suffixes.split(".") if s), negative, inverted, absolute,
-            )  # fmt: skip
+                text,
+                bare,
+                file,
+                int(number) if number.isdecimal() else None,
+                tuple(s for s in suffixes.split(".") if s),
+                negative,
+                inverted,
+                absolute,
+            )
     return SassOperand(text, bare, "", None, (), negative, inverted, absolute)
 
 
