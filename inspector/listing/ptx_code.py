@@ -107,6 +107,8 @@ SINK = SinkOperand()
 UNDECLARED = "undeclared"
 """The type of a register whose declaration is not in the function."""
 MAX_STATEMENT_CHARS = 1 << 16
+MAX_NESTING = 8
+"""Brackets within brackets of an operand that are read."""
 MAX_SCOPES = 64
 """Blocks around a name that are searched for its declaration, innermost first."""
 
@@ -575,29 +577,28 @@ class _FunctionReading:
             PtxInstruction(line, opcode, parts, operands, number, inverted)
         )
 
-    def operand(self, text: str) -> Operand:
+    def operand(self, text: str, depth: int = 0) -> Operand:
         """One operand, with names resolved in the current scope."""
         cached = self.known.get(text)
         if cached is None:
-            cached = self.known[text] = self._operand(text)
+            cached = self.known[text] = self._operand(text.strip(), depth + 1)
         return cached
 
-    def _operand(self, text: str) -> Operand:
-        text = text.strip()
+    def _operand(self, text: str, depth: int) -> Operand:
+        if depth > MAX_NESTING or text == "_":
+            return SINK
         first = text[:1]
         if first == "[":
             inside = split(text[1:].rpartition("]")[0])
             base, offset = self._sum(inside[0]) if inside else (SINK, 0)
-            return AddressOperand(base, offset, tuple(self.operand(o) for o in inside[1:]))
+            return AddressOperand(base, offset, tuple(self.operand(o, depth) for o in inside[1:]))
         if first in ("{", "("):
-            return VectorOperand(tuple(self.operand(o) for o in split(text[1:-1])))
+            return VectorOperand(tuple(self.operand(o, depth) for o in split(text[1:-1])))
         if "|" in text:
             a, _, b = text.partition("|")
-            return PairOperand(self.operand(a), self.operand(b))
-        if text == "_":
-            return SINK
+            return PairOperand(self.operand(a, depth), self.operand(b, depth))
         if first == "!":
-            inner = self.operand(text[1:])
+            inner = self.operand(text[1:], depth)
             return (
                 RegisterOperand(inner.number, True) if isinstance(inner, RegisterOperand) else inner
             )

@@ -145,3 +145,8 @@ def test_registers_that_are_declared_and_not_named_cost_nothing() -> None:
 def test_an_overlong_statement_is_not_read() -> None:
     long = kernel("add.s32 %r1, " + "%r2 " * 40_000)
     assert long.unread
+
+
+def test_deep_brackets_end() -> None:
+    made = kernel("mov.b32 %r1, " + "{" * 9000 + "%r2" + "}" * 9000 + ";")
+    assert [row.base for row in made.instructions] == ["mov", "ret"]
