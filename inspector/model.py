@@ -1,7 +1,7 @@
 """The values that every part of the tool speaks in: frozen, plain, without I/O of their own.
 
 One module because it is one vocabulary: a recording names kernels, graphs, compiles and calls, each
-of which names others of them, and whoever learns it reads it from top to bottom.
+of which names others of them; read it from top to bottom.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EDIT, BEFORE = "edit", "before"
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """One configuration that an autotuner looked at, and what came of it.
+    """One configuration that an autotuner looked at, and the result.
 
     ``variant`` is the id of what was compiled for it. ``time_us`` is the tuner's own figure, in
     microseconds: Triton's median, Inductor's shortest or median by its benchmarker.
@@ -60,7 +60,7 @@ class Tuning:
 
     ``by`` is triton or inductor. ``key`` holds what Triton tuned for by the arguments' names (bare
     values where only a cache tells them), or Inductor's size hints. ``best`` is the place of the
-    winner, None if there is none. ``stopwatch`` is what measured, ``method`` how Inductor
+    winner, None if unknown. ``stopwatch`` is what measured, ``method`` how Inductor
     searched where it was not all against all, ``seconds`` how long measuring took.
     """
 
@@ -150,7 +150,7 @@ class Location:
     """A place in a source file and, where code was inlined there, the chain of call sites.
 
     ``line`` counts from 1; ``column`` is as the compiler wrote it, None if it wrote none.
-    ``inlined_at`` is the call site of the function that this location lies in.
+    ``inlined_at`` is the call site of the function that this location is in.
     """
 
     file: str
@@ -219,7 +219,7 @@ class StageFile:
 class MadeFrom:
     """A line of the user's Python that a generated kernel was made from.
 
-    ``code`` is the line as Dynamo saw it; ``targets`` are the operators that came of it and were
+    ``code`` is the line as Dynamo saw it; ``targets`` are its operators that were
     fused into the kernel (``aten.mul.Tensor``), in the order of the graph. ``file`` is shown and
     compared, never opened.
     """
@@ -255,7 +255,7 @@ class Argument:
     an address, and what is beyond it is chance (in the emulated device's memory, 64). ``low`` and
     ``high`` are the range of an integer tensor's values before its first such call, None if it
     was not taken. ``device`` is ``cuda`` or ``cpu``. ``python_type`` is the type of a value that
-    is told by its name or its text (``dtype``, ``JITFunction``, ``str``), None if not recorded.
+    is identified by name or text (``dtype``, ``JITFunction``, ``str``), None if not recorded.
     """
 
     name: str
@@ -285,7 +285,7 @@ class Call:
     ``operators`` are ATen's that were being called when it was first launched so, the outermost
     first, as ``at::_ops`` names them (``square``, ``pow_Tensor_Scalar``).
 
-    Counts are told while they grow: where the program was killed, up to an eighth of the true
+    Counts are reported while they grow: where the program was killed, up to an eighth of the true
     count is missing. A launch of Triton's into a CUDA graph counts once, and the graph's replays
     not at all; of kind ``cuda`` on a GPU, each replay counts, and what was only captured does not.
     """
@@ -363,7 +363,7 @@ class Variant:
     ``span`` says nothing and ``fusion.made_from`` which lines. ``copied`` is known where the user
     wrote the kernel and the compiler was given a copy of it: it says where ``source`` has it.
 
-    ``error`` says why it came to nothing: it did not compile, and has the stages that it came to,
+    ``error`` says why it failed: it did not compile, and has the stages that it came to,
     or the device would not load it. ``maker`` is whose it is, in people's words (``ATen``,
     ``cuBLAS``, ``CuPy``), of a kernel that was seen when it was launched; ``library`` is the file
     that asked for the launch.
@@ -375,7 +375,7 @@ class Variant:
     time.
 
     ``options`` are Triton's others than those of ``config``, with the ``triton_version`` that
-    compiled it, as far as they were recorded; ``unpassed`` is Triton's IR as it was before the
+    compiled it, if recorded; ``unpassed`` is Triton's IR as it was before the
     first pass.
 
     ``made_by`` are the programs that made it with their versions, as they were recorded with it;
@@ -418,7 +418,7 @@ class Variant:
 
     @property
     def failed(self) -> str | None:
-        """Why it came to nothing, in one line; None where it was compiled and could be loaded."""
+        """Why it failed, in one line; None where it was compiled and could be loaded."""
         return None if self.error is None else self.error.said
 
     @property
@@ -533,7 +533,7 @@ LOAD, LAUNCH = "load", "launch"
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a variant, a graph or a build came to nothing.
+    """Why a variant, a graph or a build failed.
 
     ``message`` is the compiler's own first error, ``messages`` all that it said with their places,
     ``log`` its whole text. ``stage`` is what was being made (``sass`` where ptxas refused PTX), or
@@ -583,7 +583,7 @@ class Compilation:
     """One attempt to compile a file, or a kernel of it, for one target with one set of options.
 
     ``kernel`` is a kernel of Triton's, with its ``config`` and ``signature`` (``x: *fp32:16``);
-    None where the compiler took the file as a whole. ``hash`` and ``symbols`` name what came of
+    None where the compiler took the file as a whole. ``hash`` and ``symbols`` name the result of
     it: the variants with this hash and these functions. ``seconds`` is how long the compiler ran,
     ``tool`` which it was, with its version. ``failed`` says why there is no machine code, None
     where there is.
@@ -679,7 +679,7 @@ class GraphBreak:
     """A place where Dynamo ended a graph, and why, in its words.
 
     ``stack`` is the program's, the innermost frame last. ``attempt`` is the one that it ended;
-    ``lost_seconds`` is how long that had taken, where Dynamo then began anew. ``text`` is all that
+    ``lost_seconds`` is how long that had taken, where Dynamo then began again. ``text`` is all that
     torch said.
     """
 
@@ -700,7 +700,7 @@ class GraphBreak:
 @dataclass(frozen=True, slots=True)
 class GuardFailure:
     """A guard that a call did not meet: ``guard`` in torch's words, of the compile ``compile``
-    (``0/0``); ``code`` and ``place`` are of the line that made the guard, as far as torch tells."""
+    (``0/0``); ``code`` and ``place`` are of the line that made the guard, if known."""
 
     guard: str
     compile: str | None = None
@@ -718,7 +718,7 @@ class FrameCompile:
     ``process`` is the program's process. ``began`` is since 1970. ``failures`` are the guards that
     failed if it is a recompile. ``guards`` is torch's list of them, ``guard_count`` how many it
     counts. ``figures`` are torch's ``CompilationMetrics``, those that are short. ``failed`` is why
-    nothing came of it. None is "not said".
+    it had no result. None is "not said".
     """
 
     id: str

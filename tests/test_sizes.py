@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import io
 import json
@@ -22,13 +21,10 @@ from rich.console import Console
 
 from inspector.analyse.function_facts import FunctionFacts
 from inspector.capture import torch_logs
-from inspector.cli import main
 from inspector.commands import run
 from inspector.commands.common import open_reader
 from inspector.commands.list import print_kernels
 from inspector.listing import parse
-from inspector.listing.line import PagedTexts
-from inspector.listing.ptx_operands import operand
 from inspector.model import Stage
 from inspector.recording.layout import Writer, pack
 from inspector.report import jsons
@@ -246,33 +242,6 @@ def test_what_is_known_of_a_function_is_a_few_numbers_a_line() -> None:
 
 
 @pytest.mark.parametrize("make", [one_function, lambda lines: kernels(lines // 100)])
-def test_beyond_what_is_kept_a_line_costs_little_more_than_its_text(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[int], str]
-) -> None:
-    """What is kept of lines is bounded: with bounds of a few hundred, thousands are long."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("inspector.listing.line.KEPT", 2)
-    monkeypatch.setattr("inspector.listing.line.KEPT_OF_LONG", 2)
-    monkeypatch.setattr("inspector.analyse.sentences.statements.MOST_LINES", 1000)
-    monkeypatch.setattr("inspector.analyse.sentences.statements.MOST_STATEMENTS", 256)
-    monkeypatch.setattr("inspector.analyse.flow.ptx_steps._LOOKED_UP", 256)
-    peaks, sizes = [], []
-    monkeypatch.setattr("inspector.listing.ptx_operands._register_operand", operand)
-    monkeypatch.setattr("inspector.reader.facts.FUNCTIONS", 4)
-    for lines in (2_000, 4_000):
-        file = alone(tmp_path / str(lines), make(lines))
-        sizes.append(file.read_text().count("\n"))
-        with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
-            tracemalloc.start()
-            try:
-                assert main(["show", str(file.parent), "k0", "--json"]) == 0
-                peaks.append(tracemalloc.get_traced_memory()[1])
-            finally:
-                tracemalloc.stop()
-    assert (peaks[1] - peaks[0]) / (sizes[1] - sizes[0]) < 300, peaks
-
-
-@pytest.mark.parametrize("make", [one_function, lambda lines: kernels(lines // 100)])
 def test_a_line_of_json_takes_so_many_calls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[int], str]
 ) -> None:
@@ -286,20 +255,6 @@ def test_a_line_of_json_takes_so_many_calls(
     _, small, middle, large = works  # the first imports, too
     assert large - middle < 1.2 * (middle - small), works
     assert (large - small) / 2_000 < 260, works
-
-
-@pytest.mark.parametrize("ending", ["", "\n", "\n\n", "x"])
-@pytest.mark.parametrize("lines", [0, 1, 1023, 1024, 1025, 3000])
-def test_lines_taken_out_of_a_text_are_those_of_it(lines: int, ending: str) -> None:
-    text = "".join(f"{'y' * (n % 7)}\r{n}\n" for n in range(lines)) + ending
-    whole, taken = text.split("\n"), PagedTexts(text)
-    assert list(taken) == whole
-    assert len(taken) == len(whole)
-    assert [taken[i] for i in range(-len(whole), len(whole))] == [*whole, *whole]
-    for span in (slice(1000, 2100), slice(None, 5), slice(-5, None), slice(None, None, -3)):
-        assert taken[span] == whole[span]
-    with pytest.raises(IndexError):
-        taken[len(whole)]
 
 
 def test_the_first_line_is_there_before_the_last_is_made(tmp_path: Path) -> None:

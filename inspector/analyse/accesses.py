@@ -2,24 +2,17 @@
 
 Widths are bytes a thread and an instruction. PTX: PTX ISA, "Data Movement and Conversion
 Instructions" (state space, vector and type are in the opcode). SASS: the width is the opcode's
-``.U8`` … ``.128``, 4 bytes where there is none.
+``.U8`` … ``.128``, 4 bytes if missing.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from inspector.analyse.opcodes import (
-    LinesAgain,
-    OpcodeLines,
-    base_of,
-    before_padding,
-    guarded,
-    merged,
-)
+from inspector.analyse.opcodes import OpcodeLines, base_of, before_padding, guarded
 from inspector.listing.line import Function, Kind, Line, Listing
 
 # -- what a function is made of -------------------------------------------------------------------
@@ -125,21 +118,17 @@ def products(
 
     ``code`` are its instructions by opcode, where they are at hand.
     """
-    shapes: dict[Key, list[Sequence[int]]] = {}
+    shapes: dict[Key, list[int]] = {}
     if listing.language in ("ttir", "ttgir"):
         for line in instructions(listing, function):
             if line.base in _DOTS:
-                shapes.setdefault(_dots(line), []).append((line.n,))
+                shapes.setdefault(_dots(line), []).append(line.n)
     elif (read := {"ptx": _ptx_product, "sass": _sass_product}.get(listing.language)) is not None:
         code = code or OpcodeLines(listing, function)
         for opcode, at in code.without_padding().items():
             if (what := read(opcode)) is not None:
-                shapes.setdefault(what, []).append(at)
-    every = [
-        Product(*what, len(lines), lines)
-        for what, parts in shapes.items()
-        if (lines := tuple(merged(parts)))
-    ]
+                shapes.setdefault(what, []).extend(line.n for line in at)
+    every = [Product(*what, len(at), tuple(sorted(at))) for what, at in shapes.items()]
     return tuple(sorted(every, key=lambda product: product.lines[0]))
 
 
@@ -233,7 +222,7 @@ class Access:
 
     ``kind`` is load, store, copy (global to shared memory, asynchronous), atomic or reduction;
     ``space`` global, shared, local, generic or tensor. ``width`` is in bytes a thread, None if
-    it does not stand in the instruction (the copies of the tensor memory accelerator move boxes,
+    it is not in the instruction (the copies of the tensor memory accelerator move boxes,
     one thread for all). ``guarded`` of the ``count`` stand under a predicate. ``lines`` are where.
     """
 
@@ -252,29 +241,20 @@ def accesses(
 
     ``code`` are its instructions by opcode, where they are at hand.
     """
-    by_kind: dict[tuple[str, str, int | None], list[tuple[Sequence[int], int]]] = {}
+    by_kind: dict[tuple[str, str, int | None], list[Line]] = {}
     read = {"ptx": _ptx, "sass": _sass}.get(listing.language)
     if read is None:
         return ()
     code = code or OpcodeLines(listing, function)
-    for opcode, at in code.without_padding().items():
-        base = base_of(opcode)
-        if base in _OPERANDS_TELL:
-            for line in LinesAgain(listing, at):
-                if (what := read(line)) is not None:
-                    by_kind.setdefault(what, []).append(((line.n,), int(guarded(line))))
-        elif (what := read(Line(0, "", Kind.INSTRUCTION, base, opcode))) is not None:
-            by_kind.setdefault(what, []).append((at, len(code.guarded.get(opcode, ()))))
+    for at in code.without_padding().values():
+        for line in at:
+            if (what := read(line)) is not None:
+                by_kind.setdefault(what, []).append(line)
     every = [
-        Access(*what, len(lines), sum(under for _, under in parts), lines)
-        for what, parts in by_kind.items()
-        if (lines := tuple(merged(at for at, _ in parts)))
+        Access(*what, len(at), sum(map(guarded, at)), tuple(sorted(line.n for line in at)))
+        for what, at in by_kind.items()
     ]
     return tuple(sorted(every, key=lambda access: access.lines[0]))
-
-
-_OPERANDS_TELL = frozenset(("cp", "tcgen05", "LDS", "LDG", "LDTM"))
-"""Instructions of which more than the opcode says what they touch."""
 
 
 def total(accesses: Iterable[Access], kinds: Iterable[str], space: str) -> int | None:

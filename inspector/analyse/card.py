@@ -110,8 +110,8 @@ def card(
 ) -> Card:
     """The card of a variant.
 
-    ``listings`` are those of its stages that are at hand, each with where the kernel stands in it;
-    ``launch`` the launch that is told of; ``threads`` what the kernel was compiled for (32 times
+    ``listings`` are those of its stages at hand, each with the kernel's place in it;
+    ``launch`` the launch it describes; ``threads`` what the kernel was compiled for (32 times
     ``num_warps``), used without one; ``flows`` the control flow of PTX and SASS, where it is known.
     ``built_for`` is of the architecture that the cubin is of, where ``device`` is another.
     ``codes`` are the instructions of PTX and SASS by opcode, where they are at hand.
@@ -149,10 +149,20 @@ def card(
     if launch is not None and Stage.TTIR in listings:
         counted = operations(*listings[Stage.TTIR], launch)
     return Card(
-        resources, device, block_threads, static, dynamic, full, launch, blocks, waves, made,
+        resources,
+        device,
+        block_threads,
+        static,
+        dynamic,
+        full,
+        launch,
+        blocks,
+        waves,
+        made,
         tensor_bytes(launch) if launch is not None else None,
-        _accessed(launch, made, flow_of), counted,
-    )  # fmt: skip
+        _accessed(launch, made, flow_of),
+        counted,
+    )
 
 
 def _made(
@@ -172,7 +182,7 @@ def _made(
         accesses(listing, function, code),
         products(listing, function, code),
         sum(len(block.successors) > 1 for block in flow.blocks)
-        + sum(len(at) for opcode, at in code.guarded.items() if base_of(opcode) in _EXITS),
+        + sum(count for opcode, count in code.guarded.items() if base_of(opcode) in _EXITS),
         len(flow.loops),
         max((loop.depth for loop in flow.loops), default=0),
         declared(listing, function),

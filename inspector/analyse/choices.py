@@ -9,7 +9,7 @@ from inspector.model import ChoiceUse, Configuration, Graph, Kernel, Recording, 
 from inspector.text import microseconds, seconds
 
 TOLD = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_warps", "num_stages")
-"""Settings of a candidate that are told where one line has to do."""
+"""Settings of a candidate that a single line shows."""
 
 
 def of_graph(recording: Recording, graph: Graph) -> Iterator[tuple[Kernel, Tuning, ChoiceUse]]:

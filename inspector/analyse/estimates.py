@@ -200,7 +200,7 @@ class _Count:
 def operations(listing: Listing, function: Function, call: Call) -> Estimate | None:
     """Floating-point operations of one launch of a TTIR function, all programs together.
 
-    None if the grid is not known, or where what is counted stands in a branch, in a called
+    None if the grid is not known, or where what is counted is in a branch, in a called
     function or in a loop whose bounds do not follow from constants and the call's arguments.
     """
     programs = blocks_of(call)
@@ -300,7 +300,7 @@ def _trips(known: Mapping[str, int], body: str) -> int | None:
 
 
 def _integer(constants: Mapping[str, int], line: Line, body: str) -> int | None:
-    """The value of a scalar integer operation, where it can be told."""
+    """The value of a scalar integer operation, if known."""
     if "tensor<" in body:
         return None
     if line.base == "arith.constant":
@@ -314,7 +314,7 @@ def _integer(constants: Mapping[str, int], line: Line, body: str) -> int | None:
     make = _INTEGERS.get(line.base or "")
     if make is None or not values:
         return None
-    a, b = values[0], values[-1]  # uses are told once: of x + x there is one
+    a, b = values[0], values[-1]  # uses has each value once: x + x has one
     if a is None or b is None or (b == 0 and make not in _DEFINED_AT_0):
         return None
     return make(a, b)

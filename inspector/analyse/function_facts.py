@@ -12,10 +12,11 @@ from inspector.analyse.flow.steps import Steps
 from inspector.analyse.opcodes import OpcodeLines
 from inspector.analyse.scheduling import Schedule, schedule
 from inspector.listing.line import Function, Listing
+from inspector.listing.ptx_code import PtxFunction
 
 
 class FunctionFacts:
-    """What is known of one function of a listing, each thing computed when it is first asked for.
+    """Analyses of one function of a listing, each computed on first use.
 
     A function of a language that is neither PTX nor SASS has no blocks, no registers and no
     chains. ``scheduling`` is ``reference/scheduling.toml``, which names the scoreboards. Safe to
@@ -32,6 +33,11 @@ class FunctionFacts:
     @cached_property
     def _steps(self) -> Steps:
         return read_steps(self._listing, self.function)
+
+    @property
+    def ptx(self) -> PtxFunction | None:
+        """A function of PTX with its operands; None of any other language."""
+        return self._steps.ptx
 
     @cached_property
     def _graph(self) -> FlowGraph:

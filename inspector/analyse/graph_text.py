@@ -115,7 +115,7 @@ def graph_rows(name: str, view: GraphView) -> list[GraphRow]:
     out += _tried(view)
     out += _refused(view)
     out += _memory(view)
-    # What was recorded may have lines of its own; a row is one.
+    # A recorded text may have several lines; a row is one.
     return [GraphRow(_NEWLINES.sub("␤", row.text), row.calls) for row in out]
 
 

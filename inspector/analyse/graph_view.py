@@ -96,7 +96,7 @@ class GraphCall:
     results: tuple[FxNode, ...] = ()
     bytes_from: str | None = None
     tuned: str | None = None
-    """The kernel, by its id, that stands for the operation which max-autotune chose it for."""
+    """The kernel, by its id, that represents the operation which max-autotune chose it for."""
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -120,7 +120,7 @@ class GraphCall:
 class RefusedFusion:
     """Two calls that Inductor did not fuse, by their numbers, and what it said; ``count`` times.
 
-    A number is None where the operation became no call of its own.
+    A number is None where the operation did not become a call.
     """
 
     a: int | None
@@ -132,7 +132,7 @@ class RefusedFusion:
 
 @dataclass(frozen=True, slots=True)
 class GraphChoice:
-    """An operation that max-autotune chose for, by the id of the kernel that stands for it.
+    """An operation that max-autotune chose for, by the id of the kernel that represents it.
 
     ``node`` is the graph's node, ``call`` the number of the call that computes it, None where that
     is not known; ``text`` says what was chosen from what.
@@ -190,10 +190,14 @@ def with_choices(view: GraphView, chosen: Iterable[GraphChoice],
 
 
 def graph_view(
-    wrapper: Wrapper, recorded: object, dynamo: object, kernels: Mapping[int, str],
-    launched_with: Mapping[str, int], ambiguous: Collection[str] = (),
-) -> GraphView:  # fmt: skip
-    """Put together what is known. Never raises, whatever was recorded.
+    wrapper: Wrapper,
+    recorded: object,
+    dynamo: object,
+    kernels: Mapping[int, str],
+    launched_with: Mapping[str, int],
+    ambiguous: Collection[str] = (),
+) -> GraphView:
+    """Put the view together. Never raises, for any recording.
 
     ``recorded`` and ``dynamo`` are the recorded values as they were read from JSON; ``kernels``
     are the ids of the recording's kernels by the lines of ``output_code`` that launch them,
@@ -230,22 +234,37 @@ def graph_view(
             size, by = launched_with.get(kernel or ""), "tensors"
         calls.append(
             GraphCall(
-                at + 1, call.n, call.name, call.extern, kernel,
-                call.operators or _operators(computed), tuple(computed),
+                at + 1,
+                call.n,
+                call.name,
+                call.extern,
+                kernel,
+                call.operators or _operators(computed),
+                tuple(computed),
                 tuple(name for one in own for name, _ in one.operations),
-                size, _total([one.bytes_read for one in own]),
-                _total([one.bytes_written for one in own]), tuple(reuses.get(at, ())),
-                results, None if size is None else by,
+                size,
+                _total([one.bytes_read for one in own]),
+                _total([one.bytes_written for one in own]),
+                tuple(reuses.get(at, ())),
+                results,
+                None if size is None else by,
             )
-        )  # fmt: skip
+        )
     launched = {
         name: at + 1 for at, own in enumerate(placed) for one in own for name, _ in one.operations
     }
     refused, more = _refused(recorded, launched)
     return GraphView(
-        tuple(calls), wrapper.buffers, refused, more, bool(scheduled), nodes, source_nodes,
-        launched, {name: origins for one in scheduled for name, origins in one.operations},
-    )  # fmt: skip
+        tuple(calls),
+        wrapper.buffers,
+        refused,
+        more,
+        bool(scheduled),
+        nodes,
+        source_nodes,
+        launched,
+        {name: origins for one in scheduled for name, origins in one.operations},
+    )
 
 
 def buffer_bytes(buffer: WrapperBuffer) -> int | None:
@@ -255,9 +274,11 @@ def buffer_bytes(buffer: WrapperBuffer) -> int | None:
 
 
 def _results(
-    call: WrapperCall, own: Sequence[ScheduledNode], computed: Sequence[FxNode],
+    call: WrapperCall,
+    own: Sequence[ScheduledNode],
+    computed: Sequence[FxNode],
     nodes: Mapping[str, FxNode],
-) -> tuple[FxNode, ...]:  # fmt: skip
+) -> tuple[FxNode, ...]:
     """The nodes that a call is itself, where it is one of the graph's own and no fusion."""
     if any(one.buffer == "UserDefinedTritonKernel" for one in own):
         return tuple(node for node in computed if "triton_kernel_wrapper" in node.target)
@@ -321,9 +342,16 @@ def fx_nodes(recorded: object) -> dict[str, FxNode]:
         known = type(at) is int and 0 <= at < len(stacks)
         module, kind = stacks[at] if known and isinstance(at, int) else (None, None)
         out[name] = FxNode(
-            name, op, _text(_get(one, "target")) or "", _text(_get(one, "aten")), module, kind,
-            _place(_get(one, "line")), _text(_get(one, "from")), _get(one, "backward") is True,
-        )  # fmt: skip
+            name,
+            op,
+            _text(_get(one, "target")) or "",
+            _text(_get(one, "aten")),
+            module,
+            kind,
+            _place(_get(one, "line")),
+            _text(_get(one, "from")),
+            _get(one, "backward") is True,
+        )
     return out
 
 
@@ -353,12 +381,15 @@ def _scheduled(recorded: object) -> list[ScheduledNode]:
         if operations:
             out.append(
                 ScheduledNode(
-                    _text(_get(one, "kind")) or "", _text(_get(one, "buffer")), operations,
+                    _text(_get(one, "kind")) or "",
+                    _text(_get(one, "buffer")),
+                    operations,
                     _texts([_get(each, "result") for each in _list(_get(one, "operations"))]),
-                    _texts(_get(one, "outputs")), _texts(_get(one, "mutates")),
+                    _texts(_get(one, "outputs")),
+                    _texts(_get(one, "mutates")),
                     *(_size(_get(one, name)) for name in ("bytes", "bytes_read", "bytes_written")),
                 )
-            )  # fmt: skip
+            )
     return out
 
 
@@ -367,7 +398,7 @@ def _placed(
 ) -> list[list[ScheduledNode]]:
     """The scheduler's nodes of each call: it is the first that has one of their outputs.
 
-    What only changes what was there before, and has no output of its own in the text, is the next
+    What only changes the previous value, and has no output of its own in the text, is the next
     call that has what it changes.
     """
     first: dict[str, int] = {}

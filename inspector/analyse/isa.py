@@ -1,4 +1,4 @@
-"""The reference of PTX and SASS as values: what a word means, by the word as it stands in code.
+"""The reference of PTX and SASS as values: what a word means, by the word in code.
 
 Built from parsed tables, which ``inspector.reader.tables`` loads. Nothing here raises on a word
 that is not known: the answer is None, or nothing.
@@ -24,7 +24,7 @@ COSTS = ("memory", "arithmetic", "tensor", "control", "conversion", "synchronisa
 DOCUMENTS = {PTX: "PTX ISA 9.0", SASS: "CUDA Binary Utilities"}
 
 Table = Mapping[str, Mapping[str, object]]
-"""A parsed file of the reference: words to what is said of each."""
+"""A parsed file of the reference: the entry of each word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +63,14 @@ def entry_of(word: str, language: str, kind: str, said: Mapping[str, object]) ->
         since=_since(language, said),
         until=_string(said.get("until")),
         reference=", ".join(
-            t for t in (_string(said.get("document")) or DOCUMENTS.get(language),
-                        _string(said.get("section"))) if t
+            t
+            for t in (
+                _string(said.get("document")) or DOCUMENTS.get(language),
+                _string(said.get("section")),
+            )
+            if t
         ),
-    )  # fmt: skip
+    )
 
 
 def _since(language: str, said: Mapping[str, object]) -> str | None:
@@ -81,7 +85,7 @@ def _string(value: object) -> str | None:
 
 
 def strings(value: object) -> Mapping[str, str]:
-    """A table of strings, whatever is there."""
+    """A value as a table of strings."""
     return {str(k): str(v) for k, v in value.items()} if isinstance(value, Mapping) else {}
 
 
@@ -102,7 +106,7 @@ def joined(parts: Sequence[str]) -> str:
 
 
 def stands_in(word: Sequence[str], parts: Sequence[str]) -> bool:
-    """Whether a word's parts stand in an opcode's in their order: ``mad.cc`` in ``mad.lo.cc``."""
+    """Whether a word's parts are in an opcode's in their order: ``mad.cc`` in ``mad.lo.cc``."""
     left = iter(parts)
     return word[0] == parts[0] and all(part in left for part in word)
 
@@ -164,7 +168,7 @@ def _same_case(one: str, other: str) -> bool:
 # One name may be of several kinds: which is meant in an opcode, and which where it stands alone.
 _IN_OPCODE = (QUALIFIER, SPACE, TYPE)
 _ALONE = (INSTRUCTION, REGISTER, DIRECTIVE, SPACE, TYPE, QUALIFIER)
-# "%envreg<32>" stands for %envreg0 to %envreg31, ".m<m>n<n>k<k>" for .m16n8k16 and its like.
+# "%envreg<32>" represents %envreg0 to %envreg31, ".m<m>n<n>k<k>" for .m16n8k16 and its like.
 _PLACE = re.compile(r"<(\w++)>")
 _COMPONENT = re.compile(r"(%\w++)\.[xyzw]")
 
@@ -237,7 +241,7 @@ class Isa:
         return tuple(e for e in self.entries(kind=INSTRUCTION) if e.word.startswith(start))
 
     def qualifiers(self, opcode: str) -> Mapping[str, str]:
-        """The qualifiers that stand in an opcode, in order, with what each means ("" unknown)."""
+        """The qualifiers that are in an opcode, in order, with what each means ("" unknown)."""
         language, entry = self._read(opcode)
         if entry is None:
             return {}

@@ -129,9 +129,9 @@ def lines_of(chain: Chain) -> tuple[tuple[str, int], ...]:
 def own_lines(
     listing: Listing, place: StageNames, locations: Mapping[Location, list[Line]]
 ) -> tuple[dict[Location, int], dict[int, list[Location]]]:
-    """Where the lines of a source stand in it.
+    """The lines of a source that locations name.
 
-    The first maps a location to the line of its innermost frame that lies in the source; the
+    The first maps a location to the line of its innermost frame that is in the source; the
     second a line to the locations that were inlined there.
     """
     exact = place.file in files(locations)
@@ -309,7 +309,7 @@ def _from_source(source: Listing, lower: Listing, place: StageNames) -> Relation
     blocks: list[Block] = [
         ((n,), [line.n for line in locations[location]]) for location, n in inner.items()
     ]
-    # A call whose whole body was inlined has no instruction of its own: what came of it is its.
+    # A call whose whole body was inlined has no own instruction: it gets those of the body.
     taken = set(inner.values())
     blocks += [
         ((n,), [line.n for location in within for line in locations[location]])
@@ -433,7 +433,7 @@ def _in_order(upper: Sequence[Line], lower: Sequence[Line]) -> list[Block]:
 
     Lowering goes operation by operation, so that each becomes a run; an optimiser may have gone
     element by element. Which of the two it was, and whether either, the values tell: who takes
-    another's result above must take it below. Where they tell of neither, all belong to all.
+    another's result above must take it below. Otherwise all belong to all.
     """
     count, times = len(upper), len(lower) // len(upper)
     if count == 1 or times * count != len(lower):

@@ -74,7 +74,7 @@ class Operations:
         return frozenset(found or ())
 
     def _call(self, text: str) -> Does:
-        # One call may hold a whole statement of PTX; it does all that stands in it.
+        # One call may hold a whole statement of PTX; it does all that is in it.
         out: set[str] = set()
         _, assembly, rest = text.partition(" asm ")
         if assembly:

@@ -107,7 +107,7 @@ class _Part:
 
 
 def _parts(printed: bytes, mark: bytes) -> Iterator[_Part]:
-    """The headings in what was printed, each with what stands beneath it."""
+    """The headings of the output, each with its text."""
     last: tuple[str, str, int, int] | None = None
     for match in _HEADER.finditer(printed):
         kind = match.lastgroup or ""
@@ -175,9 +175,10 @@ class _Reader:
 
     def _unfinished(self, language: str, name: str, argument: str, scope: str) -> None:
         self.passes.append(
-            PassRun(len(self.passes) + 1, self._stage, language, name, argument, scope,
-                    finished=False)
-        )  # fmt: skip
+            PassRun(
+                len(self.passes) + 1, self._stage, language, name, argument, scope, finished=False
+            )
+        )
 
     def _before(self, part: _Part) -> None:
         found = _MLIR_NAME.fullmatch(part.text)
@@ -239,19 +240,33 @@ class _Reader:
         self._add(MACHINE, name, argument, scope, before, body)
 
     def _add(
-        self, language: str, name: str, argument: str, scope: str, before: bytes, after: bytes,
-        took: float | None = None, inside: tuple[str, ...] = (),
-    ) -> None:  # fmt: skip
+        self,
+        language: str,
+        name: str,
+        argument: str,
+        scope: str,
+        before: bytes,
+        after: bytes,
+        took: float | None = None,
+        inside: tuple[str, ...] = (),
+    ) -> None:
         texts: tuple[str | None, str | None] = (None, None)
         if before != after:
             texts = before.decode("utf-8", "replace"), after.decode("utf-8", "replace")
         self.passes.append(
             PassRun(
-                len(self.passes) + 1, self._stage, language, name, argument, scope, inside,
-                *texts, None if took is None else round(took, 4),
+                len(self.passes) + 1,
+                self._stage,
+                language,
+                name,
+                argument,
+                scope,
+                inside,
+                *texts,
+                None if took is None else round(took, 4),
                 None if took is None else BY_ARRIVAL,
             )
-        )  # fmt: skip
+        )
 
     def _began(self, name: str) -> float | None:
         """When a pass of this name began that has not ended."""
@@ -262,7 +277,7 @@ class _Reader:
         return None
 
     def _arrived(self, at: int) -> float | None:
-        """When what stands before a byte of what was printed had arrived."""
+        """When the output before a byte had arrived."""
         i = bisect_left(self._ends, at)
         return self._seconds[i] if self._ends and i < len(self._ends) else None
 
@@ -447,7 +462,7 @@ _TYPE = re.compile(r"[if]\d+|ptr|label|void")
 
 
 def operations(text: str, language: str) -> Counter[str]:
-    """How often each operation stands in a text.
+    """Count each operation of a text.
 
     A call of LLVM's is named by what it calls, assembly by its instructions; one of a graph of
     torch.fx without the ``torch.ops`` before it.
@@ -470,12 +485,11 @@ def operations(text: str, language: str) -> Counter[str]:
 
 def named(asked: str, names: Iterable[str]) -> frozenset[str]:
     """The operations that a word means: those of that name, with or without the dialect, or that a
-    glob fits; where there are none, those that have it in them."""
+    glob fits; if there are no such, those that contain it."""
     every = frozenset(names)
     exact = frozenset(
-        n for n in every
-        if n == asked or n.rpartition(".")[2] == asked or fnmatchcase(n, asked)
-    )  # fmt: skip
+        n for n in every if n == asked or n.rpartition(".")[2] == asked or fnmatchcase(n, asked)
+    )
     return exact or frozenset(n for n in every if asked and asked in n)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from inspector.analyse.flow.graph import Flow
-from inspector.listing.line import Function, Line, Listing
+from inspector.listing.line import Line
 from inspector.text import word_for
 
 # -- what is still under way ----------------------------------------------------------------------
@@ -24,14 +24,14 @@ from inspector.text import word_for
 # unknown time raises it when it issues and lowers it when its result is there (write barrier) or
 # when its operands have been read (read barrier). An instruction whose wait mask names a barrier
 # does not issue before the counter is 0, and ``DEPBAR.LE SB0, 0x2`` not before it is 2 or less.
-# ``gsb0``, which ``WARPGROUP.DEPBAR`` waits for, counts warp group matrix products likewise.
+# ``gsb0``, which ``WARPGROUP.DEPBAR`` waits for, counts warp group matrix products as well.
 
 RESULT, OPERANDS = "result", "operands"
 
 _DEPBAR = re.compile(r"\b(SB\d|gsb\d)(?:\s*,\s*(0x[0-9a-f]{1,8}|\d{1,8}))?")
 _LISTED = re.compile(r"\{([\d,\s]*)\}")
 _GROUP = re.compile(r"\bgsb\d\b")
-_MANY = 256  # of the instructions that one barrier stands for, the last ones are enough to tell
+_MANY = 256  # of the instructions that one barrier represents, the last ones are enough to tell
 _OLD = 64  # the greatest count that DEPBAR.LE can name
 
 
@@ -71,7 +71,7 @@ class Event:
 
     ``waits`` are the barriers that must be clear, with the count that may be left; ``sets`` those
     it raises, with what for. ``loose`` is the pipe of an instruction of unknown latency that
-    raises none, ``carries`` of one whose write barrier stands for the loose ones before it.
+    raises none, ``carries`` of one whose write barrier represents the loose ones before it.
     """
 
     line: int
@@ -162,7 +162,7 @@ def counted(events: Sequence[Event]) -> frozenset[str]:
 
 
 def step(state: InFlight, e: Event, ages: frozenset[str]) -> list[tuple[str, int, str]]:
-    """Let a line pass, and tell what it waited for: barrier, line, what for."""
+    """Pass a line; return what it waited for: barrier, line, what for."""
     cleared: list[tuple[str, int, str]] = []
     for barrier, left in e.waits:
         pending = state.pending.get(barrier)
@@ -350,27 +350,6 @@ def schedule(
         for _, line, _ in waits[n]:
             waiters.setdefault(line, {})[n] = None
     return Schedule(lines, flow, by_mnemonic, waits, {n: tuple(by) for n, by in waiters.items()})
-
-
-def stall_sums(
-    listing: Listing, function: Function, links: Mapping[int, tuple[int, ...]]
-) -> dict[int, int]:
-    """The stall cycles of the machine instructions of each line of another stage.
-
-    ``links`` are lines of that stage to lines of this SASS listing. Every instruction counts
-    once a line; lines without any that has control words are left out.
-    """
-    out: dict[int, int] = {}
-    lines = listing.lines
-    for upper, lower in links.items():
-        stalls = [
-            control.stall
-            for n in lower
-            if function.first <= n <= function.last and (control := lines[n - 1].control)
-        ]
-        if stalls:
-            out[upper] = sum(stalls)
-    return out
 
 
 # -- who uses a result first ----------------------------------------------------------------------

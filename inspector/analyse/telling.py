@@ -1,4 +1,4 @@
-"""What is told of the lines of one listing: counts, sentences, waits, notes."""
+"""Annotations of the lines of one listing: counts, sentences, waits, notes."""
 
 from __future__ import annotations
 
@@ -142,16 +142,16 @@ CLASSES = ("gpr", "pred", "ugpr", "upred")
 
 
 def virtual(counts: Mapping[str, int]) -> int:
-    """How many of PTX's virtual registers are live, whatever their size; predicates are not."""
+    """How many of PTX's virtual registers of any size are live, without predicates."""
     return sum(count for name, count in counts.items() if name != "pred")
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What is told of one line.
+    """Annotations of one line.
 
-    ``live`` counts live registers at the line itself (PTX, SASS), ``rolled`` is of the SASS that
-    came of it (every stage above), ``stall`` is the line's own, in issue cycles. ``samples`` are a
+    ``live`` counts live registers at the line itself (PTX, SASS), ``rolled`` is of its SASS
+    (every stage above), ``stall`` is the line's own, in issue cycles. ``samples`` are a
     profiler's of the line's machine code. None and () are "nothing is known".
     """
 
@@ -184,7 +184,7 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What is said of one line.
+    """Words about one line.
 
     ``sentence`` reads the instruction out; ``waits`` says what it waits for and what waits for
     it, and ``waits_for`` and ``consumer`` are the same as values. ``definitions`` are the lines
@@ -204,7 +204,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """What the reference has of one word of a line; ``qualifiers`` are those that stand there."""
+    """What the reference has of one word of a line; ``qualifiers`` are the line's."""
 
     entry: ReferenceEntry
     qualifiers: Mapping[str, str]
@@ -212,14 +212,14 @@ class Explained:
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """What is told of a listing, by line.
+    """Annotations of a listing, by line.
 
     ``at`` is quick; ``words`` and ``registers`` may take a moment. ``classes`` are the
     registers that are live anywhere, ``stalls`` whether there are control words. ``noted`` are
     the lines that have notes and ``peaks`` those with as many live registers as any, both
     ascending. ``machine``: the counts are of allocated registers; else they are PTX's virtual ones.
     ``allocated``: how many a thread has, None if that is not known. ``sampled`` is how many
-    samples a profiler took of the kernel, 0 where there are none to show, and ``hottest`` the
+    samples a profiler took of the kernel, 0 for none, and ``hottest`` the
     lines that have a tenth of them or more. ``most`` are the greatest counts of live registers
     anywhere in the kernel, a class, and of PTX's virtual ones as ``virtual``.
     """
@@ -247,7 +247,7 @@ def ranked(figures: Iterable[tuple[int, float]], plateaus: bool, most: int) -> t
     """The lines with the largest figures, the largest first, at most so many.
 
     ``figures`` are ascending by line. ``plateaus``: neighbours of one figure are one place, told by
-    its first line, and only places that lie higher than those beside them count: of live registers
+    its first line, and only places that are higher than those beside them count: of live registers
     the next largest would else be the line beside the peak.
     """
     places: list[tuple[int, float]] = []
@@ -266,4 +266,4 @@ def ranked(figures: Iterable[tuple[int, float]], plateaus: bool, most: int) -> t
 NOTHING_TOLD = Told()
 NO_WORDS = Words()
 NOTHING = Telling(lambda n: NOTHING_TOLD, lambda n: NO_WORDS, lambda n: ())
-"""Of a listing that nothing is told of."""
+"""No annotations."""

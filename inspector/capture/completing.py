@@ -24,7 +24,7 @@ from inspector.capture.builds import (
 from inspector.capture.failed_compiles import told_later, unfinished
 from inspector.capture.opening import open_path
 from inspector.errors import PtxviewError, Stopped
-from inspector.listing.joined_cubins import only
+from inspector.listing.one_kernel import only
 from inspector.model import Origin, Recording, Variant
 from inspector.recording.driver import SMALL
 from inspector.recording.layout import DerivedCache, Writer, read_events

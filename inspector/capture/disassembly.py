@@ -8,15 +8,17 @@ is derived from that if nothing else was added, which is checked; else nvdisasm 
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from inspector.errors import Unreadable
 from inspector.listing.cubin import is_elf
-from inspector.listing.joined_cubins import joined, kind
 from inspector.recording.layout import DerivedCache
 from inspector.system.process import run_tool
 from inspector.system.toolchain import Tool, every, find, need
@@ -120,50 +122,28 @@ def _lock(key: str) -> threading.Lock:
 
 # -- many at once ---------------------------------------------------------------------------------
 
-TOGETHER = 64
-"""Cubins that are disassembled by one call, where only figures are wanted."""
-
 
 def disassemble_together(cubins: Sequence[bytes]) -> dict[int, tuple[str, str]]:
-    """The plain and the annotated text of many cubins, by their number, without locations and with
-    labels of other numbers: fit to count in. Those of which nothing is told are to be disassembled
-    alone, as all are where there is no nvdisasm.
+    """The plain and the annotated text of many cubins by their number, without locations.
 
-    The tool is started once for ``TOGETHER`` of a kind, and not for each.
+    Left out are those that nvdisasm does not read; all, where there is no nvdisasm. Nothing is
+    cached: the texts are for counting.
     """
     tool = find("nvdisasm")
-    out: dict[int, tuple[str, str]] = {}
-    kinds: dict[bytes, list[int]] = {}
-    for number, cubin in enumerate(cubins):
-        if (own := kind(cubin)) is not None:
-            kinds.setdefault(own, []).append(number)
-    if tool is not None:
-        for numbers in kinds.values():
-            for begin in range(0, len(numbers), TOGETHER):
-                out |= _together(tool, cubins, numbers[begin : begin + TOGETHER])
-    return out
-
-
-def _together(
-    tool: Tool, cubins: Sequence[bytes], numbers: Sequence[int]
-) -> dict[int, tuple[str, str]]:
-    """Those of one kind by one call; where it fails, each half alone."""
-    if len(numbers) < 2:
+    if tool is None or not cubins:
         return {}
-    file = joined([cubins[number] for number in numbers])
-    if file is not None:
-        with tempfile.NamedTemporaryFile(suffix=".cubin") as out:
-            out.write(file.data)
-            out.flush()
-            done = run_tool([tool.path, *ENCODED, out.name])
-        if done.status == 0:
-            texts: dict[int, tuple[str, str]] = {}
-            for at, annotated in file.apart(done.text).items():
-                if (plain := plain_of(annotated)) is not None:
-                    texts[numbers[at]] = plain, annotated
-            return texts
-    half = len(numbers) // 2
-    return _together(tool, cubins, numbers[:half]) | _together(tool, cubins, numbers[half:])
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        texts = pool.map(partial(_encoded, tool), cubins)
+        return {number: text for number, text in enumerate(texts) if text is not None}
+
+
+def _encoded(tool: Tool, cubin: bytes) -> tuple[str, str] | None:
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        done = run_tool([tool.path, *ENCODED, file.name])
+    plain = plain_of(done.text) if done.status == 0 else None
+    return None if plain is None else (plain, done.text)
 
 
 # -- figures of the functions ---------------------------------------------------------------------

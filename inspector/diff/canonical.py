@@ -12,7 +12,7 @@ from hashlib import blake2b
 from inspector.diff import read_ptx, read_sass
 from inspector.diff.forms import Aliases, CanonicalForm, Forms, read_source
 from inspector.diff.read_ir import llvm_aliases, mlir_aliases, read_llvm, read_mlir
-from inspector.listing.line import Function, LazyLines, Listing
+from inspector.listing.line import Function, Listing
 
 Read = Callable[[Listing, list[str], int, Function | None, Aliases], Forms]
 
@@ -54,11 +54,7 @@ def canonical(
     if span is None:
         span = (function.first, function.last) if function else (1, len(listing.lines))
     first, last = max(1, span[0]), min(span[1], len(listing.lines))
-    lines = listing.lines
-    if isinstance(lines, LazyLines):
-        texts = list(lines.texts[first - 1 : last])
-    else:
-        texts = [line.text for line in lines[first - 1 : last]]
+    texts = listing.texts(first, last)
     return READERS.get(listing.language, read_source)(listing, texts, first, function, aliases)
 
 

@@ -11,7 +11,7 @@ from inspector.diff.forms import Aliases, Forms, plain_name
 from inspector.diff.hunks import Builder, Hunk, Op, changes, merged
 from inspector.diff.matching import MatchSide, match
 from inspector.diff.moved import moved
-from inspector.listing.line import Function, LazyLines, Listing
+from inspector.listing.line import Function, Listing
 
 # -- functions of one listing in the other --------------------------------------------------------
 # Which function of one listing is which of another: by name, then by likeness.
@@ -234,8 +234,6 @@ class _Work:
 
 
 def _texts(listing: Listing, span: tuple[int, int]) -> Sequence[str]:
-    if isinstance(listing.lines, LazyLines):
-        return listing.lines.texts[span[0] - 1 : span[1]]
     return [line.text for line in listing.lines[span[0] - 1 : span[1]]]
 
 

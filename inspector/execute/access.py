@@ -1,6 +1,6 @@
 """Loads, stores, atomics and copies of a chunk's lanes, in every state space.
 
-Addresses of shared and local memory and of parameters are offsets; as generic addresses they lie in
+Addresses of shared and local memory and of parameters are offsets; as generic addresses they are in
 windows far above any that a process has. All of an instruction's lanes access at once; where two
 store to one place, the later lane's value stays.
 """
@@ -44,13 +44,13 @@ class Access(NamedTuple):
 
 
 class Watching(Protocol):
-    """What is told of accesses."""
+    """Observer of accesses."""
 
     def access(self, lanes: Lanes, access: Access) -> None: ...
 
 
 class Scene(Protocol):
-    """Who knows how a fault is told: the kernel and its lines."""
+    """Makes faults with the kernel and its lines."""
 
     def fault(
         self, cause: str, sentence: str, instruction: int, where: tuple[int, int] | None = None,
@@ -107,7 +107,7 @@ class ChunkMemory:
     def fetch(
         self, n: int, space: str, address: Array, dtype: Any, count: int, mask: Mask
     ) -> list[Array]:
-        """``load`` from one space, of which nobody is told."""
+        """``load`` from one space, without an observer."""
         size = np.dtype(dtype).itemsize
         if mask is not None and not mask.any():
             return [np.zeros((1, 1), dtype)] * count
@@ -142,7 +142,7 @@ class ChunkMemory:
     def put(
         self, n: int, space: str, address: Array, dtype: Any, values: Sequence[Array], mask: Mask
     ) -> None:
-        """``store`` to one space, of which nobody is told."""
+        """``store`` to one space, without an observer."""
         if mask is not None and not mask.any():
             return
         self.changes += 1
@@ -194,7 +194,7 @@ class ChunkMemory:
         """A read-modify-write by every lane, in the order of block and thread.
 
         That is one of the orders that the hardware may choose. ``values`` are unsigned bits of
-        ``kind``; what was there before comes back as such, where it is ``wanted``.
+        ``kind``; the previous value comes back as such, where it is ``wanted``.
         """
         if space == "generic":
             parts = self.split(address, mask)
@@ -370,7 +370,7 @@ class ChunkMemory:
     def _place(
         self, n: int, address: Array, nbytes: int, mask: Mask
     ) -> tuple[Region, Array] | None:
-        """The one region that every lane's access lies in, and offsets into it; else None."""
+        """The one region that every lane's access is in, and offsets into it; else None."""
         if mask is None:
             first = int(address.flat[0])
         else:

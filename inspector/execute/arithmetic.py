@@ -371,7 +371,7 @@ def _insert(t: Translator, row: PtxInstruction) -> None:
 
 
 def _of_one(template: str) -> Handler:
-    """An instruction of one operand whose result has a type of its own."""
+    """An instruction of one operand whose result has its own type."""
 
     def translate(t: Translator, row: PtxInstruction) -> None:
         kind = one_type(row)

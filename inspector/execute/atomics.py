@@ -15,7 +15,7 @@ from inspector.execute import floats
 from inspector.execute.kinds import Array, f16, f32, f64, i32, i64, u16, u32
 
 Operation = Callable[[str, Array, Sequence[Array]], Array]
-"""Of the type, what was there and the operands, all as unsigned bits: what is there then."""
+"""The new value from type, previous value and operands, all as unsigned bits."""
 
 
 def _add(kind: str, old: Array, given: Sequence[Array]) -> Array:
@@ -83,7 +83,7 @@ def in_order(
 ) -> tuple[Array | None, bool]:  # fmt: skip
     """Applies an operation at each index of ``view``, in the order of the indices.
 
-    Gives what was there before each, where that is ``wanted``, and whether anything changed.
+    Gives the previous value each, where that is ``wanted``, and whether anything changed.
     """
     name = next((n for n, f in OPERATIONS.items() if f is operation), "")
     integers = kind[0] in "bus" and kind != "bf16"

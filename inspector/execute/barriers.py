@@ -201,5 +201,5 @@ class Barriers:
 
 
 def _column(values: Any) -> Array:
-    """What is known of each thread block, as an array over lanes."""
+    """A value of each thread block, as an array over lanes."""
     return np.asarray(values)[:, None]

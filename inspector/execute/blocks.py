@@ -12,20 +12,15 @@ from dataclasses import dataclass, field
 
 from inspector.analyse.flow.graph import find_loops
 from inspector.analyse.flow.liveness import Ranges, RegionExit
-from inspector.analyse.flow.steps import Step, StepRows
+from inspector.analyse.flow.steps import Step
 from inspector.execute.lanes import CLOCKS
 from inspector.listing.ptx_code import (
-    AddressOperand,
-    Operand,
-    PairOperand,
     PtxFunction,
     PtxInstruction,
-    RegisterOperand,
     SpecialOperand,
     SymbolOperand,
-    VectorOperand,
+    registers_in,
 )
-from inspector.listing.ptx_statement import has_result
 
 CARRIES = ("addc", "subc", "madc")
 """Instructions that read the carry flag; those with ``.cc`` write it."""
@@ -78,40 +73,11 @@ def ends_block(instruction: PtxInstruction) -> bool:
     return instruction.base in ("bra", "brx", "ret", "exit", "trap") or is_waiting(instruction)
 
 
-def registers_in(operand: Operand) -> list[int]:
-    """The registers that an operand names."""
-    if isinstance(operand, RegisterOperand):
-        return [operand.number]
-    if isinstance(operand, AddressOperand):
-        out = registers_in(operand.base)
-        for more in operand.more:
-            out += registers_in(more)
-        return out
-    if isinstance(operand, VectorOperand):
-        return [n for element in operand.elements for n in registers_in(element)]
-    if isinstance(operand, PairOperand):
-        return registers_in(operand.first) + registers_in(operand.second)
-    return []
-
-
 def defines(instruction: PtxInstruction, carry: int) -> tuple[list[int], list[int]]:
     """What an instruction writes and what it reads; under a guard what it writes is both."""
-    operands = instruction.operands
-    written: list[int] = []
-    read: list[int] = []
-    rest = operands
-    if operands and not isinstance(operands[0], AddressOperand) and (
-        has_result(instruction.base, instruction.opcode)
-    ):  # fmt: skip
-        written, rest = registers_in(operands[0]), operands[1:]
-        if instruction.base == "wgmma":
-            read += written
-    for operand in rest:
-        read += registers_in(operand)
-    if instruction.guard is not None:
-        read.append(instruction.guard)
-        if instruction.base not in ("bra", "brx"):
-            read += written
+    written, read = instruction.registers()
+    if instruction.guard is not None and instruction.base not in ("bra", "brx"):
+        read += written
     if instruction.base in CARRIES:
         read.append(carry)
     if "cc" in instruction.parts:
@@ -256,30 +222,30 @@ def _liveness(
     looped: Sequence[bool],
 ) -> frozenset[int]:  # fmt: skip
     """Sets what is live between blocks; gives the registers that are defined once, in no loop."""
-    ranges = StepRows()
+    ranges: list[Step] = []
     for at, row in enumerate(rows):
         written, read = defines(row, carry)
         kills = () if row.guard is not None else tuple(written)
         ranges.append(Step(at, at, tuple(written), kills, tuple(read)))
     starts = [*(b.first for b in blocks), len(rows)]
     exits = [[RegionExit(b.last - 1, b.successors, False)] for b in blocks]
-    solved = Ranges(ranges, starts, exits)
+    solved = Ranges(ranges, starts, exits, [""] * (carry + 1))
     sites: Counter[int] = Counter()
     in_loops: set[int] = set()
     for block in blocks:
         live: set[int] = set()
-        for at, now, _, _ in solved.region(block.index):
+        for at, now, _ in solved.region(block.index):
             if at == block.last - 1:
                 block.live_out = frozenset(now)
             live = now
         block.live_in = frozenset(live)
         for k in range(block.first, block.last):
-            sites.update(set(ranges.defs(k)))
+            sites.update(set(ranges[k].defs))
             if looped[block.index]:
-                in_loops.update(ranges.defs(k))
+                in_loops.update(ranges[k].defs)
     everywhere: set[int] = set().union(*(b.live_in for b in blocks))
     for block in blocks:
-        made = {d for k in range(block.first, block.last) for d in ranges.defs(k)}
+        made = {d for k in range(block.first, block.last) for d in ranges[k].defs}
         block.local = frozenset(made - everywhere)
         gone = (block.live_in | made) - block.live_out - block.local
         block.dying = tuple(sorted(gone))

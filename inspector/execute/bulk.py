@@ -103,7 +103,7 @@ class BulkCopies:
         self, n: int, target: Array, tensor: Array, coordinates: Sequence[Array], barrier: Array,
         gather: bool, mask: Mask,
     ) -> None:  # fmt: skip
-        """A tile from global to shared memory; its bytes are told to an mbarrier."""
+        """A tile from global to shared memory; its bytes are reported to an mbarrier."""
         spread = [self.lanes.full(x) for x in (target, tensor, barrier)]
         points = [self.lanes.full(c).view(np.int32) for c in coordinates]
         for where in self._each(mask):
@@ -147,7 +147,7 @@ class BulkCopies:
     def _write(
         self, n: int, where: tuple[int, int], address: Array, values: Array, kind: str, what: str
     ) -> None:
-        """Elements of one lane's copy to global memory, or a reduction with what is there."""
+        """Elements of one lane's copy to global memory, or a reduction with the stored value."""
         item = values.dtype.itemsize
         self._tell(n, where, "atomic" if what else "store", address, item, values)
         region = self._within(n, where, address, item)
@@ -161,7 +161,7 @@ class BulkCopies:
         self.memory.changes += 1
 
     def _within(self, n: int, where: tuple[int, int], address: Array, item: int) -> Region:
-        """The region that all of a tile lies in."""
+        """The region that all of a tile is in."""
         region = self._region(n, where, int(address.min()), item)
         last = int(address.max())
         if last + item > region.end:

@@ -29,7 +29,7 @@ NONE = ~u64(0)
 
 @dataclass(slots=True)
 class MemoryUse:
-    """What was asked of memory and what that came to, as counts that may be added up.
+    """Counts of requests to memory and their cost, which add up.
 
     Sectors and tag requests are of global memory, wavefronts of shared memory: of another space
     these are 0, and say nothing.
@@ -108,7 +108,7 @@ class LineFacts:
     executed: int = 0
     """Instructions of warps: ncu's "Instructions Executed"."""
     threads: int = 0
-    """Lanes that came to it: ncu's "Thread Instructions Executed"."""
+    """Lanes that reached it: ncu's "Thread Instructions Executed"."""
     active: int = 0
     """Lanes that ran it: ncu's "Predicated-On Thread Instructions Executed"."""
     branches: int = 0
@@ -140,7 +140,7 @@ class Totals:
     operations: int
     """Floating point operations of lanes; a fused multiplication and addition is two."""
     global_bytes: int
-    """Bytes of the sectors that loads, stores and atomics ask for, whoever answers."""
+    """Bytes of the sectors that loads, stores and atomics request, from cache or memory."""
     branches: int
     divergent: int
 
@@ -258,7 +258,7 @@ class Facts:
         return tuple(out[line] for line in sorted(out))
 
     def totals(self) -> Totals:
-        """The whole launch, as far as it was run."""
+        """The whole launch, or the part that was run."""
         opcodes: Counter[str] = Counter()
         operations = 0
         for n, row in enumerate(self.program.code.instructions):

@@ -114,7 +114,7 @@ _MIDDLE, _BELOW = u64(0x10000000), u64(0x1FFFFFFF)
 def fused(a: Array, b: Array, c: Array) -> Array:
     """``fma`` of single precision, rounded once.
 
-    The product is exact in double precision and the sum nearly is: only a sum that lies halfway
+    The product is exact in double precision and the sum nearly is: only a sum that is halfway
     between two singles, or whose single is subnormal, can be rounded twice and is looked at again.
     """
     product = np.multiply(a, b, dtype=f64)

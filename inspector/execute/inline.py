@@ -22,9 +22,6 @@ DEEPEST = 64
 MOST = 200_000
 """Instructions of a kernel with its calls replaced, beyond which calls are left."""
 
-INTRINSICS = frozenset(("vprintf", "__assertfail", "__nv_isClusterShared_impl"))
-"""Functions that the system provides, which are run without a body."""
-
 
 def callee_of(call: PtxInstruction) -> str | None:
     """The function that a call names; None where it is called by its address."""

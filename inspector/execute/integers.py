@@ -231,7 +231,7 @@ def leading_zeros(a: Array) -> Array:
 
 
 def find_highest(a: Array, shift: bool) -> Array:
-    """``bfind``: the highest bit that is not the sign; all bits set where there is none."""
+    """``bfind``: the highest bit that is not the sign; all bits set if missing."""
     bits = a.dtype.itemsize * 8
     if a.dtype.kind == "i":
         a = np.where(a < 0, ~a, a).view(u32 if bits == 32 else u64)
@@ -252,7 +252,7 @@ def reverse_bits(a: Array) -> Array:
 
 
 def find_nth(a: Array, base: Array, offset: Array) -> Array:
-    """``fns``: where the n-th set bit from ``base`` on is; all bits set where there is none."""
+    """``fns``: where the n-th set bit from ``base`` on is; all bits set if missing."""
     a, base, offset = np.broadcast_arrays(a, base, offset.view(i32))
     out = np.full(a.shape, 0xFFFFFFFF, u32)
     left = np.where(offset < 0, -offset, offset).astype(i64)

@@ -1,6 +1,6 @@
 """PTX's fundamental types as numpy's, and constants as they are written.
 
-A register of n bits is an array of unsigned integers of n bits, whatever its declared type; an
+A register of n bits is an array of unsigned integers of n bits, regardless of its declared type; an
 instruction looks at it as the type that its opcode names. Predicates are arrays of bools.
 """
 

@@ -144,4 +144,4 @@ class Lanes:
 
 
 SMS = 132
-"""Multiprocessors that ``%nsmid`` tells of, those of an H200; blocks are dealt out in turn."""
+"""Multiprocessors that ``%nsmid`` reports, those of an H200; blocks are dealt out in turn."""

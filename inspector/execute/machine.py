@@ -1,6 +1,6 @@
 """A chunk of thread blocks being run: which lanes run next, where they part, meet, wait and end.
 
-The lanes in the earliest basic block run first, in an order in which a loop's blocks stand before
+The lanes in the earliest basic block run first, in an order in which a loop's blocks are before
 what follows the loop; so lanes that parted meet again where their ways do. Lanes that go round a
 loop which may wait for what others store let the others go first.
 """
@@ -29,7 +29,7 @@ from inspector.listing.ptx_code import PtxInstruction
 
 
 class Observer(Protocol):
-    """Who is told what happens. All arrays are the machine's own: they must not be changed."""
+    """Observer of a run. All arrays are the machine's own: they must not be changed."""
 
     def visit(self, lanes: Lanes, block: BasicBlock, mask: Mask) -> None:
         """These lanes begin to run a basic block."""
@@ -57,7 +57,7 @@ class Observer(Protocol):
 FEWEST = 512
 PRODUCTS_A_LANE = 128
 """Multiplications of wgmma, which BLAS does, that cost as much as one lane's instruction."""
-"""Lanes that an instruction costs at least, whoever few run it: numpy's own price of a call."""
+"""Minimum lanes that an instruction costs: numpy's price of a call."""
 
 
 class Work:

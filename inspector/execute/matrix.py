@@ -115,7 +115,7 @@ def _results(lanes: Lanes, total: Array, kind: str, saturate: bool) -> list[Arra
 
 
 SWIZZLES = {0: 16, 1: 128, 2: 64, 3: 32}
-"""Bytes of a swizzle by the mode in a descriptor of wgmma; 16 is none."""
+"""Bytes of a swizzle by the mode in a descriptor of wgmma; 16 means none."""
 
 
 def swizzled(address: Array, width: int) -> Array:

@@ -1,7 +1,7 @@
 """Global memory: named buffers at addresses, whose bounds are known.
 
 A buffer is a view of somebody's array: what a kernel stores is there. Addresses are those that the
-arrays have in this process, so that pointers that stand in arrays are right as well.
+arrays have in this process, so that pointers that are in arrays are right as well.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ Argument = Buffer | int | float | bytes | bytearray
 MOST_VARIABLE = 1 << 32
 """Bytes of a variable in global memory."""
 MALFORMED = (LookupError, ValueError, TypeError)
-"""What comes of an instruction that has fewer operands than its opcode, or a type that is none."""
+"""Raised by instructions with too few operands or an invalid type."""
 
 Code = Callable[[Any, list[Array], Any], Any]
 

@@ -6,9 +6,9 @@ what it is moved from or to.
 
 from __future__ import annotations
 
-from inspector.execute.blocks import defines, registers_in
+from inspector.execute.blocks import defines
 from inspector.execute.kinds import WIDTHS, is_float
-from inspector.listing.ptx_code import PtxFunction, PtxInstruction
+from inspector.listing.ptx_code import PtxFunction, PtxInstruction, registers_in
 
 _MOVES = frozenset(("mov", "ld", "st", "selp", "shfl", "ldu", "prmt", "atom", "red"))
 _ROUNDS = 4
@@ -27,7 +27,7 @@ def register_kinds(code: PtxFunction, carry: int) -> list[str]:
                 moves.append(joined)
             continue
         for register, kind in _said(row):
-            # The address of a float is none itself.
+            # The address of a float is not a float.
             if not is_float(kind) or WIDTHS[kind] == WIDTHS.get(_declared(code, register)):
                 votes[register][kind] = votes[register].get(kind, 0) + 1
     kinds = [_chosen(vote) for vote in votes]
@@ -42,7 +42,7 @@ def register_kinds(code: PtxFunction, carry: int) -> list[str]:
         if not changed:
             break
     own = [_declared(code, r) for r in range(len(kinds))]
-    # A predicate is one, whatever the instruction that it chooses for computes in.
+    # A predicate stays one in an instruction of another type.
     return [d if d == "pred" else kind or d for kind, d in zip(kinds, own, strict=True)]
 
 
@@ -79,7 +79,7 @@ def _said(row: PtxInstruction) -> list[tuple[int, str]]:
 
 
 def _chosen(vote: dict[str, int]) -> str:
-    """Floating point where an instruction computes in it; else what is said most often."""
+    """Floating point where an instruction computes in it; else the most frequent."""
     real = {kind: n for kind, n in vote.items() if is_float(kind)}
     told = {kind: n for kind, n in vote.items() if kind[0] in "us" or kind == "pred"}
     best = real or told

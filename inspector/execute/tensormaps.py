@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inspector.execute.kinds import Array, f32, f64, i64, u8
+from inspector.execute.kinds import Array, f32, f64, i64
 
 SIZE = 128
 DEEPEST = 5
@@ -25,7 +25,7 @@ ELEMENTS: tuple[tuple[str, str], ...] = (
 """Types by the number that PTX gives them, and as numpy's (PTX ISA, "tensormap.replace")."""
 
 SWIZZLE_BYTES = (16, 32, 64, 128)
-"""Bytes within which 16-byte chunks are exchanged, by the number of the mode; 16 is none."""
+"""Bytes within which 16-byte chunks are exchanged, by the number of the mode; 16 means none."""
 
 _LAYOUT = np.dtype(
     [("address", "<u8"), ("strides", "<u8", (DEEPEST - 1,)), ("dims", "<u4", (DEEPEST,)),
@@ -57,7 +57,7 @@ class TensorMap:
 
     ``strides`` are in bytes, of the second dimension on. ``box`` is what one copy moves, in
     elements. ``element`` and ``swizzle`` are PTX's numbers (see ``ELEMENTS``, ``SWIZZLE_BYTES``).
-    ``fill``: what lies outside is read as NaN and not as 0.
+    ``fill``: what is outside is read as NaN and not as 0.
     """
 
     address: int
@@ -84,11 +84,11 @@ class TensorMap:
 
     @staticmethod
     def decode(data: bytes) -> TensorMap:
-        """The tensor map in 128 bytes. Raises ValueError where there is none that is known."""
+        """The tensor map in 128 bytes. Raises ValueError if it is no known map."""
         row = np.frombuffer(data[: _LAYOUT.itemsize], _LAYOUT)[0]
         rank = int(row["rank"]) + 1
         if rank > DEEPEST or int(row["element"]) >= len(ELEMENTS):
-            raise ValueError("what stands there is no tensor map")
+            raise ValueError("this is not a tensor map")
         made = TensorMap(
             int(row["address"]), tuple(row["dims"][:rank].tolist()),
             tuple(row["strides"][: rank - 1].tolist()), tuple(row["box"][:rank].tolist()),
@@ -98,7 +98,7 @@ class TensorMap:
         if made.interleave or made.swizzle >= len(SWIZZLE_BYTES):
             raise ValueError("its interleaving or swizzle is not known here")
         if not all(made.box) or not all(made.dims):
-            raise ValueError("what stands there is no tensor map")
+            raise ValueError("this is not a tensor map")
         if made.address % 16:
             raise ValueError("its base address is no multiple of 16 bytes")
         if wrong := [step for step in made.strides if step % 16]:
@@ -114,11 +114,6 @@ class TensorMap:
     def item(self) -> int:
         """Bytes of an element."""
         return np.dtype(ELEMENTS[self.element][1]).itemsize
-
-    @property
-    def box_bytes(self) -> int:
-        """Bytes that a whole box has in shared memory."""
-        return int(np.prod(self.box)) * self.item
 
     def places(
         self, start: Sequence[int], rows: Sequence[int] | None = None
@@ -158,12 +153,7 @@ class TensorMap:
 
 
 def swizzled_offsets(start: int, count: int, item: int, mode: int) -> Array:
-    """Where ``count`` elements of a box lie in shared memory from an offset on."""
+    """Where ``count`` elements of a box are in shared memory from an offset on."""
     offsets = start + np.arange(count, dtype=i64) * item
     mask = (0, 1, 3, 7)[mode]
     return offsets ^ (((offsets >> 7) & mask) << 4)
-
-
-def as_bytes(data: Array) -> bytes:
-    """Bytes of an array of bytes."""
-    return np.ascontiguousarray(data, u8).tobytes()

@@ -1,4 +1,4 @@
-"""One thread block, step by step, so that one can go back; and the stores of a launch in order."""
+"""Reversible steps of one thread block; the stores of a launch in order."""
 
 from __future__ import annotations
 
@@ -158,10 +158,6 @@ class Trace:
             if at >= 0:
                 out[register] = places[at]
         return out
-
-    def on_line(self, line: int, after: int = -1) -> int | None:
-        """The first step of a line after another; None where there is none."""
-        return self._first(after, lambda step: step.line == line)
 
     def first_nan(self, after: int = -1) -> int | None:
         """The first step that wrote a NaN in a thread that ran it."""

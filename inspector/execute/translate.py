@@ -121,7 +121,7 @@ class Translator:
         """The source of one block's function, named ``b``.
 
         ``careful``: lanes may have run it before, so what they wrote must not be overwritten for
-        them. ``watched``: an observer is told of each register that is written.
+        them. ``watched``: an observer is called for each register that is written.
         """
         self.free = block.local if careful else block.local | self.blocks.single
         self.watched = watched
@@ -367,7 +367,7 @@ class Translator:
         return self.register(self.blocks.carry)
 
     def elements(self, operand: Operand) -> tuple[Operand, ...]:
-        """A vector's elements, or the one that stands there."""
+        """A vector's elements, or the one that is there."""
         return operand.elements if isinstance(operand, VectorOperand) else (operand,)
 
     def pair(self, operand: Operand) -> tuple[Operand, Operand | None]:

@@ -1,8 +1,8 @@
 """Parsers, one for each language, from text to classified lines. Nothing is lost.
 
 ``parse(stage, text)`` gives a ``Listing``; ``"\\n".join(line.text for line in listing.lines)`` is
-``text`` again, whatever it is. No parser raises, reads a file or starts a process; each takes
-time linear in the text, and none parses lines before they are looked at.
+``text`` again for any text. No parser raises, reads a file or starts a process; each takes
+time linear in the text.
 """
 
 from __future__ import annotations
@@ -61,6 +61,10 @@ PARSERS: Mapping[Stage, Parser] = MappingProxyType(
 )
 
 
+MAX_PARSED_CHARS = 64 << 20
+"""A longer text is shown raw: its lines have no kind, no registers and no functions."""
+
+
 def parse(
     stage: Stage, text: str, *, annotated: str | None = None, path: str | None = None
 ) -> Listing:
@@ -70,4 +74,6 @@ def parse(
     ``text``. ``path`` is the source file's: its ending tells CUDA C++ from Python, and code lines
     have it as their ``source``.
     """
+    if len(text) > MAX_PARSED_CHARS:
+        return parse_plain(text, stage.value)
     return PARSERS[stage](text, annotated, path)

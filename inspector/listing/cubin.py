@@ -69,7 +69,7 @@ def is_cubin(data: bytes) -> bool:
 
 
 def architecture(data: bytes) -> str | None:
-    """``sm_90`` as the header of a cubin has it, without an ``a`` or ``f``; None if it is none.
+    """``sm_90`` as the header of a cubin has it, without an ``a`` or ``f``; None otherwise.
 
     In ``e_flags``: the lowest byte until CUDA 12 (ELF ABI 7), the second since CUDA 13 (ABI 8), as
     cuobjdump names them.
@@ -79,11 +79,6 @@ def architecture(data: bytes) -> str | None:
     flags = int.from_bytes(data[48:52], "little")
     number = flags >> 8 & 0xFF if data[8] >= 8 else flags & 0xFF
     return f"sm_{number}" if number >= 30 else None
-
-
-def has_device_code(data: bytes) -> bool:
-    """Whether a host object or library carries a fat binary."""
-    return is_elf(data) and any(name in data for name in FATBIN_SECTIONS)
 
 
 def read_cubin(data: bytes) -> Cubin | None:
@@ -192,7 +187,7 @@ def function_records(data: bytes) -> Mapping[str, Record]:
     """The record of each function with machine code; empty if the file is damaged or no cubin.
 
     ELF ABI 7 keeps barriers in the flags of the code's section, bits 20 to 26; ABI 8 as the
-    attribute ``EIATTR_NUM_BARRIERS``. Section headers are read as they lie: pyelftools takes fifty
+    attribute ``EIATTR_NUM_BARRIERS``. Section headers are read as they are: pyelftools takes fifty
     times as long, and a cache has thousands of cubins.
     """
     if not is_cubin(data) or len(data) < 64 or data[4] != 2:
@@ -239,7 +234,7 @@ def _headers(data: bytes) -> Iterator[tuple[str, int, int, int]]:
 
 
 def debug_spans(data: bytes) -> tuple[tuple[int, int], ...]:
-    """Where what debuggers read and notes stand in a cubin, half-open; nothing of a damaged one."""
+    """Half-open spans of debugging data and notes in a cubin; none of a damaged one."""
     try:
         return tuple(
             (offset, offset + length)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from inspector.listing.line import Function, Kind, Lazy, LazyLines, Line, Listing
+from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.model import Location
 from inspector.text import words
 
@@ -44,87 +45,65 @@ def parse_cuda(text: str, path: str | None = None) -> Listing:
 
     ``base`` is the statement's keyword, else what is called first on the line.
     """
-    texts = text.split("\n")
-    scanner = _CudaScanner(texts, path)
-    return Listing("source", LazyLines(texts, scanner), Lazy(scanner.functions))
+    state = CudaState()
+    lines: list[Line] = []
+    codes: list[str] = []
+    for n, each in enumerate(text.split("\n"), 1):
+        before = state
+        code, state = _scan(each, before)
+        lines.append(_line(n, each, code, before, path))
+        codes.append("" if before.directive or code.lstrip()[:1] == "#" else code)
+    return Listing("source", lines, _functions(codes))
 
 
-class _CudaScanner:
-    """See ``line.Scanner``."""
+def _line(n: int, text: str, code: str, state_before: CudaState, path: str | None) -> Line:
+    bare = code.strip()
+    if not text or text.isspace():
+        return Line(n, text, Kind.BLANK if state_before.until != "*/" else Kind.COMMENT)
+    if state_before.directive or bare[:1] == "#":
+        return Line(n, text, Kind.DIRECTIVE)
+    source = Location(path, n) if path is not None else None
+    if not bare:
+        inside = state_before.until not in ("", "*/")
+        kind = Kind.INSTRUCTION if inside else Kind.COMMENT
+        return Line(n, text, kind, source=source if inside else None)
+    if "\0" in bare:
+        return Line(n, text, Kind.UNKNOWN, source=source)
+    first = _FIRST.match(bare)
+    base = first[1] if first and first[1] in _KEYWORDS else None
+    if base in (None, "return"):
+        call = _CALL.search(bare[:65536])
+        base = call[1] if call and call[1] not in _KEYWORDS else base
+    return Line(n, text, Kind.INSTRUCTION, base, base, source=source)
 
-    def __init__(self, texts: list[str], path: str | None) -> None:
-        self.texts = texts
-        self.path = path
 
-    def start(self) -> CudaState:
-        return CudaState()
-
-    def skim(self, first: int, last: int, state: CudaState) -> CudaState:
-        for i in range(first, min(last, len(self.texts))):
-            state = _scan(self.texts[i], state)[1]
-        return state
-
-    def parse(self, first: int, last: int, state: CudaState) -> tuple[list[Line], CudaState]:
-        out: list[Line] = []
-        for i in range(first, last):
-            text = self.texts[i]
-            state_before = state
-            code, state = _scan(text, state_before)
-            out.append(self._line(i + 1, text, code, state_before))
-        return out, state
-
-    def _line(self, n: int, text: str, code: str, state_before: CudaState) -> Line:
-        bare = code.strip()
-        if not text or text.isspace():
-            return Line(n, text, Kind.BLANK if state_before.until != "*/" else Kind.COMMENT)
-        if state_before.directive or bare[:1] == "#":
-            return Line(n, text, Kind.DIRECTIVE)
-        source = Location(self.path, n) if self.path is not None else None
-        if not bare:
-            inside = state_before.until not in ("", "*/")
-            kind = Kind.INSTRUCTION if inside else Kind.COMMENT
-            return Line(n, text, kind, source=source if inside else None)
-        if "\0" in bare:
-            return Line(n, text, Kind.UNKNOWN, source=source)
-        first = _FIRST.match(bare)
-        base = first[1] if first and first[1] in _KEYWORDS else None
-        if base in (None, "return"):
-            call = _CALL.search(bare[:65536])
-            base = call[1] if call and call[1] not in _KEYWORDS else base
-        return Line(n, text, Kind.INSTRUCTION, base, base, source=source)
-
-    def functions(self) -> tuple[Function, ...]:
-        """``__global__`` and ``__device__`` functions with a body."""
-        out: list[Function] = []
-        state = CudaState()
-        header, first, depth, name, entry = "", 0, 0, "", False
-        for n, text in enumerate(self.texts, 1):
-            state_before = state
-            code, state = _scan(text, state_before)
-            if state_before.directive or code.lstrip()[:1] == "#":
+def _functions(codes: Sequence[str]) -> tuple[Function, ...]:
+    """``__global__`` and ``__device__`` functions with a body, in code without directives."""
+    out: list[Function] = []
+    header, first, depth, name, entry = "", 0, 0, "", False
+    for n, code in enumerate(codes, 1):
+        if not first and (match := _FUNCTION.search(code)):
+            first, header = n, ""
+            entry = match[1] == "__global__"
+        if not first:
+            continue
+        if not name:
+            header = (header + " " + code)[:65536]
+            ends = [p for p in (header.find("{"), header.find(";")) if p >= 0]
+            if not ends:
                 continue
-            if not first and not name and (match := _FUNCTION.search(code)):
-                first, header = n, ""
-                entry = match[1] == "__global__"
-            if not first:
+            if header[min(ends)] == ";":
+                first = 0
                 continue
-            if not name:
-                header = (header + " " + code)[:65536]
-                ends = [p for p in (header.find("{"), header.find(";")) if p >= 0]
-                if not ends:
-                    continue
-                if header[min(ends)] == ";":
-                    first = 0
-                    continue
-                names = _FUNCTION_NAME.findall(header[: min(ends)])
-                name = next((x for x in names if x not in _ATTRIBUTES), "?")
-            depth += code.count("{") - code.count("}")
-            if depth <= 0:
-                out.append(Function(name, first, n, entry))
-                first, depth, name = 0, 0, ""
-        if first and name:
-            out.append(Function(name, first, len(self.texts), entry))
-        return tuple(out)
+            names = _FUNCTION_NAME.findall(header[: min(ends)])
+            name = next((x for x in names if x not in _ATTRIBUTES), "?")
+        depth += code.count("{") - code.count("}")
+        if depth <= 0:
+            out.append(Function(name, first, n, entry))
+            first, depth, name = 0, 0, ""
+    if first and name:
+        out.append(Function(name, first, len(codes), entry))
+    return tuple(out)
 
 
 def _scan(text: str, state: CudaState) -> tuple[str, CudaState]:

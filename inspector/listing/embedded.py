@@ -69,9 +69,12 @@ def _binaries(read: Read) -> Iterator[EmbeddedBinary]:
 
 
 def _places(
-    read: Read, symbols: tuple[int, ...], names: tuple[int, ...],
-    sections: list[tuple[int, ...]], relocatable: bool,
-) -> Iterator[tuple[bytes, int]]:  # fmt: skip
+    read: Read,
+    symbols: tuple[int, ...],
+    names: tuple[int, ...],
+    sections: list[tuple[int, ...]],
+    relocatable: bool,
+) -> Iterator[tuple[bytes, int]]:
     """``NAME_start`` and ``NAME_end`` with where in the file each is."""
     text = read(names[4], min(names[5], MOST_TABLE))
     wanted = {m.start() + 1: m[1] + b"_" + m[2] for m in _ENDS.finditer(text)}

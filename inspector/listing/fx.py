@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from inspector.listing.line import Kind, LazyLines, Line, Listing
+from inspector.listing.line import Kind, Line, Listing
 from inspector.model import Location
 
 _FILE = re.compile(
@@ -25,40 +25,22 @@ _WORDS = frozenset(("None", "True", "False"))
 
 
 def parse_fx(text: str, language: str) -> Listing:
-    """The listing of a printed graph; a node's line has as ``source`` the user's line."""
-    texts = text.split("\n")
-    return Listing(language, LazyLines(texts, _FxScanner(texts)))
+    """Parse a printed graph; a node's line has the user's line as ``source``."""
+    place: Location | None = None
+    lines: list[Line] = []
+    for n, each in enumerate(text.split("\n"), 1):
+        place = _place(each, place)
+        lines.append(_line(n, each, place))
+    return Listing(language, lines)
 
 
 def parse_plain(text: str, language: str) -> Listing:
-    """The listing of a text whose lines are shown as they are."""
-    texts = text.split("\n")
-    return Listing(language, LazyLines(texts, _PlainScanner(texts)))
-
-
-class _FxScanner:
-    """See ``line.Scanner``; the state is the place of the nodes that follow."""
-
-    def __init__(self, texts: list[str]) -> None:
-        self.texts = texts
-
-    def start(self) -> Location | None:
-        return None
-
-    def skim(self, first: int, last: int, state: Location | None) -> Location | None:
-        for text in self.texts[first:last]:
-            state = _place(text, state)
-        return state
-
-    def parse(
-        self, first: int, last: int, state: Location | None
-    ) -> tuple[list[Line], Location | None]:
-        out: list[Line] = []
-        for i in range(first, min(last, len(self.texts))):
-            text = self.texts[i]
-            state = _place(text, state)
-            out.append(_line(i + 1, text, state))
-        return out, state
+    """Return the lines of a text without a grammar."""
+    lines = [
+        Line(n, each, Kind.UNKNOWN if each.strip() else Kind.BLANK)
+        for n, each in enumerate(text.split("\n"), 1)
+    ]
+    return Listing(language, lines)
 
 
 def _place(text: str, before: Location | None) -> Location | None:
@@ -93,22 +75,3 @@ def _opcode(text: str) -> tuple[str | None, str | None]:
         return None, None
     name = match[1].removeprefix("torch.ops.")
     return name.removeprefix("aten.").partition(".")[0], name
-
-
-class _PlainScanner:
-    """See ``line.Scanner``; there is nothing to know."""
-
-    def __init__(self, texts: list[str]) -> None:
-        self.texts = texts
-
-    def start(self) -> None:
-        return None
-
-    def skim(self, first: int, last: int, state: None) -> None:
-        return None
-
-    def parse(self, first: int, last: int, state: None) -> tuple[list[Line], None]:
-        return [
-            Line(i + 1, text, Kind.UNKNOWN if text.strip() else Kind.BLANK)
-            for i, text in enumerate(self.texts[first:last], first)
-        ], None

@@ -6,8 +6,8 @@ No rule can match the empty string and none backtracks, so that colouring is lin
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Iterator
+from typing import Any, ClassVar
 
 from pygments.lexer import Lexer, RegexLexer
 from pygments.lexers import CudaLexer, PythonLexer, TextLexer
@@ -15,7 +15,6 @@ from pygments.lexers.asm import LlvmLexer
 from pygments.lexers.ptx import PtxLexer
 from pygments.token import (
     Comment,
-    Error,
     Keyword,
     Name,
     Number,
@@ -31,81 +30,7 @@ from inspector.listing.cuda import is_cuda
 from inspector.model import FX_STAGES, GRAPH_STAGES, Stage
 
 
-class _State(NamedTuple):
-    """The rules of one state of a lexer as one expression: its matching, and what each rule makes
-    and where it leads, by the number of its group."""
-
-    match: Callable[[str, int], re.Match[str] | None]
-    token: dict[int, _TokenType]
-    leads_to: dict[int, tuple[str, ...] | int]
-
-
-class OneExpressionLexer(RegexLexer):
-    """A lexer of Pygments's whose rules each make one token, tried by one match and not one by one.
-
-    The first alternative that fits wins, as the first rule does: the tokens are the same, in a
-    half of the time.
-    """
-
-    _tokens: ClassVar[Mapping[str, Sequence[tuple[Any, Any, Any]]]]  # made by Pygments
-    _united: ClassVar[dict[str, _State]]
-
-    @classmethod
-    def _unite(cls, tokens: Mapping[str, Sequence[tuple[Any, Any, Any]]]) -> dict[str, _State]:
-        states: dict[str, _State] = {}
-        for name, rules in tokens.items():
-            parts: list[str] = []
-            token: dict[int, _TokenType] = {}
-            leads_to: dict[int, tuple[str, ...] | int] = {}
-            group = 1
-            for match, action, leads in rules:
-                pattern: re.Pattern[str] = match.__self__
-                parts.append(f"({pattern.pattern})")
-                token[group] = action
-                if leads is not None:
-                    leads_to[group] = leads
-                group += 1 + pattern.groups
-            states[name] = _State(re.compile("|".join(parts), cls.flags).match, token, leads_to)
-        return states
-
-    def get_tokens_unprocessed(
-        self, text: str, stack: Iterable[str] = ("root",)
-    ) -> Iterator[tuple[int, _TokenType, str]]:
-        """The tokens of a text, each with its place; joined they are the text."""
-        cls = type(self)
-        if "_united" not in vars(cls):
-            cls._united = self._unite(cls._tokens)
-        states = [*stack]
-        match, token, leads_to = self._united[states[-1]]
-        at, end = 0, len(text)
-        while at < end:
-            found = match(text, at)
-            if found is None:  # as Pygments does where no rule fits
-                value = text[at]
-                if value == "\n":
-                    states = ["root"]
-                    match, token, leads_to = self._united["root"]
-                yield at, Whitespace if value == "\n" else Error, value
-                at += 1
-                continue
-            group = found.lastindex or 0
-            yield at, token[group], found.group()
-            at = found.end()
-            if group in leads_to:
-                to = leads_to[group]
-                states = [*states, *to] if isinstance(to, tuple) else states[:to] or states[:1]
-                match, token, leads_to = self._united[states[-1]]
-
-
-class QuickPtxLexer(OneExpressionLexer, PtxLexer):
-    """PTX by the rules of Pygments."""
-
-
-class QuickLlvmLexer(OneExpressionLexer, LlvmLexer):
-    """LLVM IR by the rules of Pygments."""
-
-
-class NvSassLexer(OneExpressionLexer):
+class NvSassLexer(RegexLexer):
     """NVIDIA's machine code as nvdisasm and cuobjdump print it."""
 
     name = "NVIDIA SASS"
@@ -142,7 +67,7 @@ class NvSassLexer(OneExpressionLexer):
     }
 
 
-class MlirLexer(OneExpressionLexer):
+class MlirLexer(RegexLexer):
     """MLIR: Triton's TTIR and TTGIR and other dialects."""
 
     name = "MLIR"
@@ -186,7 +111,7 @@ _CPP = ("#include", 'extern "C"')
 _CODE = ("import ", "def ", *_CPP)
 
 
-class _GraphLexer(OneExpressionLexer):
+class _GraphLexer(RegexLexer):
     """A comment about a graph: nodes, operators, the types between them."""
 
     name = "FX graph comment"
@@ -276,7 +201,7 @@ def lexer_for(stage: Stage, path: str | None = None) -> Lexer:
     elif stage in (Stage.TTIR, Stage.TTGIR):
         lexer = MlirLexer
     elif stage is Stage.LLIR:
-        lexer = QuickLlvmLexer
+        lexer = LlvmLexer
     elif stage is Stage.PTX:
-        lexer = QuickPtxLexer
+        lexer = PtxLexer
     return lexer(stripnl=False, ensurenl=False, stripall=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from inspector.listing.line import Function, Kind, Lazy, LazyLines, Line, Listing
+from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.model import Location
 from inspector.text import words
 
@@ -125,7 +125,6 @@ _LABEL = re.compile(r'([\w$.\-]++|"[^"]*"):')
 _CALLEE = re.compile(r"@([\w$.\-]++)\s*+\(")
 _NAME = re.compile(r'@(?:([\w$.\-]++)|"([^"]*)")')
 _PARAMETER = re.compile(r"(%[\w$.\-]++)\s*+[,)]")
-_METADATA = re.compile(r",\s*+![\w.]++ !.*+\Z")
 
 PREFIXES = frozenset(("tail", "musttail", "notail"))
 FLAGS = words(
@@ -154,63 +153,48 @@ class LlvmState(NamedTuple):
 
 
 def parse_llvm(text: str) -> Listing:
-    """The listing of a module; lines are parsed on first use."""
+    """Parse a module."""
     texts = text.split("\n")
-    scanner = _LlvmScanner(texts)
-    return Listing("llvm", LazyLines(texts, scanner), Lazy(scanner.functions))
+    reader = _LlvmReader(texts)
+    state = LlvmState()
+    lines: list[Line] = []
+    for n, each in enumerate(texts, 1):
+        lines.append(reader.line(n, each, state))
+        state = _after(each, state)
+    return Listing("llvm", lines, _functions(texts))
 
 
-class _LlvmScanner:
-    """See ``line.Scanner``."""
+def _functions(texts: list[str]) -> tuple[Function, ...]:
+    """Definitions; declarations have no body and are left out."""
+    out: list[Function] = []
+    name, first = "", 0
+    for n, text in enumerate(texts, 1):
+        if text.startswith("define "):
+            if first:
+                out.append(Function(name, first, n - 1))
+            match = _NAME.search(text)
+            name = (match[1] or match[2]) if match else ""
+            first, entry = n, "ptx_kernel" in text or "internal" not in text
+        elif first and text.startswith("}"):
+            out.append(Function(name, first, n, entry))
+            first = 0
+    if first:
+        out.append(Function(name, first, len(texts), entry))
+    return tuple(out)
+
+
+class _LlvmReader:
+    """Reads lines of one module, whose metadata and named types are looked up by name."""
 
     def __init__(self, texts: list[str]) -> None:
         self.texts = texts
         self.metadata = Metadata(texts)
-        self._types: frozenset[str] | None = None
+        # Names of types (``%struct.x = type …``) look like values where they are used.
+        self.types = frozenset(
+            t.partition(" ")[0] for t in texts if t[:1] == "%" and " = type " in t
+        )
 
-    def start(self) -> LlvmState:
-        return LlvmState()
-
-    def skim(self, first: int, last: int, state: LlvmState) -> LlvmState:
-        for i in range(first, min(last, len(self.texts))):
-            state = _after(self.texts[i], state)
-        return state
-
-    def parse(self, first: int, last: int, state: LlvmState) -> tuple[list[Line], LlvmState]:
-        out: list[Line] = []
-        for i in range(first, last):
-            text = self.texts[i]
-            out.append(self._line(i + 1, text, state))
-            state = _after(text, state)
-        return out, state
-
-    def functions(self) -> tuple[Function, ...]:
-        """Definitions; declarations have no body and are left out."""
-        out: list[Function] = []
-        name, first = "", 0
-        for n, text in enumerate(self.texts, 1):
-            if text.startswith("define "):
-                if first:
-                    out.append(Function(name, first, n - 1))
-                match = _NAME.search(text)
-                name = (match[1] or match[2]) if match else ""
-                first, entry = n, "ptx_kernel" in text or "internal" not in text
-            elif first and text.startswith("}"):
-                out.append(Function(name, first, n, entry))
-                first = 0
-        if first:
-            out.append(Function(name, first, len(self.texts), entry))
-        return tuple(out)
-
-    def _named_types(self) -> frozenset[str]:
-        """Names of types (``%struct.x = type …``), which look like values where they are used."""
-        if self._types is None:
-            self._types = frozenset(
-                t.partition(" ")[0] for t in self.texts if t[:1] == "%" and " = type " in t
-            )
-        return self._types
-
-    def _line(self, n: int, text: str, state: LlvmState) -> Line:
+    def line(self, n: int, text: str, state: LlvmState) -> Line:
         bare = text.strip()
         if not bare:
             return Line(n, text, Kind.BLANK)
@@ -238,9 +222,16 @@ class _LlvmScanner:
             code = _STRING.sub('""', bare.partition("!dbg")[0])
             defs = tuple(dict.fromkeys(_PARAMETER.findall(code)))
             return Line(
-                n, text, Kind.DIRECTIVE, "define", "define", defs, (),
-                self.metadata.of_line(bare), (name[1] or name[2]) if name else None,
-            )  # fmt: skip
+                n,
+                text,
+                Kind.DIRECTIVE,
+                "define",
+                "define",
+                defs,
+                (),
+                self.metadata.of_line(bare),
+                (name[1] or name[2]) if name else None,
+            )
         if bare[0] in "!@$^}" or (word and word[0] in _TOP):
             return Line(n, text, Kind.DIRECTIVE)
         if bare[0] == "%" and " = type " in bare:
@@ -284,8 +275,7 @@ class _LlvmScanner:
                     rest = ""
         uses: tuple[str, ...] = ()
         if "%" in rest:
-            types = self._named_types()
-            uses = tuple(dict.fromkeys(v for v in _VALUE.findall(rest) if v not in types))
+            uses = tuple(dict.fromkeys(v for v in _VALUE.findall(rest) if v not in self.types))
         return Line(n, text, Kind.INSTRUCTION, base, opcode, defs, uses, source, None, targets)
 
     def _rest(self, n: int) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-from inspector.listing.line import Function, Kind, Lazy, LazyLines, Line, Listing
+from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.model import Location
 
 # -- locations ------------------------------------------------------------------------------------
@@ -35,7 +36,7 @@ class Aliases:
                 self._where.setdefault(match[1], text[match.end() :])
 
     def get(self, name: str, depth: int = 0) -> Location | None:
-        """The location that an alias stands for; None if it is unknown or not defined."""
+        """The location that an alias represents; None if it is unknown or not defined."""
         if name in self._done:
             return self._done[name]
         if name not in self._where or depth > _DEPTH:
@@ -46,7 +47,7 @@ class Aliases:
         return location
 
     def trailing(self, text: str) -> tuple[Location | None, int]:
-        """The location at a line's end, and where its ``loc(`` begins (-1 if there is none)."""
+        """The location at a line's end, and where its ``loc(`` begins (-1 if missing)."""
         end = len(text)
         for _ in range(4):
             start = text.rfind("loc(", 0, end)
@@ -93,7 +94,7 @@ class _Reader:
         return token
 
     def location(self) -> Location | None:
-        """The location that begins here; None if there is none."""
+        """The location that begins here; None if unknown."""
         self.depth += 1
         if self.depth > _DEPTH:
             self.at = len(self.text)
@@ -214,15 +215,28 @@ _CALLS = re.compile(r"(?:\w+\.)?(?:call|callee|invoke)\b")
 
 
 def parse_mlir(text: str, language: str = "ttir") -> Listing:
-    """The listing of an MLIR text, which is parsed as a whole on first use.
+    """Parse an MLIR text.
 
     An operation with regions has the location that follows its last ``}``. A definition's
     alias (``#blocked``, ``#loc3``, ``!t``) is its line's ``label``.
     """
     texts = text.split("\n")
-    scanner = _MlirScanner(texts)
-    lines = LazyLines(texts, scanner, chunk=None)
-    return Listing(language, lines, Lazy(lambda: _functions(lines)))
+    aliases = Aliases(texts)
+    lines: list[Line] = []
+    opened: list[int] = []
+    for i, each in enumerate(texts):
+        location, start = aliases.trailing(each) if "loc(" in each else (None, -1)
+        body = (each[:start] if start >= 0 else each).strip()
+        if body[:1] == "}" and body[-1:] != "{" and opened:
+            # unless another region begins, the location after ``}`` is the operation's
+            opener = opened.pop()
+            if location is not None and lines[opener].source is None:
+                lines[opener] = lines[opener]._replace(source=location)
+        line = _line(i + 1, each, body, location)
+        lines.append(line)
+        if body[-1:] == "{" and body[:1] != "}" and line.kind is not Kind.COMMENT:
+            opened.append(i)
+    return Listing(language, lines, _functions(lines))
 
 
 def definitions(listing: Listing) -> dict[str, Line]:
@@ -232,44 +246,6 @@ def definitions(listing: Listing) -> dict[str, Line]:
         if line.label and line.label[0] in "#!":
             by_alias.setdefault(line.label, line)
     return by_alias
-
-
-class _MlirScanner:
-    """See ``line.Scanner``; the whole text is one chunk."""
-
-    def __init__(self, texts: list[str]) -> None:
-        self.texts = texts
-
-    def start(self) -> None:
-        return None
-
-    def skim(self, first: int, last: int, state: None) -> None:
-        return None
-
-    def parse(self, first: int, last: int, state: None) -> tuple[list[Line], None]:
-        aliases = Aliases(self.texts)
-        out: list[Line] = []
-        opened: list[int] = []
-        for i, text in enumerate(self.texts):
-            location, start = aliases.trailing(text) if "loc(" in text else (None, -1)
-            body = (text[:start] if start >= 0 else text).strip()
-            if body[:1] == "}":
-                self._close(out, opened, body, location)
-            line = _line(i + 1, text, body, location)
-            out.append(line)
-            if body[-1:] == "{" and body[:1] != "}" and line.kind is not Kind.COMMENT:
-                opened.append(i)
-        return out, None
-
-    def _close(
-        self, out: list[Line], opened: list[int], body: str, location: Location | None
-    ) -> None:
-        """Close a region: unless another begins, the location after ``}`` is the operation's."""
-        if body[-1:] == "{" or not opened:
-            return
-        opener = opened.pop()
-        if location is not None and out[opener].source is None:
-            out[opener] = out[opener]._replace(source=location)
 
 
 def _line(n: int, text: str, body: str, location: Location | None) -> Line:
@@ -327,12 +303,20 @@ def _operation(
     if "@" in rest and _CALLS.fullmatch(name):
         targets += tuple(a or b for a, b in _SYMBOL.findall(rest))
     return Line(
-        n, text, Kind.INSTRUCTION, name, name, tuple(dict.fromkeys(defs + bound)), tuple(uses),
-        location, None, targets,
-    )  # fmt: skip
+        n,
+        text,
+        Kind.INSTRUCTION,
+        name,
+        name,
+        tuple(dict.fromkeys(defs + bound)),
+        tuple(uses),
+        location,
+        None,
+        targets,
+    )
 
 
-def _functions(lines: LazyLines) -> tuple[Function, ...]:
+def _functions(lines: Sequence[Line]) -> tuple[Function, ...]:
     """Functions with a body, from their own line to the ``}`` that ends them."""
     out: list[Function] = []
     opened: list[tuple[str, int, bool] | None] = []

@@ -1,4 +1,4 @@
-"""PTX: every line of a text, whoever wrote it (LLVM, NVVM, a person), without loss.
+"""PTX: lossless line parser for any producer (LLVM, NVVM, a person).
 
 Written from the PTX ISA. A line that is one plain instruction is read by one regular expression,
 as are ``.loc`` and comments; every other line takes the slow way, through ``LineReader``.
@@ -8,19 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import chain
+from functools import lru_cache
 from typing import NamedTuple
 
-from inspector.listing.line import (
-    CHUNK,
-    Function,
-    Kind,
-    Lazy,
-    LazyLines,
-    Line,
-    Listing,
-    split_lines,
-)
+from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.listing.ptx_location import Locations
 from inspector.listing.ptx_statement import (
     AHEAD,
@@ -86,7 +77,7 @@ class LineReader:
 
     def __init__(self, text: str, texts: Sequence[str]) -> None:
         self.texts = texts
-        self.locations = Locations(text, texts)
+        self.locations = Locations(text)
 
     def read(
         self, n: int, text: str, state: PtxState, events: list[Event]
@@ -101,7 +92,7 @@ class LineReader:
             return Line(n, text, Kind.COMMENT if commented else Kind.BLANK), state
         if bare.startswith(".loc") and not bare[4:5].isalnum():
             in_function = state.inside or state.depth > 0
-            location = self.locations.at(n, code) if in_function else None
+            location = self.locations.next(text) if in_function else None
             return Line(n, text, Kind.DIRECTIVE), state._replace(location=location)
         if state.open:
             if state.open != "i" or (_OPERANDS.match(code) and not _fresh(text)):
@@ -159,7 +150,7 @@ class LineReader:
 
 
 class _StatementReading:
-    """One line that begins a statement, as far as it has been read."""
+    """Reads one line that begins a statement."""
 
     def __init__(
         self, n: int, code: str, state: PtxState, events: list[Event], lines: LineReader
@@ -190,9 +181,17 @@ class _StatementReading:
                 defined.update(statement.defs)
         targets = tuple(t for statement in statements for t in statement.targets)
         return Line(
-            n, text, Kind.INSTRUCTION, first.base, first.opcode, tuple(defs), tuple(uses),
-            source, label, targets,
-        )  # fmt: skip
+            n,
+            text,
+            Kind.INSTRUCTION,
+            first.base,
+            first.opcode,
+            tuple(defs),
+            tuple(uses),
+            source,
+            label,
+            targets,
+        )
 
     def step(self, start: int) -> int:
         """Read the piece that begins at ``start``; returns where it ends."""
@@ -313,147 +312,75 @@ _NOTHING = re.compile(
     r"[ \t]*+(\.b(?:8|16|32|64)[ \t]++[\w,$.+\-() \t]*+)?+(?://.*+)?\r?\Z", re.DOTALL
 ).match
 """A blank, a comment, or the data of a section (of which the debugging ones have thousands)."""
-_LOC = re.compile(r"[ \t]*+\.loc[ \t]").match
-
-
-class _Opcode(NamedTuple):
-    """An opcode, whether its first operand is a result, and whether it is a branch."""
-
-    base: str
-    opcode: str
-    result: bool
-    branch: bool
 
 
 def parse_ptx(text: str) -> Listing:
-    """The listing of a PTX text; lines are parsed on first use.
+    """Parse a PTX text.
 
     ``source`` is that of the last ``.loc`` before a line in the same function, None if that
     is line 0. Special registers (``%tid.x``) are not registers of the kernel, so they are neither
     in ``defs`` nor in ``uses``. A ``call``'s target is the function.
     """
-    texts = split_lines(text)
-    scanner = _PtxScanner(text, texts)
-    return Listing("ptx", LazyLines(texts, scanner), Lazy(scanner.functions))
+    texts = text.split("\n")
+    reader = LineReader(text, texts)
+    state = PtxState()
+    events: list[Event] = []
+    lines: list[Line] = []
+    for n, each in enumerate(texts, 1):
+        line = None
+        if not state.comment and not state.open:
+            if match := PLAIN.match(each):
+                line = _plain(n, each, match, state)
+            elif empty := _NOTHING(each):
+                blank = Kind.BLANK if not each or each.isspace() else Kind.COMMENT
+                line = Line(n, each, Kind.DIRECTIVE if empty[1] else blank)
+        if line is None:
+            line, state = reader.read(n, each, state, events)
+        lines.append(line)
+    return Listing("ptx", lines, _functions(texts, events))
 
 
-class _PtxScanner:
-    """See ``line.Scanner``."""
-
-    def __init__(self, text: str, texts: Sequence[str]) -> None:
-        self.texts = texts
-        self.reader = LineReader(text, texts)
-        self._opcodes: dict[str, _Opcode] = {}
-
-    def start(self) -> PtxState:
-        return PtxState()
-
-    def skim(self, first: int, last: int, state: PtxState) -> PtxState:
-        return self._skim(first, last, state, [])
-
-    def functions(self) -> tuple[Function, ...]:
-        """Every function with a body, from its header to its ``}``."""
-        events: list[Event] = []
-        self._skim(0, len(self.texts), PtxState(), events)
-        spans: list[tuple[int, int]] = []
-        begin = 0
-        for n, event in events:
-            if event == "end":
-                spans.append((begin, n))
-            begin = n if event == "begin" else 0
-        if begin:
-            spans.append((begin, len(self.texts)))
-        return tuple(self._function(first, last) for first, last in spans)
-
-    def _function(self, first: int, last: int) -> Function:
-        name, entry = function_header(self.texts, first, last)
-        return Function(name, first, last, entry)
-
-    def _skim(self, first: int, last: int, state: PtxState, events: list[Event]) -> PtxState:
-        """The state after some lines; a plain instruction does not change it."""
-        texts, plain, nothing, read = self.texts, PLAIN.match, _NOTHING, self.reader.read
-        location = self.reader.locations.at
-        mark: tuple[int, str] | None = None  # the last .loc, resolved when it matters
-        last = min(last, len(texts))
-        some = (texts[at : min(at + CHUNK, last)] for at in range(first, last, CHUNK))
-        for i, text in enumerate(chain.from_iterable(some), first):
-            if not state.comment and not state.open:
-                if plain(text) or nothing(text):
-                    continue
-                if state.inside and "/*" not in text and _LOC(text):
-                    mark = (i + 1, text)
-                    continue
-            if mark is not None:
-                state, mark = state._replace(location=location(*mark)), None
-            state = read(i + 1, text, state, events)[1]
-        return state if mark is None else state._replace(location=location(*mark))
-
-    def _opcode(self, opcode: str) -> _Opcode:
-        base = opcode.partition(".")[0]
-        described = _Opcode(base, opcode, has_result(base, opcode), base in BRANCHES)
-        self._opcodes[opcode] = described
-        return described
-
-    def parse(self, first: int, last: int, state: PtxState) -> tuple[list[Line], PtxState]:
-        # The hot loop: about 2 µs a line, so locals for globals, tuple.__new__ for Line(…).
-        texts, plain, nothing, read = self.texts, PLAIN.match, _NOTHING, self.reader.read
-        find, locate, cached = _REGISTERS, self.reader.locations.at, self._opcodes.get
-        make = tuple.__new__
-        special = SPECIAL.isdisjoint
-        instruction, directive = Kind.INSTRUCTION, Kind.DIRECTIVE
-        comment, blank = Kind.COMMENT, Kind.BLANK
-        out: list[Line] = []
-        add = out.append
-        events: list[Event] = []
-        for i, text in enumerate(texts[first:last], first):
-            if not state.comment and not state.open:
-                if match := plain(text):
-                    guard, name, operands = match.groups()
-                    base, opcode, result, branch = cached(name) or self._opcode(name)
-                    if not branch and not state.names:
-                        defs: tuple[str, ...] = ()
-                        uses: tuple[str, ...] = ()
-                        if operands:
-                            used = find(operands)
-                            if not special(used):
-                                used = [r for r in used if r not in SPECIAL]
-                            if used and result:
-                                head = operands[0]
-                                if head == "%" and "|" not in operands:
-                                    defs = (used.pop(0),)
-                                elif head != "[":
-                                    statement = parse_statement(f"{opcode} {operands}")
-                                    if statement is not None:
-                                        defs, used = statement.defs, list(statement.uses)
-                            if guard:
-                                used.insert(0, guard)
-                            uses = tuple(used)
-                            if len(uses) > 1 and (len(uses) > 2 or uses[0] == uses[1]):
-                                uses = tuple(dict.fromkeys(uses))
-                        elif guard:
-                            uses = (guard,)
-                        add(
-                            make(
-                                Line,
-                                (i + 1, text, instruction, base, opcode, defs, uses,
-                                 state.location, None, (), None, None, None),
-                            )
-                        )  # fmt: skip
-                        continue
-                elif empty := nothing(text):
-                    if empty[1]:
-                        kind = directive
-                    else:
-                        kind = blank if not text or text.isspace() else comment
-                    add(make(Line, (i + 1, text, kind, *_REST)))
-                    continue
-                elif state.inside and _LOC(text) and "/*" not in text:
-                    state = state._replace(location=locate(i + 1, text))
-                    add(make(Line, (i + 1, text, directive, *_REST)))
-                    continue
-            line, state = read(i + 1, text, state, events)
-            add(line)
-        return out, state
+def _functions(texts: Sequence[str], events: Sequence[Event]) -> tuple[Function, ...]:
+    """Every function with a body, from its header to its ``}``."""
+    spans: list[tuple[int, int]] = []
+    begin = 0
+    for n, event in events:
+        if event == "end":
+            spans.append((begin, n))
+        begin = n if event == "begin" else 0
+    if begin:
+        spans.append((begin, len(texts)))
+    functions: list[Function] = []
+    for first, last in spans:
+        name, entry = function_header(texts, first, last)
+        functions.append(Function(name, first, last, entry))
+    return tuple(functions)
 
 
-_REST = Line(0, "", Kind.BLANK)[3:]
+@lru_cache(maxsize=4096)
+def _has_result(opcode: str) -> bool:
+    return has_result(opcode.partition(".")[0], opcode)
+
+
+def _plain(n: int, text: str, match: re.Match[str], state: PtxState) -> Line | None:
+    """A line that is one instruction; None if it needs its operands told apart."""
+    guard, opcode, operands = match.groups()
+    base = opcode.partition(".")[0]
+    if state.names or base in BRANCHES:
+        return None
+    defs: tuple[str, ...] = ()
+    used = _REGISTERS(operands) if operands else []
+    if not SPECIAL.isdisjoint(used):
+        used = [r for r in used if r not in SPECIAL]
+    if used and _has_result(opcode):
+        head = operands[0]
+        if head == "%" and "|" not in operands:
+            defs = (used.pop(0),)
+        elif head != "[":
+            statement = parse_statement(f"{opcode} {operands}")
+            if statement is not None:
+                defs, used = statement.defs, list(statement.uses)
+    if guard:
+        used.insert(0, guard)
+    uses = tuple(dict.fromkeys(used))
+    return Line(n, text, Kind.INSTRUCTION, base, opcode, defs, uses, state.location)

@@ -2,15 +2,16 @@
 
 ``ptx`` keeps every line of a text; this module keeps what is needed to execute it. Written from
 the PTX ISA, chapters "Syntax" and "State Spaces, Types, and Variables". A register or a variable
-that is declared in a block ``{ }`` has a number or a name of its own.
+that is declared in a block ``{ }`` has its own number or name.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import prod
+from types import MappingProxyType
 
 from inspector.listing.line import Function, Listing
 from inspector.listing.ptx_declaration import (
@@ -20,7 +21,15 @@ from inspector.listing.ptx_declaration import (
     variable_declaration,
 )
 from inspector.listing.ptx_operands import split
-from inspector.listing.ptx_statement import LABEL, PLAIN, SPECIAL, strip
+from inspector.listing.ptx_statement import (
+    AHEAD,
+    KNOWN,
+    LABEL,
+    PLAIN,
+    SPECIAL,
+    has_result,
+    strip,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +104,13 @@ Operand = (
 
 SINK = SinkOperand()
 
-MOST_REGISTERS = 1 << 20
-"""Most registers of a function that are read; compilers declare some thousands."""
-LONGEST = 1 << 16
-"""Most characters of a statement; a longer one is not read."""
+UNDECLARED = "undeclared"
+"""The type of a register whose declaration is not in the function."""
+MAX_STATEMENT_CHARS = 1 << 16
+MAX_NESTING = 8
+"""Brackets within brackets of an operand that are read."""
+MAX_SCOPES = 64
+"""Blocks around a name that are searched for its declaration, innermost first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +135,38 @@ class PtxInstruction:
         """The last type that the opcode names, usually that of its operands."""
         return self.parts[-1]
 
+    def registers(self) -> tuple[list[int], list[int]]:
+        """The registers that its operands write, and those that they and its guard read."""
+        written: list[int] = []
+        read = [] if self.guard is None else [self.guard]
+        rest = self.operands
+        first = rest[0] if rest else SINK
+        if self.base == "call":
+            result = isinstance(first, VectorOperand)
+        else:
+            result = not isinstance(first, AddressOperand) and has_result(self.base, self.opcode)
+        if rest and result:
+            written, rest = registers_in(first), rest[1:]
+            if self.base == "wgmma":  # the accumulators are read as well
+                read += written
+        for operand in rest:
+            read += registers_in(operand)
+        return written, read
+
+
+def registers_in(operand: Operand) -> list[int]:
+    """The registers that an operand names."""
+    match operand:
+        case RegisterOperand(number):
+            return [number]
+        case AddressOperand(base, _, more):
+            return [n for each in (base, *more) for n in registers_in(each)]
+        case VectorOperand(elements):
+            return [n for each in elements for n in registers_in(each)]
+        case PairOperand(first, second):
+            return registers_in(first) + registers_in(second)
+    return []
+
 
 @dataclass(frozen=True, slots=True)
 class PtxVariable:
@@ -144,8 +188,9 @@ class PtxVariable:
 
 @dataclass(slots=True)
 class PtxFunction:
-    """A function with a body. ``registers`` are declared types by number; labels and tables are
-    by name, and a label's value is the number of the instruction after it."""
+    """A function with a body. ``registers`` are the types of the registers that its instructions
+    name, by number; labels and tables are by name, and a label's value is the number of the
+    instruction after it."""
 
     name: str
     entry: bool
@@ -221,8 +266,15 @@ def read_module(listing: Listing) -> PtxModule:
             target = match[1]
         elif variable := _variable(statement, line):
             variables[variable.name] = variable
-    functions = {f.name: _FunctionReading(texts, f, variables).read() for f in listing.functions}
+    functions = {f.name: read_function(listing, f, variables) for f in listing.functions}
     return PtxModule(target, functions, variables, texts)
+
+
+def read_function(
+    listing: Listing, function: Function, outer: Mapping[str, PtxVariable] = MappingProxyType({})
+) -> PtxFunction:
+    """One function; ``outer`` are the variables of its module. Text without a header is a body."""
+    return _FunctionReading(listing, function, outer).read()
 
 
 def _statements_outside(texts: Sequence[str], outside: Sequence[bool]) -> Iterator[tuple[int, str]]:
@@ -267,44 +319,67 @@ def _variable(statement: str, line: int, space: str = "") -> PtxVariable | None:
     element_bytes = size_of("b64") if declaration.type is None else declaration.element_bytes
     count = prod(0 if size is None else size for size in declaration.sizes) or len(initial)
     return PtxVariable(
-        declaration.name, state_space, declaration.type or "b64",
-        declaration.align or element_bytes, element_bytes * count, line, initial,
-        "extern" in names, bool(declaration.sizes),
-    )  # fmt: skip
+        declaration.name,
+        state_space,
+        declaration.type or "b64",
+        declaration.align or element_bytes,
+        element_bytes * count,
+        line,
+        initial,
+        "extern" in names,
+        bool(declaration.sizes),
+    )
+
+
+class _Scope:
+    """What the block at ``depth`` declares."""
+
+    def __init__(self, depth: int) -> None:
+        self.depth = depth
+        self.names: dict[str, int | str] = {}
+        """A register's number, or the name of a variable that is its own in the module."""
+        self.ranges: dict[str, list[tuple[int, str]]] = {}
+        """Count and type of ``%r<28>`` by ``%r``; its registers get a number when first named."""
 
 
 class _FunctionReading:
     """One function, statement by statement."""
 
     def __init__(
-        self, texts: Sequence[str], function: Function, outer: dict[str, PtxVariable]
+        self, listing: Listing, function: Function, outer: Mapping[str, PtxVariable]
     ) -> None:
-        self.texts = texts[function.first - 1 : function.last]
+        self.texts = listing.texts(function.first, function.last)
         self.first = function.first
         self.made = PtxFunction(function.name, function.entry, function.first)
         self.outer = outer
-        self.scopes: list[dict[str, int | str]] = [{}]
-        """Meaning of names by scope, innermost last: a register's number, or a variable's name."""
-        self.spans: list[int] = [0]
-        self.opened = 0
-        self.ranges: list[list[tuple[str, int, int]]] = [[]]
-        """Numbered registers by scope: the beginning of the name, how many, the first number."""
+        self.depth = 0
+        self.scopes = [_Scope(0)]
+        """The blocks that declare something, innermost last."""
+        self.blocks = [0]
+        self.parents = [0]
+        """The open blocks, and the block around each, by number."""
         self.known: dict[str, Operand] = {}
-        self.pending: list[tuple[int, tuple[int, ...]]] = []
-        """Branches, each with the blocks around it, to be resolved when all labels are known."""
+        self.pending: list[tuple[int, int]] = []
+        """Branches and their blocks, to be resolved when all labels are known."""
+        self.listed: dict[str, int] = {}
+        """The blocks of tables."""
         self.places: dict[str, dict[int, str]] = {}
         """The unique names of each label by the block that it is in."""
+        self.strange: list[str] = []
+        """Names of the current instruction that only a reader of text can make sense of."""
 
     def read(self) -> PtxFunction:
-        body = self._header()
-        statement, began, comment, depth = body, self.first, False, 0
-        start = self._body_line
-        for n in range(start, len(self.texts)):
-            text = self.texts[n] if n > start else statement
-            line = self.first + n
-            if n == start:
-                statement = ""
-            if not comment and not statement and (plain := PLAIN.match(text)):
+        body, statement = self._header()
+        began, comment, depth = self.first, False, 0
+        for n in range(body, len(self.texts)):
+            text, line = self.texts[n], self.first + n
+            if n == body:
+                text, statement = statement, ""
+            plain = None if comment else PLAIN.match(text)
+            if plain and statement and (plain[1] or plain[2].partition(".")[0] in KNOWN):
+                self.made.unread.append((began, statement[:80]))  # its ``;`` is missing
+                statement, depth = "", 0
+            if plain and not statement:
                 inverted = plain[1] is not None and "!" in text[: plain.start(1)]
                 self._instruction(line, plain[1], inverted, plain[2], plain[3] or "")
                 continue
@@ -317,34 +392,36 @@ class _FunctionReading:
                 began = line
             statement = f"{statement} {code}" if statement else code
             statement, depth = self._pieces(statement, began, depth)
-            if len(statement) > LONGEST:
+            if len(statement) > MAX_STATEMENT_CHARS or (statement and line - began > AHEAD):
                 self.made.unread.append((began, statement[:80]))
                 statement, depth = "", 0
         self._jumps()
         return self.made
 
-    def _header(self) -> str:
-        """Read the header; returns the code after the body's brace on the same line."""
+    def _header(self) -> tuple[int, str]:
+        """Read the header; returns the line on which the body begins, and the code there."""
         text, comment = "", False
-        self._body_line = 0
-        rest = ""
         for n, line in enumerate(self.texts):
+            if not comment and PLAIN.match(line):
+                break
             code, comment = strip(line, comment)
             body = code.find("{")
             text += " " + (code[:body] if body >= 0 else code)
             if body >= 0:
-                self._body_line, rest = n, code[body + 1 :]
-                break
-        self.made.reqntid = bounds(text).get("reqntid")
-        kind = re.search(r"\.(?:entry|func)\b", text)
-        groups = re.findall(r"\(([^()]*)\)", text[kind.end() :]) if kind else []
-        leading = kind is not None and text[kind.end() :].lstrip()[:1] == "("
-        if leading and groups:
+                self._parameters_of(text)
+                self._open()
+                return n, code[body + 1 :]
+        return 0, self.texts[0] if self.texts else ""
+
+    def _parameters_of(self, header: str) -> None:
+        self.made.reqntid = bounds(header).get("reqntid")
+        kind = re.search(r"\.(?:entry|func)\b", header)
+        groups = re.findall(r"\(([^()]*)\)", header[kind.end() :]) if kind else []
+        if kind is not None and groups and header[kind.end() :].lstrip()[:1] == "(":
             self.made.results = self._parameters(groups[0])
             groups = groups[1:]
         if groups:
             self.made.parameters = self._parameters(groups[0])
-        return rest
 
     def _parameters(self, text: str) -> tuple[PtxVariable, ...]:
         out = []
@@ -353,48 +430,50 @@ class _FunctionReading:
             if parameter is None:
                 continue
             if parameter.space == "reg":
-                self._register(parameter.name, parameter.kind)
+                self._register(self.scopes[0], parameter.name, parameter.kind)
             else:
-                self.scopes[-1][parameter.name] = parameter.name
+                self.scopes[0].names[parameter.name] = parameter.name
                 self.made.variables[parameter.name] = parameter
             out.append(parameter)
         return tuple(out)
 
+    def _open(self) -> None:
+        self.depth += 1
+        self.parents.append(self.blocks[-1])
+        self.blocks.append(len(self.parents) - 1)
+
+    def _close(self) -> None:
+        if self.depth:
+            if self.scopes[-1].depth == self.depth:
+                self.scopes.pop()
+                self.known.clear()
+            self.depth -= 1
+            self.blocks.pop()
+
     def _pieces(self, text: str, line: int, depth: int) -> tuple[str, int]:
         """Read whole statements of ``text``; returns the rest, and the open vectors in it."""
         start = 0
-        position = 0
-        size = len(text)
-        while position < size:
-            c = text[position]
-            if c == "{" and not depth and self._between(text[start:position], line):
-                self.opened += 1
-                self.scopes.append({})
-                self.ranges.append([])
-                self.spans.append(self.opened)
+        for position, c in enumerate(text):
+            if c == "{" and not depth and self._between(text[start:position]):
+                self._open()
                 start = position + 1
             elif c == "{":
                 depth += 1
             elif c == "}" and depth:
                 depth -= 1
             elif c == "}":
-                self._between(text[start:position], line)
-                if len(self.scopes) > 1:
-                    self.scopes.pop()
-                    self.ranges.pop()
-                    self.spans.pop()
-                    self.known.clear()
+                self._between(text[start:position])
+                self._close()
                 start = position + 1
             elif c == ";":
                 self._statement(text[start:position], line)
                 start, depth = position + 1, 0
-            position += 1
         rest = text[start:]
-        if not depth and self._between(rest, line):
+        if not depth and self._between(rest):
             return "", 0
         return rest if rest.strip() else "", depth
 
-    def _between(self, text: str, line: int) -> bool:
+    def _between(self, text: str) -> bool:
         """Whether ``text`` holds nothing but labels, which are then noted."""
         position = 0
         while label := LABEL.match(text, position):
@@ -407,17 +486,15 @@ class _FunctionReading:
     def _labels(self, text: str) -> str:
         """Note the labels that ``text`` begins with; returns the rest."""
         while label := LABEL.match(text):
-            name = label[1]
-            repeated = name in self.made.labels
-            unique = f"{name}@{self.spans[-1]}" if repeated else name
+            name, block = label[1], self.blocks[-1]
+            unique = f"{name}@{block}" if name in self.made.labels else name
             self.made.labels[unique] = len(self.made.instructions)
-            self.places.setdefault(name, {})[self.spans[-1]] = unique
+            self.places.setdefault(name, {}).setdefault(block, unique)
             text = text[label.end() :]
         return text
 
     def _statement(self, text: str, line: int) -> None:
-        text = self._labels(text)
-        bare = text.strip()
+        bare = self._labels(text).strip()
         if not bare:
             return
         if bare[0] == ".":
@@ -431,61 +508,58 @@ class _FunctionReading:
 
     def _directive(self, text: str, line: int) -> None:
         if text.startswith(".reg") and not text[4:5].isalnum():
-            self._declare(text, line)
-        elif text.startswith(".branchtargets"):
-            labels = [x for x in re.split(r"[\s,]+", text[len(".branchtargets") :]) if x]
+            self._declare(text)
+        elif text.startswith(".branchtargets") and self.made.labels:
             name = next(reversed(self.made.labels))
-            self.made.tables[name] = tuple(labels)
+            self.made.tables[name] = tuple(re.findall(r"[^\s,]+", text)[1:])
+            self.listed[name] = self.blocks[-1]
         elif variable := _variable(text, line):
             unique, k = variable.name, 0
             while unique in self.made.variables or unique in self.outer:
                 unique, k = f"{variable.name}@{k}", k + 1
-            self.scopes[-1][variable.name] = unique
+            self._scope().names[variable.name] = unique
             self.known.clear()
-            self.made.variables[unique] = PtxVariable(
-                unique, variable.space, variable.kind, variable.align, variable.size, line,
-                variable.initial, variable.extern, variable.array,
-            )  # fmt: skip
+            self.made.variables[unique] = replace(variable, name=unique)
         elif not text.startswith(_ONE_LINE):
             self.made.unread.append((line, text))
 
-    def _declare(self, statement: str, line: int) -> None:
+    def _scope(self) -> _Scope:
+        """The innermost open block's own."""
+        if self.scopes[-1].depth != self.depth:
+            self.scopes.append(_Scope(self.depth))
+        return self.scopes[-1]
+
+    def _declare(self, statement: str) -> None:
+        scope = self._scope()
         for declaration in register_declarations(statement):
             for name, count in declaration.names:
                 if count is None:
-                    self._register(name, declaration.type)
-                    continue
-                first = len(self.made.registers)
-                if first + count > MOST_REGISTERS:
-                    self.made.unread.append((line, f".reg {name}<{count}>"))
-                    continue
-                self.ranges[-1].append((name, count, first))
-                self.made.registers += [declaration.type] * count
-                self.made.names += [f"{name}{i}" for i in range(count)]
+                    self._register(scope, name, declaration.type)
+                else:
+                    scope.ranges.setdefault(name, []).append((count, declaration.type))
         self.known.clear()
 
-    def _register(self, name: str, kind: str) -> None:
-        self.scopes[-1][name] = len(self.made.registers)
+    def _register(self, scope: _Scope, name: str, kind: str) -> int:
+        number = scope.names[name] = len(self.made.registers)
         self.made.registers.append(kind)
         self.made.names.append(name)
+        return number
 
     def _meaning(self, name: str) -> int | str | None:
         """The register or variable that ``name`` means here; None if it is not declared."""
-        numbered = of_range(name)
-        for scope, ranges in zip(reversed(self.scopes), reversed(self.ranges), strict=True):
-            if name in scope:
-                return scope[name]
-            if numbered is not None:
-                for begin, count, first in ranges:
-                    if begin == numbered[0] and numbered[1] < count:
-                        return first + numbered[1]
+        prefix, place = of_range(name) or ("", 0)
+        for scope in reversed(self.scopes[-MAX_SCOPES:]):
+            if name in scope.names:
+                return scope.names[name]
+            for count, kind in scope.ranges.get(prefix, ()):
+                if place < count:
+                    return self._register(scope, name, kind)
         return None
 
     def _instruction(
         self, line: int, guard: str | None, inverted: bool, opcode: str, rest: str
     ) -> None:
         parts = tuple(opcode.split("."))
-        operands = tuple([self.operand(o) for o in split(rest)]) if rest else ()
         number = None
         if guard is not None:
             register = self.operand(guard)
@@ -493,35 +567,38 @@ class _FunctionReading:
                 self.made.unread.append((line, f"@{guard} {opcode}"))
                 return
             number = register.number
+        operands = tuple([self.operand(o) for o in split(rest)]) if rest else ()
+        if self.strange:
+            self.made.unread += [(line, name) for name in self.strange]
+            self.strange.clear()
         if parts[0] in ("bra", "brx"):
-            self.pending.append((len(self.made.instructions), tuple(self.spans)))
+            self.pending.append((len(self.made.instructions), self.blocks[-1]))
         self.made.instructions.append(
             PtxInstruction(line, opcode, parts, operands, number, inverted)
         )
 
-    def operand(self, text: str) -> Operand:
+    def operand(self, text: str, depth: int = 0) -> Operand:
         """One operand, with names resolved in the current scope."""
         cached = self.known.get(text)
         if cached is None:
-            cached = self.known[text] = self._operand(text)
+            cached = self.known[text] = self._operand(text.strip(), depth + 1)
         return cached
 
-    def _operand(self, text: str) -> Operand:
-        text = text.strip()
+    def _operand(self, text: str, depth: int) -> Operand:
+        if depth > MAX_NESTING or text == "_":
+            return SINK
         first = text[:1]
         if first == "[":
             inside = split(text[1:].rpartition("]")[0])
             base, offset = self._sum(inside[0]) if inside else (SINK, 0)
-            return AddressOperand(base, offset, tuple(self.operand(o) for o in inside[1:]))
+            return AddressOperand(base, offset, tuple(self.operand(o, depth) for o in inside[1:]))
         if first in ("{", "("):
-            return VectorOperand(tuple(self.operand(o) for o in split(text[1:-1])))
+            return VectorOperand(tuple(self.operand(o, depth) for o in split(text[1:-1])))
         if "|" in text:
             a, _, b = text.partition("|")
-            return PairOperand(self.operand(a), self.operand(b))
-        if text == "_":
-            return SINK
+            return PairOperand(self.operand(a, depth), self.operand(b, depth))
         if first == "!":
-            inner = self.operand(text[1:])
+            inner = self.operand(text[1:], depth)
             return (
                 RegisterOperand(inner.number, True) if isinstance(inner, RegisterOperand) else inner
             )
@@ -540,25 +617,37 @@ class _FunctionReading:
         if name[:1].isdigit() or name[:1] in "-+.":
             return ImmediateOperand(name), offset
         meaning = self._meaning(name)
+        bare = name.partition(".")[0]
+        if meaning is None and (bare in SPECIAL or name == "WARP_SZ"):
+            return SpecialOperand(name), offset
+        if meaning is None and bare != name:  # an element of a vector
+            meaning = self._meaning(bare)
+            self.strange.append(name)
+        if meaning is None and name[:1] == "%":
+            meaning = self._register(self.scopes[0], bare, UNDECLARED)
+            self.strange.append(name)
         if isinstance(meaning, int):
             return RegisterOperand(meaning), offset
-        if meaning is not None:
-            return SymbolOperand(meaning), offset
-        if name.partition(".")[0] in SPECIAL or name == "WARP_SZ":
-            return SpecialOperand(name), offset
-        return SymbolOperand(name), offset
+        return SymbolOperand(name if meaning is None else meaning), offset
 
     def _jumps(self) -> None:
-        """Give branches the unique names of their labels, by the blocks around them."""
-        for n, spans in self.pending:
+        """Give branches and tables the unique names of their labels."""
+        for n, block in self.pending:
             jump = self.made.instructions[n]
-            operands = []
-            for operand in jump.operands:
-                if isinstance(operand, SymbolOperand) and operand.name in self.places:
-                    places = self.places[operand.name]
-                    inner = [places[s] for s in reversed(spans) if s in places]
-                    operand = SymbolOperand(inner[0] if inner else next(iter(places.values())))
-                operands.append(operand)
-            self.made.instructions[n] = PtxInstruction(
-                jump.line, jump.opcode, jump.parts, tuple(operands), jump.guard, jump.inverted
+            operands = tuple(
+                SymbolOperand(self._label(o.name, block)) if isinstance(o, SymbolOperand) else o
+                for o in jump.operands
             )
+            self.made.instructions[n] = replace(jump, operands=operands)
+        for name, block in self.listed.items():
+            labels = self.made.tables[name]
+            self.made.tables[name] = tuple(self._label(label, block) for label in labels)
+
+    def _label(self, name: str, block: int) -> str:
+        """The label that ``name`` means in a block: the nearest around it, else the only one."""
+        places = self.places.get(name, {0: name})
+        for _ in range(MAX_SCOPES if len(places) > 1 else 0):
+            if block in places:
+                return places[block]
+            block = self.parents[block]
+        return next(iter(places.values()))

@@ -1,4 +1,4 @@
-"""What PTX declares: registers, variables, parameters, and the bounds that stand in a header.
+"""What PTX declares: registers, variables, parameters, and the bounds that are in a header.
 
 Written from the PTX ISA, "Variables", "Kernel and Function Directives" and "Performance-Tuning
 Directives". All declarations are read here.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
 
-from inspector.listing.line import Function, LazyLines, Listing
+from inspector.listing.line import Function, Listing
 from inspector.listing.ptx_operands import number
 from inspector.listing.ptx_statement import DECLARED, strip
 
@@ -22,7 +22,6 @@ REGISTERS = re.compile(r"\.reg\b((?:\s*+\.[a-z]\w*+(?:\s++\d++)?)++)([^;]*+)")
 """A ``.reg``: its types, then its names. In a function's header it also ends at ``,`` or ``)``."""
 
 _WIDTH = re.compile(r"[busf]{1,2}(\d{1,3})(?:x\d)?\Z")
-_RESULTS = re.compile(r"\.func\b(?:(?!\.func\b)[^(])*+\(([^()]*+)\)\s*+[\w$%]")
 _TYPE_WORD = re.compile(r"\.([a-z]\w*)")
 
 
@@ -59,18 +58,6 @@ def register_declarations(code: str) -> Iterator[RegisterDeclaration]:
         words = [word for word in _TYPE_WORD.findall(types) if word != "align"]
         rows = ((name, int(count) if count else None) for name, count in DECLARED.findall(names))
         yield RegisterDeclaration(".".join(words), tuple(rows))
-
-
-def register_parameters(header: str) -> Iterator[RegisterDeclaration]:
-    """Every ``.reg`` among the results and parameters of a function's header."""
-    for part in re.split(r"[,()]", header):
-        yield from register_declarations(part)
-
-
-def register_results(header: str) -> Iterator[RegisterDeclaration]:
-    """Every ``.reg`` among the results of a function, by its header."""
-    if match := _RESULTS.search(header):
-        yield from register_parameters(match[1])
 
 
 # -- variables ---------------------------------------------------------------------------------
@@ -191,9 +178,7 @@ def header_text(listing: Listing, function: Function) -> str:
     parts: list[str] = []
     comment = False
     last = min(function.last, function.first + LONGEST)
-    lines = listing.lines
-    for i in range(function.first - 1, min(last, len(lines))):
-        text = lines.texts[i] if isinstance(lines, LazyLines) else lines[i].text
+    for text in listing.texts(function.first, last):
         code, comment = strip(text, comment)
         body = code.find("{")
         parts.append(code if body < 0 else code[:body])

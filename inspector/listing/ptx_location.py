@@ -8,14 +8,14 @@ by looking it up. nvcc writes ``.file`` at the end of the text.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from inspector.model import Location
 
 _FILE = re.compile(
-    r'\.file[ \t]+(\d{1,18})[ \t]+"((?:[^"\\\n]|\\.)*+)"(?:[ \t]*"((?:[^"\\\n]|\\.)*+)")?'
+    r'^[ \t]*+\.file[ \t]+(\d{1,18})[ \t]+"((?:[^"\\\n]|\\.)*+)"(?:[ \t]*"((?:[^"\\\n]|\\.)*+)")?',
+    re.MULTILINE,
 )
 _LOC = re.compile(
     r"[ \t]*\.loc[ \t]+(\d{1,18})[ \t]+(\d{1,18})(?:[ \t]+(\d{1,18}))?"
@@ -27,11 +27,8 @@ _ESCAPE = re.compile(r"\\([0-7]{1,3}|.)")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
-NEAR = 64
-"""Lines above a ``.loc`` that are searched for its call site."""
-
-DEEPEST = 256
-"""Most frames of a chain; further ones are left out."""
+MAX_FRAMES = 256
+"""Frames of a chain; further ones are left out."""
 
 
 class LocPlace(NamedTuple):
@@ -84,7 +81,7 @@ def frames_of(text: str, files: Mapping[int, str]) -> Location | None:
     if mark is None:
         return None
     outer: Location | None = None
-    for part in reversed(comment.split(" @[ ")[1 : DEEPEST + 1]):
+    for part in reversed(comment.split(" @[ ")[1 : MAX_FRAMES + 1]):
         if match := _COMMENT.match(part.strip()):
             outer = Location(match[1], int(match[2]), int(match[3]), outer)
     if outer is None and mark.site is not None:
@@ -95,112 +92,62 @@ def frames_of(text: str, files: Mapping[int, str]) -> Location | None:
 
 
 class Locations:
-    """Every ``.file`` and, if the text has inlining, every ``.loc`` of one text."""
+    """The locations of one text's ``.loc`` directives, which are read in order."""
 
-    def __init__(self, text: str, texts: Sequence[str]) -> None:
-        self._text = text
-        self._texts = texts
-        self._files: dict[int, str] | None = None
-        self._marks: dict[LocPlace, list[tuple[int, Mark]]] | None = None
-        self._names: dict[str, str] | None = None
-        self._plain: dict[str, Location | None] = {}
+    def __init__(self, text: str) -> None:
+        self.files = read_files(text)
+        # The last path of each file name, the bare name if there are several.
+        self._paths: dict[str, str] = {}
+        for path in dict.fromkeys(self.files.values()):
+            name = path.rpartition("/")[2]
+            self._paths[name] = name if name in self._paths else path
+        self._latest: dict[LocPlace, tuple[Location, int]] = {}
+        """The last location of each place, and how many frames it has."""
 
-    def at(self, n: int, text: str) -> Location | None:
-        """The location of the ``.loc`` on line ``n``; None for line 0, which is "no location"."""
-        cut = text.find("//")
-        chained = cut >= 0 and " @[ " in text
-        key = text if cut < 0 or chained else text[:cut]
-        if key in self._plain:
-            return self._plain[key]
-        mark = read_mark(key)
+    def next(self, text: str) -> Location | None:
+        """The location of the next ``.loc``; None for line 0, which is "no location"."""
+        head, _, comment = text.partition("//")
+        mark = read_mark(head)
         if mark is None or mark.place.line == 0:
-            self._plain[key] = None
             return None
-        if mark.site is None:
-            outer = self._commented(text[cut + 2 :]) if chained else None
-            location = self._plain[key] = self._location(mark.place, outer)
-            return location
-        return self._chain(n, mark)
+        outer: Location | None = None
+        depth = 0
+        if mark.site is not None:
+            outer, depth = self._latest.get(mark.site, (None, 0))
+            if outer is None or depth >= MAX_FRAMES:
+                outer, depth = self._location(mark.site, None), 1
+        elif " @[ " in comment:
+            outer = self._commented(comment)
+        location = self._location(mark.place, outer)
+        # Equal neighbours are one object.
+        known = self._latest.get(mark.place)
+        if known is not None and known[0] == location:
+            return known[0]
+        self._latest[mark.place] = location, depth + 1
+        return location
 
     def _commented(self, comment: str) -> Location | None:
         """The call sites of ``f.py:263:15 @[ g.py:293:36 @[ h.py:48:26 ] ]``."""
         location: Location | None = None
-        for part in reversed(comment.split(" @[ ")[1 : DEEPEST + 1]):
+        for part in reversed(comment.split(" @[ ")[1 : MAX_FRAMES + 1]):
             match = _COMMENT.match(part.strip())
             if match is None:
                 return None
-            name = match[1]
             if line := int(match[2]):
-                location = Location(self._path_of(name), line, int(match[3]), location)
+                path = self._paths.get(match[1], match[1])
+                location = Location(path, line, int(match[3]), location)
         return location
-
-    def _path_of(self, name: str) -> str:
-        """The path of the only file with that name; the bare name if there are several."""
-        if self._names is None:
-            self._names = {}
-            for path in dict.fromkeys(self.files.values()):
-                last = path.rpartition("/")[2]
-                self._names[last] = last if last in self._names else path
-        return self._names.get(name, name)
 
     def _location(self, place: LocPlace, inlined_at: Location | None) -> Location:
-        file = self.files.get(place.file, "")
-        return Location(file, place.line, place.column, inlined_at)
+        return Location(self.files.get(place.file, ""), place.line, place.column, inlined_at)
 
-    @property
-    def files(self) -> dict[int, str]:
-        """File names by index; if a ``.file`` has two names, the first is the folder."""
-        if self._files is None:
-            self._files = {}
-            text = self._text
-            position = text.find(".file")
-            while position >= 0:
-                line_start = position
-                while line_start and text[line_start - 1] in " \t":
-                    line_start -= 1
-                if not line_start or text[line_start - 1] == "\n":
-                    self._read_file(position)
-                position = text.find(".file", position + 5)
-        return self._files
 
-    def _read_file(self, start: int) -> None:
-        match = _FILE.match(self._text, start)
-        if match and self._files is not None:
-            index, name, second_name = match.groups()
-            path = unescape(name)
-            if second_name:
-                path = f"{path.rstrip('/')}/{unescape(second_name)}"
-            self._files.setdefault(int(index), path)
-
-    def _chain(self, n: int, mark: Mark) -> Location:
-        frames = [mark]
-        seen = {mark.place}
-        while (site := frames[-1].site) is not None and len(frames) < DEEPEST:
-            n, outer = self._before(n, site)
-            if outer is None or site in seen:
-                frames.append(Mark(site, None))
-                break
-            seen.add(site)
-            frames.append(outer)
-        location: Location | None = None
-        for frame in reversed(frames):
-            location = self._location(frame.place, location)
-        assert location is not None
-        return location
-
-    def _before(self, n: int, place: LocPlace) -> tuple[int, Mark | None]:
-        """The last ``.loc`` of ``place`` before line ``n``, and its line."""
-        for index in range(n - 2, max(-1, n - 2 - NEAR), -1):
-            text = self._texts[index]
-            if ".loc" in text and (mark := read_mark(text)) and mark.place == place:
-                return index + 1, mark
-        if n - 2 < NEAR:
-            return n, None
-        if self._marks is None:  # a call site is rarely far above; if it is, all are indexed
-            self._marks = {}
-            for number, text in enumerate(self._texts, 1):
-                if ".loc" in text and (mark := read_mark(text)):
-                    self._marks.setdefault(mark.place, []).append((number, mark))
-        marks = self._marks.get(place, [])
-        index = bisect_left(marks, n, key=lambda entry: entry[0]) - 1
-        return marks[index] if index >= 0 else (n, None)
+def read_files(text: str) -> dict[int, str]:
+    """File names by index; if a ``.file`` has two names, the first is the folder."""
+    files: dict[int, str] = {}
+    for index, name, second_name in _FILE.findall(text):
+        path = unescape(name)
+        if second_name:
+            path = f"{path.rstrip('/')}/{unescape(second_name)}"
+        files.setdefault(int(index), path)
+    return files

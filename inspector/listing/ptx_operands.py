@@ -9,7 +9,6 @@ import re
 import struct
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 
 from inspector.listing.ptx_statement import GUARD, LABEL, OPCODE, SPECIAL
 from inspector.text import at_commas
@@ -73,12 +72,7 @@ class WordedStatement:
     @property
     def parts(self) -> tuple[str, ...]:
         """The opcode's parts: ``ld``, ``global``, ``L1::no_allocate``, ``v4``, ``b32``."""
-        return _parts(self.opcode)
-
-
-@lru_cache(maxsize=4096)
-def _parts(opcode: str) -> tuple[str, ...]:
-    return tuple(opcode.split("."))
+        return tuple(self.opcode.split("."))
 
 
 _NUMBER = re.compile(
@@ -129,17 +123,10 @@ def statement(code: str, names: frozenset[str] = frozenset()) -> WordedStatement
     rest = code[match.end() :].strip()
     if rest and not code[match.end()].isspace() and rest[0] not in "{[(":
         return None
-    read = _register_operand if not names else lambda part: operand(part, names)
-    operands = tuple([read(part) for part in split(rest)])
+    operands = tuple([operand(part, names) for part in split(rest)])
     return WordedStatement(
         match[0].rstrip("."), operands, guard[2] if guard else None, bool(guard and guard[1])
     )
-
-
-@lru_cache(maxsize=16384)
-def _register_operand(text: str) -> Operand:
-    """One operand where every register has a ``%``; most are written twice."""
-    return operand(text)
 
 
 def operand(text: str, names: frozenset[str] = frozenset(), depth: int = 0) -> Operand:

@@ -127,7 +127,7 @@ PLAIN = re.compile(
     r"(?:[ \t]++([%\w$.,{}\[\]+\-|! \t]*+))?;[ \t]*+(?://.*+)?\r?\Z",
     re.DOTALL,
 )
-"""One instruction on a line of its own: guard, opcode, operands."""
+"""One instruction on its own line: guard, opcode, operands."""
 
 
 class PtxStatement(NamedTuple):

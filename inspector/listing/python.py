@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import keyword
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from inspector.listing.line import Function, Kind, Lazy, LazyLines, Line, Listing
+from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.model import Location
 
 _PIECE = re.compile(r"#.*+|(?P<prefix>[A-Za-z]{0,2})(?P<quote>\"\"\"|'''|\"|')", re.DOTALL)
@@ -50,55 +51,35 @@ def parse_python(text: str, path: str | None = None, language: str = "source") -
     ``base`` is the statement's keyword, else what is called first on the line (``tl.load``),
     else ``=``. Names assigned are ``defs``, names read ``uses`` (attributes are not names).
     """
-    texts = text.split("\n")
-    lines = LazyLines(texts, _PythonScanner(texts, path))
-    return Listing(language, lines, Lazy(lambda: _functions(texts, lines)))
+    state = PythonState()
+    lines: list[Line] = []
+    states: list[PythonState] = []
+    for n, each in enumerate(text.split("\n"), 1):
+        states.append(state)
+        code, state, comment = _scan(each, state)
+        lines.append(_line(n, each, code, states[-1], comment, path))
+    return Listing(language, lines, _functions(lines, states))
 
 
-class _PythonScanner:
-    """See ``line.Scanner``."""
-
-    def __init__(self, texts: list[str], path: str | None) -> None:
-        self.texts = texts
-        self.path = path
-
-    def start(self) -> PythonState:
-        return PythonState()
-
-    def skim(self, first: int, last: int, state: PythonState) -> PythonState:
-        for i in range(first, min(last, len(self.texts))):
-            state = _scan(self.texts[i], state)[1]
-        return state
-
-    def parse(self, first: int, last: int, state: PythonState) -> tuple[list[Line], PythonState]:
-        out: list[Line] = []
-        for i in range(first, last):
-            text = self.texts[i]
-            state_before = state
-            code, state, comment = _scan(text, state_before)
-            out.append(self._line(i + 1, text, code, state_before, state, comment))
-        return out, state
-
-    def _line(
-        self,
-        n: int,
-        text: str,
-        code: str | None,
-        state_before: PythonState,
-        state_after: PythonState,
-        comment: bool,
-    ) -> Line:
-        if not text or text.isspace():
-            return Line(n, text, Kind.BLANK)
-        source = Location(self.path, n) if self.path is not None else None
-        if code is None or "\0" in text:
-            return Line(n, text, Kind.UNKNOWN, source=source)
-        if comment and not code.strip() and not state_before.quote:
-            return Line(n, text, Kind.COMMENT)
-        if state_before.quote and not code.strip():
-            return Line(n, text, Kind.INSTRUCTION, source=source)
-        base, defs, uses = _read(code, state_before.depth > 0 or state_before.joined)
-        return Line(n, text, Kind.INSTRUCTION, base, base, defs, uses, source)
+def _line(
+    n: int,
+    text: str,
+    code: str | None,
+    state_before: PythonState,
+    comment: bool,
+    path: str | None,
+) -> Line:
+    if not text or text.isspace():
+        return Line(n, text, Kind.BLANK)
+    source = Location(path, n) if path is not None else None
+    if code is None or "\0" in text:
+        return Line(n, text, Kind.UNKNOWN, source=source)
+    if comment and not code.strip() and not state_before.quote:
+        return Line(n, text, Kind.COMMENT)
+    if state_before.quote and not code.strip():
+        return Line(n, text, Kind.INSTRUCTION, source=source)
+    base, defs, uses = _read(code, state_before.depth > 0 or state_before.joined)
+    return Line(n, text, Kind.INSTRUCTION, base, base, defs, uses, source)
 
 
 def _scan(text: str, state: PythonState) -> tuple[str | None, PythonState, bool]:
@@ -186,18 +167,16 @@ def _read(code: str, continued: bool) -> tuple[str | None, tuple[str, ...], tupl
     return base, tuple(dict.fromkeys(defs)), tuple(uses)
 
 
-def _functions(texts: list[str], lines: LazyLines) -> tuple[Function, ...]:
+def _functions(lines: Sequence[Line], states: Sequence[PythonState]) -> tuple[Function, ...]:
     """Functions and methods that are not nested in others, from their decorators on."""
     out: list[Function] = []
     open_: tuple[str, int, int] | None = None  # name, first line, indentation
     decorated = 0
     last = 0
-    state = PythonState()
-    for n, text in enumerate(texts, 1):
-        state_before = state
-        state = _scan(text, state_before)[1]
+    for line, before in zip(lines, states, strict=True):
+        n, text = line.n, line.text
         bare = text.strip()
-        if state_before.quote or state_before.depth or state_before.joined:
+        if before.quote or before.depth or before.joined:
             last = n if bare else last
             continue
         if not bare or bare[0] == "#":

@@ -6,10 +6,12 @@ Locations, PTX lines and encodings, which other options print, are joined by fun
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
-from inspector.listing.line import Control, Function, Kind, Lazy, LazyLines, Line, Listing
-from inspector.listing.sass_operands import InstructionRegisters, read_operands
+from inspector.listing.line import Control, Function, Kind, Line, Listing
+from inspector.listing.sass_operands import read_operands
 from inspector.model import Location
 
 # -- annotations of addresses ---------------------------------------------------------------------
@@ -125,7 +127,6 @@ _HEADING = re.compile(
     r"compile_size = |compressed|producer = |identifier:|Function : |host_info|ptxasOptions)"
 )
 _SEPARATOR = re.compile(r"\s*+\.{4,}+\s*+\Z")
-_NOTHING: dict[tuple[str, int], Annotation] = {}
 
 
 def parse_sass(plain: str, annotated: str | None = None) -> Listing:
@@ -135,98 +136,81 @@ def parse_sass(plain: str, annotated: str | None = None) -> Listing:
     are read from it.
     """
     texts = plain.split("\n")
-    scanner = _SassScanner(texts, annotated)
-    return Listing("sass", LazyLines(texts, scanner), Lazy(scanner.functions))
+    known: dict[tuple[str, int], Annotation] = {}
+    if annotated is not None:
+        known = read_annotations(annotated.split("\n"))
+    elif any("//## " in t or ("*/" in t and " 0x" in t) for t in texts):
+        known = read_annotations(texts)
+    lines: list[Line] = []
+    section = ""
+    for n, text in enumerate(texts, 1):
+        if match := _INSTRUCTION.match(text):
+            lines.append(_instruction(n, text, match, section, known))
+            continue
+        if ".text." in text or "Function" in text:
+            section = section_of(text) or section
+        lines.append(_other(n, text))
+    return Listing("sass", lines, _functions(texts))
 
 
-class _SassScanner:
-    """See ``line.Scanner``; the state is the function (section) that a line is in."""
+def _instruction(
+    n: int,
+    text: str,
+    match: re.Match[str],
+    section: str,
+    annotations: Mapping[tuple[str, int], Annotation],
+) -> Line:
+    hexadecimal, guard, base, qualifiers, operands = match.groups()
+    opcode = base + qualifiers
+    registers = _registers(base, opcode, guard, (operands or "").rstrip())
+    address = int(hexadecimal, 16)
+    source, ptx_line, control = annotations.get((section, address), (None, None, None))
+    return Line(
+        n,
+        text,
+        Kind.INSTRUCTION,
+        base,
+        opcode,
+        registers.defs,
+        registers.uses,
+        source,
+        None,
+        registers.targets,
+        address,
+        ptx_line,
+        control,
+    )
 
-    def __init__(self, texts: list[str], annotated: str | None) -> None:
-        self.texts = texts
-        self._annotated = annotated
-        self._known: dict[tuple[str, int], Annotation] | None = None
-        self._memo: dict[tuple[str, str | None, str], InstructionRegisters] = {}
 
-    def start(self) -> str:
-        return ""
+# Half of a kernel's instructions repeat an earlier one, operands included.
+_registers = lru_cache(maxsize=16384)(read_operands)
 
-    def skim(self, first: int, last: int, state: str) -> str:
-        for i in range(first, min(last, len(self.texts))):
-            text = self.texts[i]
-            if ".text." in text or "Function" in text:
-                state = section_of(text) or state
-        return state
 
-    def parse(self, first: int, last: int, state: str) -> tuple[list[Line], str]:
-        annotations = self._annotations()
-        out: list[Line] = []
-        for i in range(first, last):
-            text = self.texts[i]
-            match = _INSTRUCTION.match(text)
-            if match:
-                out.append(self._instruction(i + 1, text, match, state, annotations))
-                continue
-            if ".text." in text or "Function" in text:
-                state = section_of(text) or state
-            out.append(_other(i + 1, text))
-        return out, state
-
-    def _annotations(self) -> dict[tuple[str, int], Annotation]:
-        if self._known is None:
-            if self._annotated is not None:
-                self._known = read_annotations(self._annotated.split("\n"))
-                self._annotated = None
-            elif any("//## " in t or ("*/" in t and " 0x" in t) for t in self.texts):
-                self._known = read_annotations(self.texts)
-            else:
-                self._known = _NOTHING
-        return self._known
-
-    def _instruction(
-        self, n: int, text: str, match: re.Match[str], section: str,
-        annotations: dict[tuple[str, int], Annotation],
-    ) -> Line:  # fmt: skip
-        hexadecimal, guard, base, qualifiers, operands = match.groups()
-        opcode = base + qualifiers
-        operands = (operands or "").rstrip()
-        key = (opcode, guard, operands)
-        registers = self._memo.get(key)
-        if registers is None:
-            registers = self._memo[key] = read_operands(base, opcode, guard, operands)
-        address = int(hexadecimal, 16)
-        annotation = annotations.get((section, address))
-        source, ptx_line, control = annotation or (None, None, None)
-        return Line(
-            n, text, Kind.INSTRUCTION, base, opcode, registers.defs, registers.uses, source,
-            None, registers.targets, address, ptx_line, control,
-        )  # fmt: skip
-
-    def functions(self) -> tuple[Function, ...]:
-        """A function for each section of code; functions called within it are part of it."""
-        out: list[Function] = []
-        name: str | None = None
-        first = 0
-        entry = True
-        last = 0
-        for n, text in enumerate(self.texts, 1):
-            if text.startswith("//-----") or _SEPARATOR.match(text) or "Fatbin" in text:
-                if name is not None:
-                    out.append(Function(name, first, last, entry))
-                name, first = None, n
-            elif (section := section_of(text)) is not None:
-                if name is not None:
-                    out.append(Function(name, first, last, entry))
-                name, entry = section, FUNCTION.match(text) is not None
-                if not (first == n - 1 and self.texts[n - 2].startswith("//-----")):
-                    first = n
-            elif name and ".other" in text and "STO_CUDA_ENTRY" in text:
-                entry = True
-            if text and not text.isspace():
-                last = n
-        if name is not None:
-            out.append(Function(name, first, last, entry))
-        return tuple(out)
+def _functions(texts: list[str]) -> tuple[Function, ...]:
+    """A function for each section of code; functions called within it are part of it."""
+    out: list[Function] = []
+    name: str | None = None
+    first = 0
+    entry = True
+    last = 0
+    for n, text in enumerate(texts, 1):
+        if text.startswith("//-----") or _SEPARATOR.match(text) or "Fatbin" in text:
+            if name is not None:
+                out.append(Function(name, first, last, entry))
+            name, first = None, n
+        elif (section := section_of(text)) is not None:
+            if name is not None:
+                out.append(Function(name, first, last, entry))
+            name, entry = section, FUNCTION.match(text) is not None
+            if not (first == n - 1 and texts[n - 2].startswith("//-----")):
+                first = n
+        elif name and ".other" in text and "STO_CUDA_ENTRY" in text:
+            entry = True
+        if text and not text.isspace():
+            last = n
+    if name is not None:
+        out.append(Function(name, first, last, entry))
+    return tuple(out)
 
 
 def _other(n: int, text: str) -> Line:

@@ -148,7 +148,7 @@ def read_operands(base: str, opcode: str, guard: str | None, text: str) -> Instr
 
 
 def _masked(operands: list[str]) -> list[int]:
-    """Numbers of the predicates that ``PR`` stands for, by the mask in the last operand."""
+    """Numbers of the predicates that ``PR`` represents, by the mask in the last operand."""
     match = _ADDRESS_TARGET.match(operands[-1])
     mask = int(match[0], 16) if match and len(match[0]) < 8 else 0x7F
     return [p for p in range(7) if mask >> p & 1]

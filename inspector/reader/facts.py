@@ -29,8 +29,6 @@ from inspector.analyse.sentences.context import Context, context_of
 from inspector.analyse.telling import Samples
 from inspector.errors import PtxviewError, UsageError
 from inspector.listing.cubin import kernel_parameters
-from inspector.listing.cuda import is_cuda
-from inspector.listing.cuda_signatures import Signatures, signatures
 from inspector.listing.line import Function, Listing
 from inspector.model import Kernel, Recording, Stage, Variant
 from inspector.reader import tables
@@ -184,7 +182,7 @@ class VariantFacts:
                 function = self._listings.function(variant, Stage.PTX)
             except PtxviewError:
                 listing = None
-        return context_of(kernel, variant, listing, function, source=self._signatures(variant))
+        return context_of(kernel, variant, listing, function)
 
     def parameter_names(self, variant: Variant, stage: Stage) -> dict[str, str]:
         """What a kernel's parameters are called in its source: by symbols of PTX, for SASS by
@@ -208,21 +206,6 @@ class VariantFacts:
             for one in in_cubin.parameters
             for byte in range(0, one.size, 4)
         }
-
-    def _signatures(self, variant: Variant) -> Signatures | None:
-        """The kernels that a source in CUDA C++ defines; None if it is not one, or not at hand."""
-        file = variant.stages.get(Stage.SOURCE)
-        if file is None or not is_cuda(file.origin_path):
-            return None
-
-        def read() -> Signatures | None:
-            try:
-                return signatures(self._listings.text(variant, Stage.SOURCE).text)
-            except PtxviewError:
-                return None
-
-        # Every kernel of a cubin has the same source.
-        return self._memo.once(("signatures", variant.hash, file.origin_path), read)
 
     def card(self, variant: Variant) -> Card:
         """What the variant takes, what limits it and what it is made of; what was measured."""

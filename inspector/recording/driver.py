@@ -17,11 +17,9 @@ from functools import cache
 from pathlib import Path, PurePath
 
 from inspector import files
-from inspector.analyse.sentences.cuda_names import parameter_names
 from inspector.errors import PtxviewError, Unreadable
 from inspector.listing.cubin import architecture
-from inspector.listing.cuda_signatures import Signatures, Type, signatures
-from inspector.listing.joined_cubins import only
+from inspector.listing.one_kernel import only
 from inspector.model import Argument, Call, Content, Failure, Origin, Stage, StageFile, Variant
 from inspector.names import argument_types, base_name
 from inspector.recording import failures
@@ -133,7 +131,6 @@ class DriverLaunches:
         self._inexact: set[_PROCESS] = set()
         self._strangers: dict[str, _Launches] = {}
         self._targets: dict[str, str | None] = {}
-        self._sources: dict[str, Signatures] = {}
         self.began = False
 
     def take(self, event: Event) -> None:
@@ -215,7 +212,7 @@ class DriverLaunches:
             captured = sum(self._captured.get(key, 0) for key in launches.calls)
             return replace(variant, launches=max(variant.launches + replayed - captured, 0))
         told = any(event.get("parameters") for event in launches.calls.values())
-        calls = self._calls(launches, self._named(variant, demangled) if told else ())
+        calls = self._calls(launches, argument_types(demangled) if told else ())
         processes = {process for process, _ in launches.calls}
         return replace(
             variant,
@@ -234,31 +231,6 @@ class DriverLaunches:
         module = self._whole.get((digest, variant.symbol), digest)
         return self._kernels.get((module, variant.symbol))
 
-    def _named(self, variant: Variant, demangled: str) -> tuple[Named, ...]:
-        """Names by the CUDA source, types by the demangled name; () where neither is known."""
-        types = argument_types(demangled)
-        names: tuple[str | None, ...] = ()
-        if (source := variant.stages.get(Stage.SOURCE)) is not None:
-            own = self._signatures(source.content)
-            names = parameter_names(own, variant.symbol, demangled, types, ())
-            fitting = [k for k in own.kernels if k.path[-1] == variant.symbol]
-            if not names and len(fitting) == 1 and fitting[0].certain:  # extern "C"
-                names = tuple(p.name for p in fitting[0].parameters)
-                types = tuple(_spelled(p.type) for p in fitting[0].parameters)
-        if not types:
-            return tuple(Named(name, None) for name in names)
-        fits = len(names) == len(types)
-        return tuple(Named(names[n] if fits else None, kind) for n, kind in enumerate(types))
-
-    def _signatures(self, source: Content) -> Signatures:
-        """What a source defines: read once for all its kernels."""
-        digest = digest_named(source)
-        if digest is None:
-            return signatures(text_of(source))
-        if digest not in self._sources:
-            self._sources[digest] = signatures(text_of(source))
-        return self._sources[digest]
-
     def _compiled_by(self, made: _Made) -> None:
         """Take in what a compiler made; what is told again with its machine code is the same."""
         if made.event.get("cubin") is not None:
@@ -276,7 +248,7 @@ class DriverLaunches:
         others = [self._count(k, e) for k, e in launches.calls.items() if e.get(OTHERS)]
         return sum(counted + replayed for counted, replayed in others)
 
-    def _calls(self, launches: _Launches, named: Sequence[Named]) -> tuple[Call, ...]:
+    def _calls(self, launches: _Launches, types: Sequence[str]) -> tuple[Call, ...]:
         calls: dict[object, Call] = {}
         for key, event in launches.calls.items():
             count = sum(self._count(key, event))
@@ -288,7 +260,7 @@ class DriverLaunches:
                 grid=as_three(event.get("grid")),
                 block=as_three(event.get("block")),
                 shared_bytes=as_int(event.get("shared_bytes")),
-                arguments=_arguments(event.get("parameters"), self._varied.get(key, 0), named),
+                arguments=_arguments(event.get("parameters"), self._varied.get(key, 0), types),
                 count=count,
                 operators=_operators(event),
             )
@@ -550,32 +522,20 @@ _FORMATS = {
 HIGHEST_ALIGNMENT = 512
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
-    """A parameter's name and type, as far as the source or the demangled name tells them."""
-
-    name: str | None
-    type: str | None
-
-
-def _spelled(kind: Type) -> str:
-    return kind.base + "".join(operator for operator, _ in kind.operators)
-
-
-def _arguments(value: object, varied: int, named: Sequence[Named]) -> tuple[Argument, ...]:
+def _arguments(value: object, varied: int, types: Sequence[str]) -> tuple[Argument, ...]:
     """Parameters of launches: the value that all of them had, None if it was not always the same.
 
     An address is hexadecimal text, with its alignment; what is neither a number nor an address has
     no value.
     """
     texts = [str(t) for t in value] if isinstance(value, list) else []
-    fits = len(named) == len(texts)
+    fits = len(types) == len(texts)
     out = []
     for n, text in enumerate(texts):
-        name, kind = (named[n].name, named[n].type) if fits else (None, None)
+        kind = types[n] if fits else None
         raw = bytes.fromhex(text) if re.fullmatch("(?:[0-9a-f]{2})*", text) else b""
         plain, alignment = (None, None) if varied >> n & 1 else _value(raw, kind)
-        out.append(Argument(name or f"parameter {n}", kind, plain, alignment=alignment))
+        out.append(Argument(f"parameter {n}", kind, plain, alignment=alignment))
     return tuple(out)
 
 

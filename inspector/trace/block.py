@@ -64,9 +64,16 @@ def trace_block(
     ended: str | None = None
     try:
         execute(
-            program, launch.grid, launch.block, inputs.arguments, memory=inputs.memory,
-            shared=launch.shared, blocks=[block], budget=budget, observer=observer,
-        )  # fmt: skip
+            program,
+            launch.grid,
+            launch.block,
+            inputs.arguments,
+            memory=inputs.memory,
+            shared=launch.shared,
+            blocks=[block],
+            budget=budget,
+            observer=observer,
+        )
     except LaunchError as error:
         raise UsageError(error.message, error.hint) from None
     except Fault as error:

@@ -57,7 +57,7 @@ class LaunchInputs:
     remarks: list[str] = field(default_factory=list)
 
     def tensor(self, name: str | None) -> Buffer | None:
-        """The tensor of that name; None if there is none."""
+        """The tensor of that name; None if unknown."""
         return next((b for b in self.memory.buffers if b.name == name), None)
 
     def at(self, address: int) -> Buffer | None:
@@ -218,9 +218,14 @@ class _Maker:
         if not count:
             return 0
         return self.out.memory.add_raw(
-            one.name, flat.ctypes.data, flat.nbytes, dtype=dtype, shape=shape, strides=strides,
+            one.name,
+            flat.ctypes.data,
+            flat.nbytes,
+            dtype=dtype,
+            shape=shape,
+            strides=strides,
             owner=flat,
-        )  # fmt: skip
+        )
 
     def _stored(self, name: str, given: Array, dtype: str, stored: np.dtype[Any]) -> Array:
         """Given values in the form in which the kernel's dtype is stored."""
@@ -240,9 +245,14 @@ class _Maker:
         if not given.size:
             return 0
         return self.out.memory.add_raw(
-            name, flat.ctypes.data, flat.nbytes, dtype=str(given.dtype), shape=given.shape,
-            strides=_dense(given.shape), owner=flat,
-        )  # fmt: skip
+            name,
+            flat.ctypes.data,
+            flat.nbytes,
+            dtype=str(given.dtype),
+            shape=given.shape,
+            strides=_dense(given.shape),
+            owner=flat,
+        )
 
     def _fill(self, flat: Array, one: Argument, dtype: str) -> None:
         """New values, from the seed and the argument's name."""

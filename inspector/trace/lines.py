@@ -21,7 +21,7 @@ def memory_use(
     accesses: Iterable[AccessFacts], spaces: tuple[str, ...], kind: str | None = None
 ) -> MemoryUse | None:
     """The accesses of some spaces in sum, those of one kind (see ``kind_of``) alone if it is given;
-    None where there are none."""
+    None if unknown."""
     those = [a for a in accesses if a.space in spaces and kind in (None, kind_of(a.way))]
     if not those:
         return None
@@ -29,7 +29,7 @@ def memory_use(
 
 
 def kind_of(way: str) -> str:
-    """``load``, ``store`` or ``atomic``: what an access is, whatever instruction does it."""
+    """``load``, ``store`` or ``atomic``: the kind of an access of any instruction."""
     last = way.rsplit(" ", 1)[-1]
     return "load" if last == "matrix" else last
 
@@ -98,11 +98,16 @@ def rolled_up(facts: Facts, links: Mapping[int, tuple[int, ...]]) -> tuple[Execu
 def _line(n: int, those: Iterable[LineFacts], values: tuple[ValueFacts, ...] = ()) -> ExecutedLine:
     each = tuple(those)
     return ExecutedLine(
-        n, tuple(f.line for f in each), sum(f.executed for f in each),
-        sum(f.threads for f in each), sum(f.active for f in each),
-        sum(f.branches for f in each), sum(f.divergent for f in each),
-        tuple(a for f in each for a in f.accesses), values,
-    )  # fmt: skip
+        n,
+        tuple(f.line for f in each),
+        sum(f.executed for f in each),
+        sum(f.threads for f in each),
+        sum(f.active for f in each),
+        sum(f.branches for f in each),
+        sum(f.divergent for f in each),
+        tuple(a for f in each for a in f.accesses),
+        values,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +119,7 @@ class ExecutedTotals:
     accesses: tuple[AccessFacts, ...]
 
     def use(self, spaces: tuple[str, ...], kind: str | None = None) -> MemoryUse:
-        """What was asked of some spaces; nothing where nothing was."""
+        """Requests to some spaces."""
         return memory_use(self.accesses, spaces, kind) or MemoryUse()
 
 

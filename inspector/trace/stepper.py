@@ -1,6 +1,6 @@
 """One block of a launch, step by step, forwards and backwards: what ``step`` and a screen ask.
 
-Every step was kept when the block was run; going to one is reading what stood in the registers.
+Every step was kept when the block was run; going to one is reading what was in the registers.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import numpy as np
 
 from inspector.errors import PtxviewError
 from inspector.execute import Fault, Program, Trace
-from inspector.execute.blocks import defines, registers_in
+from inspector.execute.blocks import defines
 from inspector.execute.facts import as_values
 from inspector.execute.kinds import WIDTHS, Array
+from inspector.listing.ptx_code import registers_in
 from inspector.model import Location
 from inspector.trace.block import TracedBlock
 from inspector.trace.inputs import LaunchInputs
@@ -134,7 +135,7 @@ class StepPlace:
 
 @dataclass(frozen=True, slots=True)
 class StepAnswer:
-    """What came of a command: where one is then, what was asked for, and a sentence if any."""
+    """Result of a command: the new place, the requested values, and a sentence if any."""
 
     command: str
     place: StepPlace | None
@@ -174,9 +175,12 @@ class Stepper:
 
     @classmethod
     def of(
-        cls, traced: TracedBlock, names: Mapping[int, str],
-        source: Callable[[int], Location | None], lane: int = 0,
-    ) -> Stepper:  # fmt: skip
+        cls,
+        traced: TracedBlock,
+        names: Mapping[int, str],
+        source: Callable[[int], Location | None],
+        lane: int = 0,
+    ) -> Stepper:
         """At the first step of a block that was run."""
         return cls(
             traced.trace.program, traced.trace, traced.inputs, names, source, lane, traced.fault
@@ -198,11 +202,19 @@ class Stepper:
         step = steps[self.at]
         strip = self._strip(None, whole=False)
         return StepPlace(
-            self.at, len(steps), step.line, self.program.statement(step.line),
-            self.source(step.line), self.lane, bool(step.active[self.lane]), sum(strip.active),
-            int(step.active.sum()), self.threads,
-            tuple(self._value(r, self.at) for r, _ in step.changes if self._is_own(r)), strip,
-        )  # fmt: skip
+            self.at,
+            len(steps),
+            step.line,
+            self.program.statement(step.line),
+            self.source(step.line),
+            self.lane,
+            bool(step.active[self.lane]),
+            sum(strip.active),
+            int(step.active.sum()),
+            self.threads,
+            tuple(self._value(r, self.at) for r, _ in step.changes if self._is_own(r)),
+            strip,
+        )
 
     def _is_own(self, register: int) -> bool:
         return register < len(self.program.code.registers)
@@ -217,10 +229,13 @@ class Stepper:
             inside = None if tensor is None else (tensor.name, value - tensor.address)
         written = self.trace.writer(register, at)
         return LaneValue(
-            self.program.code.names[register], self.names.get(register), kind, value,
+            self.program.code.names[register],
+            self.names.get(register),
+            kind,
+            value,
             None if written is None else self.trace.steps[written].line,
             inside,
-        )  # fmt: skip
+        )
 
     def _strip(self, register: int | None, *, whole: bool) -> LaneStrip:
         first = 0 if whole else self.lane // WARP * WARP
@@ -235,10 +250,13 @@ class Stepper:
             return LaneStrip(None, None, "", lanes.start, None, here)
         values = self.trace.values(register, at)
         return LaneStrip(
-            self.program.code.names[register], self.names.get(register),
-            self.trace.kinds[register], lanes.start,
-            None if values is None else tuple(_plain(values, n, self.threads) for n in lanes), here,
-        )  # fmt: skip
+            self.program.code.names[register],
+            self.names.get(register),
+            self.trace.kinds[register],
+            lanes.start,
+            None if values is None else tuple(_plain(values, n, self.threads) for n in lanes),
+            here,
+        )
 
     # -- what lines did up to the step at hand ---------------------------------------------------
 
@@ -287,7 +305,7 @@ class Stepper:
 
     def strips(self, line: int) -> tuple[LaneStrip, ...]:
         """The whole block's lanes at a line's last step: one for each register that it wrote or
-        stored, one without values where there is none; nothing if it was not run yet."""
+        stored, one without values if missing; nothing if it was not run yet."""
         steps = self._by_line.get(line, [])
         count = bisect_right(steps, self.at)
         if not count:
@@ -347,7 +365,7 @@ class Stepper:
             )
 
     def _move(self, command: str, to: int | None, missing: str) -> StepAnswer:
-        """Goes to a step; stays where there is none, and says so."""
+        """Go to a step; stay if there is no such step, and say so."""
         if to is None:
             return StepAnswer(command, self.place(), f"{missing}; still here", shows_place=False)
         last = len(self.trace.steps) - 1
@@ -393,7 +411,7 @@ class Stepper:
     def leave(self, lines: Collection[int], place: str, command: str = "before") -> StepAnswer:
         """Goes to the last step before this one that is on one of these lines of the PTX.
 
-        ``place`` is what they are together, for the sentence that there is none.
+        ``place`` names them in the message that there is no such step.
         """
         to = -1
         for line in lines:
@@ -406,7 +424,7 @@ class Stepper:
     def enter(self, lines: Collection[int], place: str, command: str = "until") -> StepAnswer:
         """Goes to the next step on one of these lines of the PTX that comes from another one.
 
-        ``place`` is what they are together, for the sentence that there is none.
+        ``place`` names them in the message that there is no such step.
         """
         if not self.trace.steps:
             return StepAnswer(command, None, NO_STEP)

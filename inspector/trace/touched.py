@@ -30,7 +30,7 @@ follow all would take longer than to run them. With a lane's number of at most 1
 class Touches:
     """An observer of accesses to global memory, by the first lanes of each chunk of blocks.
 
-    Accesses of one stretch of code, load or store, whose lanes lie within a few sectors of each
+    Accesses of one stretch of code, load or store, whose lanes are within a few sectors of each
     other are taken together: four loads of neighbouring words waste nothing, though each alone
     does.
     """
@@ -132,7 +132,7 @@ def _pairs(warp: Array, place: Array) -> Array:
 
 
 def executed_facts(facts: Facts, touches: Touches, ran: int, of: int) -> ExecutedFacts:
-    """What the hints are told of ``ran`` of ``of`` blocks."""
+    """Input of the hints from ``ran`` of ``of`` blocks."""
     touches.flush()
     totals = facts.totals()
     accesses: list[ExecutedAccess] = []
@@ -154,10 +154,17 @@ def executed_facts(facts: Facts, touches: Touches, ran: int, of: int) -> Execute
                 more = {"wavefronts": one.wavefronts, "least_wavefronts": one.least_wavefronts}
             else:
                 continue
-            accesses.append(ExecutedAccess(
-                line.line, one.space, kind_of(one.way), one.requests, one.lanes, **more
-            ))  # fmt: skip
+            accesses.append(
+                ExecutedAccess(
+                    line.line, one.space, kind_of(one.way), one.requests, one.lanes, **more
+                )
+            )
     return ExecutedFacts(
-        ran, of, totals.instructions, totals.threads, totals.active, tuple(accesses),
+        ran,
+        of,
+        totals.instructions,
+        totals.threads,
+        totals.active,
+        tuple(accesses),
         tuple(branches),
-    )  # fmt: skip
+    )

@@ -83,7 +83,7 @@ class TracedLaunch:
 
     @property
     def executed(self) -> ExecutedFacts | None:
-        """What the hints are told of it; None of a launch that did not come to its end."""
+        """Input of the hints; None if the launch did not end normally."""
         if not self.ran:
             return None
         return executed_facts(self.facts, self.touches, self.ran, self.launch.blocks)
@@ -102,7 +102,7 @@ def trace_launch(
 ) -> TracedLaunch:
     """Runs a launch and counts what happens at each line.
 
-    ``make`` gives its inputs, anew each time that it is called; ``values``: also what registers
+    ``make`` gives new inputs each time that it is called; ``values``: also what registers
     held, which takes longer. Raises CannotRun before anything is run, LaunchError for a launch that
     no device would take, Stopped where ``stop`` says so; a fault and a budget that is spent are
     results.
@@ -141,9 +141,14 @@ class _Runner:
     """Runs blocks of one launch, a group after the other, and counts them together."""
 
     def __init__(
-        self, program: Program, launch: TraceLaunch, inputs: LaunchInputs, budget: int,
-        values: bool, stop: Stop | None,
-    ) -> None:  # fmt: skip
+        self,
+        program: Program,
+        launch: TraceLaunch,
+        inputs: LaunchInputs,
+        budget: int,
+        values: bool,
+        stop: Stop | None,
+    ) -> None:
         self.budget = budget
         facts, touches = Facts(program, values=values), Touches(program)
         self.out = TracedLaunch(program, launch, inputs, facts, touches)
@@ -155,10 +160,16 @@ class _Runner:
         launch = out.launch
         try:
             done = execute(
-                out.program, launch.grid, launch.block, out.inputs.arguments,
-                memory=out.inputs.memory, shared=launch.shared, blocks=list(numbers),
-                budget=self.budget - out.work, observer=self.observer,
-            )  # fmt: skip
+                out.program,
+                launch.grid,
+                launch.block,
+                out.inputs.arguments,
+                memory=out.inputs.memory,
+                shared=launch.shared,
+                blocks=list(numbers),
+                budget=self.budget - out.work,
+                observer=self.observer,
+            )
         except Fault as fault:
             out.fault, out.ran = fault, None
             return out

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import random
-
 import pytest
 
-from inspector import listing as parsers
 from inspector.analyse.card import Card, card
-from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.occupancy import Device
-from inspector.capture.disassembly import disassemble
-from inspector.listing.line import Function
 from inspector.model import Argument, Call, Resources, Stage
 from inspector.reader import tables
 from inspector.recording.layout import DerivedCache
 from inspector.report.card import as_json, lines
-from tests.helpers.cards import MATMUL, SQUARE, launch, stage, tensor
+from tests.helpers.cards import MATMUL, SQUARE, stage, tensor
 
 H200: Device = tables.devices()["sm_90"]
 cost = tables.isa().cost
@@ -67,15 +60,6 @@ def test_the_card_in_lines(matmul: Card) -> None:
     assert "1,835,008 bytes a launch (estimate: each tensor read or written once)" in joined
 
 
-def test_the_card_as_json(matmul: Card) -> None:
-    held = json.loads(json.dumps(as_json(matmul)))
-    assert held["occupancy"]["limits"]["shared memory"] == 4
-    assert held["made"]["sass"]["products"][0]["shape"] == [64, 64, 16]
-    assert held["estimates"]["accessed_bytes"] is None  # there is a loop
-    assert held["estimates"]["operations"]["value"] == 268_435_456
-    assert held["estimates"]["operations_a_byte"] == pytest.approx(268_435_456 / 1_835_008)
-
-
 def test_a_card_of_nothing_is_dashes() -> None:
     empty = card(Resources(), None, {}, cost)
     assert (empty.occupancy, empty.waves, empty.tensor_bytes, empty.operations) == (None,) * 4
@@ -96,35 +80,3 @@ def test_without_a_launch_the_compilation_says_the_block(cache: DerivedCache) ->
     told = card(held, H200, {Stage.SASS: stage(SQUARE, "cubin", cache)}, cost, threads=128)
     assert told.occupancy is not None and told.occupancy.percent == 100
     assert (told.blocks, told.waves, told.accessed_bytes) == (None, None, None)
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_damaged_listings_do_no_harm(seed: int, cache: DerivedCache) -> None:
-    """Lines cut, doubled, moved and with characters lost: a card comes of it all the same."""
-    chance = random.Random(seed)
-    endings = {Stage.TTIR: "ttir", Stage.TTGIR: "ttgir", Stage.PTX: "ptx", Stage.SASS: "cubin"}
-    damaged = {}
-    for kind, ending in endings.items():
-        rows = stage(MATMUL, ending, cache)[0].text.split("\n")
-        # Where SASS's section begins is left alone, or nothing is known of any line.
-        first = 20 if kind is Stage.SASS else 0
-        for _ in range(60):
-            at, other = chance.randrange(first, len(rows)), chance.randrange(first, len(rows))
-            cut = chance.randrange(len(rows[at]) + 1)
-            rows[at] = chance.choice(
-                [rows[at][:cut], rows[at][cut:], rows[other], rows[at][:cut] + rows[other], ""]
-            )
-        annotated = None
-        if kind is Stage.SASS:  # control words are joined by address
-            annotated = disassemble(next(MATMUL.glob("*.cubin")).read_bytes(), cache)[1]
-        listing = parsers.parse(kind, "\n".join(rows), annotated=annotated)
-        damaged[kind] = (listing, Function("f", 1, len(rows)))
-    call = launch(3, 128, tensor(4, 4), Argument("K", "i32", 64))
-    held = card(Resources(72, 0, 0, 0, 1024, 0, 1, 128), H200, damaged, cost, call)
-    assert json.dumps(as_json(held))
-    assert max(map(len, lines(held))) <= 80
-    sass, function = damaged[Stage.SASS]
-    found = FunctionFacts(sass, function, tables.table("scheduling")).schedule
-    assert found is not None
-    assert any(found.waits(n) for n in range(1, function.last + 1))
-    assert all(found.sentences(n) is not None for n in range(1, function.last + 1))

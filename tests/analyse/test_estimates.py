@@ -8,9 +8,8 @@ import pytest
 
 from inspector import listing as parsers
 from inspector.analyse.accesses import Access, accesses
-from inspector.analyse.estimates import accessed_bytes, element_bytes, operations, tensor_bytes
+from inspector.analyse.estimates import accessed_bytes, operations, tensor_bytes
 from inspector.analyse.function_facts import FunctionFacts
-from inspector.listing.line import Function
 from inspector.model import Argument, Call, Stage
 from inspector.recording.layout import DerivedCache
 from tests.helpers.cards import DATA, MATMUL, SQUARE, launch, ptx, stage, tensor, ttir
@@ -35,12 +34,6 @@ def test_a_broadcast_dimension_is_stored_once() -> None:
 def test_bytes_of_tensors_that_cannot_be_told() -> None:
     assert tensor_bytes(launch(1, 32, Argument("n", "i32", 5))) is None
     assert tensor_bytes(launch(1, 32, tensor(4), tensor(4, dtype="mystery"))) is None
-
-
-def test_sizes_of_elements() -> None:
-    names = ["float32", "torch.bfloat16", "fp16", "bool", "int64", "float8_e4m3fn", "complex64",
-             "i1", "bf16", "float64", "uint8", "what"]  # fmt: skip
-    assert [element_bytes(n) for n in names] == [4, 2, 2, 1, 8, 1, 8, 1, 2, 8, 1, None]
 
 
 def test_bytes_that_a_straight_kernel_asks_for() -> None:
@@ -166,10 +159,3 @@ def test_a_branch_leaves_operations_unknown(opener: str) -> None:
     nothing = text.replace("arith.addf", "arith.addi").replace("f32>", "i32>")
     found = operations(*ttir(nothing), launch(1, 128))
     assert found is not None and found.value == 0
-
-
-@pytest.mark.parametrize("text", ["}\n}\n}", "%x = arith.addf", "scf.for {\n arith.addf : f32", ""])
-def test_damaged_ttir_does_no_harm(text: str) -> None:
-    listing = parsers.parse(Stage.TTIR, text)
-    found = operations(listing, Function("f", 1, len(listing.lines)), launch(1, 1))
-    assert found is None or found.value >= 0

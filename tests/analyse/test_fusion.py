@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from inspector.analyse.fusion import model_lines
 from inspector.listing import parse
 from inspector.model import Fusion, MadeFrom, Recording, Stage
@@ -76,17 +73,6 @@ def test_lines_of_a_graph() -> None:
     text = "    # Backward of forward node: File: a.py:1 in f, code: x\n    a = 1\n"
     assert graph_lines(text) == {"a": ("a.py", 1, "x")}
     assert [line.source.line for line in parse(Stage.DYNAMO, text).lines if line.source] == [1]
-
-
-@given(st.text(), st.lists(st.sampled_from(
-    ["# File: ", "a.py:3", " in f", ", code: x", "\n", "    n = 1", ":", "# Graph fragment:\n",
-     "#   %a : x = call_function[target=torch.ops.aten.mul](",
-     "# Topologically Sorted Source Nodes: [", "#   y => mul\n",
-     "], Original ATen: [", "]"])))  # fmt: skip
-def test_any_text_is_read(text: str, parts: list[str]) -> None:
-    for said in (text, "".join(parts), text.join(parts)):
-        graph_lines(said)
-        output_code.parse(said)
 
 
 def test_a_kernel_knows_its_operators_and_lines() -> None:

@@ -6,7 +6,6 @@ import itertools
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inspector.analyse import graph_text
@@ -116,37 +115,6 @@ def wrapper(count: int) -> str:
     return "\n".join(lines)
 
 
-def test_a_thousand_nodes_are_told_each_in_its_place() -> None:
-    view = graph_view(parse_wrapper(wrapper(1000).split("\n")), nodes(1000), None, {}, {})
-    assert len(view.calls) == 1000 and view.recorded
-    for n, call in enumerate(view.calls):
-        assert call.modules == (f"layers.{n}",)
-        assert call.operations == (f"op{n}",)
-        assert call.bytes == 8 * n
-    assert {(one.a, one.b) for one in view.refused} == {(n + 1, n + 2) for n in range(998)}
-    assert view.refused_left_out == 3
-    rows = graph_text.graph_rows("0/0", view)
-    assert sum(row.text.endswith("no shared data (2 times)") for row in rows) == 998
-    links = graph_text.linked(
-        graph_text.of_operations(rows, view),
-        graph_text.of_output_code({"k": [1, *(call.n for call in view.calls)]}, {}, view),
-    )
-    assert len(links) >= 1000
-    assert links[4] == (1, view.calls[0].n)
-
-
-def test_a_longer_graph_takes_steps_in_proportion(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counted: how often a line's calls are asked for while two stages are linked."""
-    asked = []
-    for count in (200, 800):
-        view = graph_view(parse_wrapper(wrapper(count).split("\n")), nodes(count), None, {}, {})
-        rows = graph_text.graph_rows("0/0", view)
-        known = graph_text.of_operations(rows, view)
-        pairs = graph_text.linked(known, known)
-        asked.append(sum(len(lines) for lines in pairs.values()))
-    assert asked[1] < asked[0] * 8
-
-
 def test_a_name_that_may_be_the_backward_graphs_own_is_not_taken_for_dynamos() -> None:
     text = parse_wrapper(wrapper(2).split("\n"))
     dynamo = {**nodes(2), "nodes": [{**n, "name": n["from"]} for n in nodes(2)["nodes"]]}
@@ -170,22 +138,6 @@ odd = st.recursive(
     max_leaves=40,
 )  # fmt: skip
 FIELDS = [(name, key) for name in ("stacks", "nodes", "scheduled") for key in nodes(3)[name][0]]
-
-
-@settings(max_examples=300, deadline=None)
-@given(odd, odd, st.sampled_from([WRAPPER, wrapper(3), "", "\x1b[2J", "x.run("]))
-def test_whatever_was_recorded_gives_values(recorded: Any, dynamo: Any, text: str) -> None:
-    told(graph_view(parse_wrapper(text.split("\n")), recorded, dynamo, {}, {}))
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.sampled_from(FIELDS), odd, st.integers(0, 2))
-def test_one_odd_field_of_a_true_graph_gives_values(
-    field: tuple[str, str], value: Any, at: int
-) -> None:
-    recorded = nodes(3)
-    recorded[field[0]][at][field[1]] = value
-    told(graph_view(parse_wrapper(wrapper(3).split("\n")), recorded, recorded, {}, {}))
 
 
 def told(view: GraphView) -> None:

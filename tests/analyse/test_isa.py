@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from inspector.analyse.isa import (
@@ -139,26 +139,6 @@ def test_members_continue_a_word_at_a_dot() -> None:
     assert SMALL.members("c") == ()
 
 
-def test_a_table_of_another_make_is_read_as_far_as_it_goes() -> None:
-    odd: dict[str, dict[str, object]] = {
-        "a": {"summary": 3, "operands": "d", "qualifiers": 7, "own_qualifiers": [], "cost": 1}
-    }
-    found = Isa([("ptx", "instruction", odd)]).ptx("a.b")
-    assert found == ReferenceEntry("a", PTX, INSTRUCTION, "3", reference="PTX ISA 9.0")
-    assert Isa([]).word("ld") is None and Isa([]).nearest("ld") == ()
-
-
-@settings(max_examples=300)
-@given(st.text(alphabet=st.characters(), max_size=60) | st.from_regex(r"[%.@A-Za-z0-9_:<> ]{0,40}"))
-def test_nothing_raises_on_any_text(text: str) -> None:
-    for isa in (SMALL, tables.isa()):
-        assert isa.word(text) == next(iter(isa.all(text)), None)
-        assert set(isa.unknown(text)) <= set(isa.qualifiers(text))
-        assert len(isa.nearest(text)) <= 3
-        assert all(isa.cost(lang, text) in (None, *COSTS) for lang in (PTX, SASS))
-        isa.members(text)
-
-
 # -- what was meant -----------------------------------------------------------------------------
 
 
@@ -205,16 +185,6 @@ def test_typing_errors_are_mended(typed: str, meant: str) -> None:
 
 
 LONG = [e.word for e in tables.isa().entries() if len(e.word) > 7 and "<" not in e.word]
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.sampled_from(LONG), st.data())
-def test_a_letter_left_out_of_a_long_word_is_found_again(word: str, data: st.DataObject) -> None:
-    at = data.draw(st.integers(3, len(word) - 1))
-    short = word[:at] + word[at + 1 :]
-    isa = tables.isa()
-    if word[0] in ".%" and isa.word(short) is None:
-        assert word in isa.nearest(short, 10)
 
 
 # -- what the tables hold -----------------------------------------------------------------------

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import inspector
-from inspector.analyse.links import Links, Relation, StageNames, link
+from inspector.analyse.links import Links, StageNames, link
 from inspector.analyse.operations import Operations
 from inspector.listing import parse
 from inspector.listing.line import Kind, Line, Listing
@@ -199,22 +199,3 @@ def test_both_directions_hold_the_same_pairs(
     wanted = {line.source for line in upper.lines if line.source is not None}
     met = {b for _, b in pairs(link(upper, lower, (Stage.TTIR, Stage.PTX), {}, KNOWN))}
     assert {line.n for line in lower.lines if line.source in wanted} <= met
-
-
-@given(st.lists(st.tuples(st.lists(st.integers(1, 9)), st.lists(st.integers(1, 9)))))
-def test_a_relation_is_its_pairs(blocks: list[tuple[list[int], list[int]]]) -> None:
-    relation = Relation(blocks)
-    wanted = {(a, b) for left, right in blocks for a in left for b in right}
-    assert pairs(relation.forward()) == wanted
-    assert pairs(relation.backward()) == {(b, a) for a, b in wanted}
-
-
-def test_a_hundred_thousand_lines_of_one_place_share_their_links() -> None:
-    count = 100_000
-    upper = listing(*[("arith.addf", at(7, 3))] * 3)
-    lower = listing(*[("mov.b32", at(7, 3))] * count)
-    found = link(lower, upper, (Stage.PTX, Stage.TTIR), {}, KNOWN)
-    assert len(found) == count and len({id(others) for others in found.values()}) == 1
-    # Both sides that large: pairs would be ten thousand million.
-    both = link(lower, lower, (Stage.TTIR, Stage.PTX), {}, KNOWN)
-    assert len({id(others) for others in both.values()}) == 1

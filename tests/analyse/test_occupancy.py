@@ -168,38 +168,6 @@ def test_as_nsight_compute_says() -> None:
 # -- what more would take -------------------------------------------------------------------------
 
 
-def test_fewer_registers_in_words() -> None:
-    found = told(H200, 128, 72, 0)
-    assert (found.blocks, found.warps, found.percent) == (7, 28, 43.75)
-    assert found.limiters == ("registers",)
-    assert found.registers_a_warp == 72 * 32
-    assert found.next_step == "64 instead of 72 registers: 8 blocks an SM instead of 7"
-
-
-def test_less_shared_memory_in_words() -> None:
-    found = told(H200, 128, 32, 98304)
-    assert (found.blocks, found.limiters) == (2, ("shared memory",))
-    assert found.shared_a_block == 98304 + 1024
-    assert found.next_step == (
-        "76800 instead of 98304 bytes of shared memory a block: 3 blocks an SM instead of 2"
-    )
-
-
-def test_another_block_size_in_words() -> None:
-    found = told(H200, 32, 16, 0)
-    assert (found.blocks, found.percent, found.limiters) == (32, 50, ("blocks",))
-    assert found.next_step == "64 instead of 32 threads a block: 64 warps an SM instead of 32"
-
-
-def test_registers_and_shared_memory_together() -> None:
-    found = told(H200, 256, 72, 75 * 1024)
-    assert found.limiters == ("registers", "shared memory")
-    assert found.next_step == (
-        "64 instead of 72 registers and 57344 instead of 76800 bytes of shared memory a block: "
-        "4 blocks an SM instead of 3"
-    )
-
-
 def test_what_cannot_be_launched_says_what_could() -> None:
     found = told(H200, 1024, 72, 0)
     assert (found.blocks, found.percent) == (0, 0)

@@ -25,16 +25,3 @@ def test_lines_without_figures_are_left_out_and_unknown_stalls_stay_unknown() ->
 def test_no_peak_where_nothing_is_live() -> None:
     rolled = roll_up({10: (1,)}, lambda n: {"gpr": 0}, STALL.get, highest=0)
     assert not rolled[10].peak
-
-
-def test_lines_that_share_their_links_share_the_work() -> None:
-    shared = tuple(range(1, 4)) * 10
-    asked: list[int] = []
-
-    def live(n: int) -> dict[str, int]:
-        asked.append(n)
-        return LIVE[n]
-
-    rolled = roll_up(dict.fromkeys(range(1000), shared), live, STALL.get, highest=None)
-    assert len(rolled) == 1000
-    assert len(asked) == len(shared)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inspector.execute import Facts, Fault, LineFacts, Program, StoreLog, Trace, TraceTooLong
+from inspector.execute import Facts, Fault, LineFacts, Program, StoreLog, Trace
 from inspector.listing.ptx import parse_ptx
 from inspector.listing.ptx_code import read_module
 from tests.execute import programs
@@ -241,12 +241,6 @@ def test_a_trace_ends_with_the_step_that_faults() -> None:
         launch(program, (1,), 64, [np.zeros(10, np.float32), np.zeros(64, np.float32), 10],
                observer=trace)  # fmt: skip
     assert "ld.global" in program.statement(trace.steps[-1].line)
-
-
-def test_a_trace_is_bounded() -> None:
-    with pytest.raises(TraceTooLong):
-        traced("collatz", [np.full(512, 27, np.int32), np.zeros(512, np.int32), 512], 256,
-               most_steps=100)  # fmt: skip
 
 
 def test_stores_in_their_order_make_the_memory_that_is_left() -> None:

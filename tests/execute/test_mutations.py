@@ -135,24 +135,6 @@ def test_launches_that_no_device_would_take() -> None:
         execute(Program(kernel("")), (3,), (32,), [0], memory=memory, blocks=[7])
 
 
-def test_memory_does_not_grow_with_the_number_of_programs() -> None:
-    """Peak memory of ten times as many programs, each on the same row, is the same."""
-    import tracemalloc
-
-    program = Program(programs.softmax(90).ptx)
-    x, out = np.ones((1, COLUMNS), np.float32), np.zeros((1, COLUMNS), np.float32)
-
-    def peak(rows: int) -> int:
-        tracemalloc.start()
-        launch(program, (rows,), 128, [out, x, 0, 0, COLUMNS], shared=16)
-        made = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return made
-
-    peak(300)
-    assert peak(3000) < 1.2 * peak(600)
-
-
 def test_work_is_counted_alike_for_every_block() -> None:
     program = Program(programs.softmax(90).ptx)
     x, out = np.ones((1, COLUMNS), np.float32), np.zeros((1, COLUMNS), np.float32)

@@ -30,7 +30,6 @@ from inspector.listing import parse
 from inspector.listing.cubin import (
     cubin_parameters,
     debug_ptx,
-    has_device_code,
     kernel_parameters,
     read_cubin,
 )
@@ -266,7 +265,6 @@ def _elf(data: bytes, _: Path) -> None:
     known = read_cubin(data)
     debug_ptx(data)
     cubin_parameters(data)
-    has_device_code(data)
     for name in known.entries[:3] if known else ():
         kernel_parameters(data, name)
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given, settings
-from pygments.lexer import RegexLexer
 from pygments.token import Comment, Error, Keyword, Name, String, _TokenType
 
 from inspector.listing.lexers import MlirLexer, NvSassLexer, OutputCodeLexer, lexer_for
@@ -114,36 +111,3 @@ def test_any_text_comes_back(text: str) -> None:
     for lexer in (MlirLexer, NvSassLexer, OutputCodeLexer):
         made = lexer(stripnl=False, ensurenl=False)
         assert "".join(value for _, value in made.get_tokens(text)) == plain
-
-
-ONE_EXPRESSION = [Stage.SASS, Stage.PTX, Stage.LLIR, Stage.TTGIR]
-
-
-def one_by_one(stage: Stage, text: str) -> list[tuple[int, _TokenType, str]]:
-    """What Pygments's own loop makes of a lexer's rules."""
-    lexer = lexer_for(stage)
-    assert isinstance(lexer, RegexLexer)
-    return list(RegexLexer.get_tokens_unprocessed(lexer, text))
-
-
-@settings(max_examples=60, deadline=None)
-@given(text=TEXTS)
-def test_rules_that_are_tried_at_once_make_the_tokens_of_pygments(text: str) -> None:
-    for stage in ONE_EXPRESSION:
-        assert list(lexer_for(stage).get_tokens_unprocessed(text)) == one_by_one(stage, text)
-
-
-@pytest.mark.parametrize("name", ["matmul_sm90.ttgir", "matmul_sm90.llir", "matmul_sm90.ptx"])
-def test_a_sample_has_the_tokens_of_pygments_by_every_lexer(name: str) -> None:
-    text = read_sample(name) + "/* of\nlines */ %x /* to the end\n"
-    for stage in ONE_EXPRESSION:
-        assert list(lexer_for(stage).get_tokens_unprocessed(text)) == one_by_one(stage, text)
-
-
-@pytest.mark.parametrize("piece", ["a.", "0x", '"', "R1", "/*", "-", "@!", "`(", "e+1", "%", " "])
-def test_linear(piece: str) -> None:
-    text = piece * 20_000
-    for lexer in (MlirLexer, NvSassLexer, OutputCodeLexer):
-        begin = time.process_time()
-        assert list(lexer(stripnl=False, ensurenl=False).get_tokens(text))
-        assert time.process_time() - begin < 5

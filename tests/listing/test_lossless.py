@@ -74,25 +74,6 @@ def test_any_text_comes_back(name: str, text: str) -> None:
         assert 1 <= function.first <= function.last <= len(listing.lines)
 
 
-@pytest.mark.parametrize("name", PARSERS)
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "\n",
-        "\r\n",
-        "a\r\nb\r\n",
-        "no newline",
-        "\0\0\n\0",
-        "\udcff\udc80\n",
-        "\x0b\x0c\x85\u2028",
-    ],
-)
-def test_odd_ends_and_bytes(name: str, text: str) -> None:
-    listing = PARSERS[name](text)
-    assert [line.text for line in listing.lines] == text.split("\n")
-
-
 @pytest.mark.parametrize("stage", list(Stage))
 def test_crlf_means_the_same(stage: Stage) -> None:
     name = {
@@ -146,14 +127,6 @@ def parse_all(parse_one: Callable[[str], Listing], text: str) -> str:
 
 
 @pytest.mark.parametrize("name", PARSERS)
-def test_a_line_of_four_megabytes(name: str) -> None:
-    text = ('\tmov.b32 \t%r1, %r2, R1, (loc, "a"), ' * 128_000)[:4_000_000]
-    begin = time.process_time()
-    assert parse_all(PARSERS[name], text) == text
-    assert time.process_time() - begin < 12
-
-
-@pytest.mark.parametrize("name", PARSERS)
 @pytest.mark.parametrize("line", ["ld.global", "{", "/*", '"', ".entry a", "x(", "switch [", "'''"])
 def test_many_lines_are_linear(name: str, line: str) -> None:
     text = "\n".join([line] * 12_500)
@@ -169,29 +142,6 @@ def test_mutated_samples() -> None:
         lines = chance.choice(SAMPLES).split(b"\n")
         start = chance.randrange(len(lines))
         check(mutated(b"\n".join(lines[start : start + chance.randrange(1, 60)]), chance))
-
-
-def test_chunks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Looked at in any order, a line is what it is when all are parsed in one go."""
-    chance = random.Random(5)
-    for name, stage in (
-        ("nested.ptx", Stage.PTX),
-        ("matmul_sm90.ptx", Stage.PTX),
-        ("extension_cuobjdump.sass", Stage.SASS),
-        ("matmul_sm90.llir", Stage.LLIR),
-        ("output_code.py", Stage.OUTPUT_CODE),
-        ("zoo.cu", Stage.SOURCE),
-    ):
-        sample = read_sample(name)
-        for text in (sample, mutated(sample.encode("utf-8", "surrogateescape"), chance)):
-            path = name if stage is Stage.SOURCE else None
-            whole = list(parse(stage, text, path=path).lines)
-            pieces = parse(stage, text, path=path).lines
-            monkeypatch.setattr(pieces._pages, "size", 7)  # type: ignore[attr-defined]
-            order = list(range(len(whole)))
-            chance.shuffle(order)
-            for i in order:
-                assert pieces[i] == whole[i]
 
 
 def test_unknown_is_shown() -> None:

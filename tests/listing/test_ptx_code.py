@@ -137,8 +137,16 @@ def test_a_table_of_branches() -> None:
     assert made.tables == {"ts": ("$A", "$B")}
 
 
-def test_what_no_compiler_declares_is_not_believed() -> None:
-    made = kernel("", ".reg .b32 %r<999999999>;")
-    assert made.unread and len(made.registers) < 10
+def test_registers_that_are_declared_and_not_named_cost_nothing() -> None:
+    made = kernel("mov.b32 %r7, 1;", ".reg .b32 %r<999999999>;")
+    assert (made.names, made.registers, made.unread) == (["%r7"], ["b32"], [])
+
+
+def test_an_overlong_statement_is_not_read() -> None:
     long = kernel("add.s32 %r1, " + "%r2 " * 40_000)
     assert long.unread
+
+
+def test_deep_brackets_end() -> None:
+    made = kernel("mov.b32 %r1, " + "{" * 9000 + "%r2" + "}" * 9000 + ";")
+    assert [row.base for row in made.instructions] == ["mov", "ret"]

@@ -12,7 +12,6 @@ from inspector.listing.ptx_declaration import (
     entries,
     read_header,
     register_declarations,
-    register_parameters,
     variable_declaration,
 )
 from inspector.model import Stage
@@ -107,12 +106,6 @@ def test_an_array_without_a_size_has_no_bytes() -> None:
 def test_registers_as_they_are_declared(code: str, declared: list[object]) -> None:
     found = [(one.type, one.bits, one.names) for one in register_declarations(code)]
     assert found == declared
-
-
-def test_registers_among_parameters() -> None:
-    header = ".func (.reg .b32 out) f(.reg .b64 a, .param .b32 b, .reg .f32 %c)"
-    found = [(one.type, one.names[0][0]) for one in register_parameters(header)]
-    assert found == [("b32", "out"), ("b64", "a"), ("f32", "%c")]
 
 
 def test_the_kernels_of_a_text_with_their_headers() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from inspector.capture.opening import open_path
 from inspector.listing.cubin import architecture, kernel_parameters, read_cubin
-from inspector.listing.joined_cubins import only
+from inspector.listing.one_kernel import only
 from inspector.model import Kernel, Origin, Recording, Stage
 from inspector.recording.driver import maker_of
 from inspector.report.naming import under
@@ -101,8 +101,8 @@ def test_two_kernels_of_one_module_are_told_apart(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize("captured", [False, True])
-def test_parameters_have_the_names_of_the_source(folder: Folder, captured: bool) -> None:
-    """The signature names and types them; what not every launch had has no value."""
+def test_parameters_have_the_types_of_the_demangled_name(folder: Folder, captured: bool) -> None:
+    """A parameter that not every launch had alike has no value."""
     digest = folder.blob((DATA / "nested.cubin").read_bytes())
     if captured:
         source = folder.blob((DATA / "nested.cu").read_bytes())
@@ -116,25 +116,13 @@ def test_parameters_have_the_names_of_the_source(folder: Folder, captured: bool)
     (variant,) = kernel.variants
     assert kernel.origin is (Origin.NVCC if captured else Origin.EXTERN)
     assert variant.launches == 11
-    names = ["out", "x", "n"] if captured else [f"parameter {n}" for n in range(3)]
+    names = [f"parameter {n}" for n in range(3)]
     first, second = variant.calls
     assert [a.name for a in first.arguments] == names
     assert [a.value for a in first.arguments] == [hex(ADDRESS), hex(ADDRESS + 24), 781]
     assert [a.alignment for a in first.arguments] == [512, 8, None]
     assert [a.type for a in first.arguments] == ["float*", "float const*", "int"]
     assert [a.value for a in second.arguments] == [None, hex(ADDRESS + 24), None]
-
-
-def test_a_kernel_of_c_linkage_is_typed_by_its_source(folder: Folder) -> None:
-    digest = folder.blob((DATA / ZOO).read_bytes())
-    source = folder.blob((DATA / "zoo.cu").read_bytes())
-    folder.event("device_code", cubin=digest, source="/home/x/zoo.cu", source_blob=source,
-                 arch="sm_90", object="zoo.o", flags=[])  # fmt: skip
-    parameters = [struct.pack("<Q", ADDRESS).hex(), struct.pack("<i", -3).hex()]
-    folder.launch(0, "control", [1, 0, 0], module=digest, parameters=parameters)
-    kernel = next(k for k in folder.opened().kernels if k.name == "control")
-    (call,) = kernel.variants[0].calls
-    assert [(a.name, a.value) for a in call.arguments] == [("o", hex(ADDRESS)), ("n", -3)]
 
 
 def test_launches_of_tritons_are_counted_where_they_are_made(folder: Folder) -> None:
@@ -310,4 +298,6 @@ def test_five_ways_to_square() -> None:
     kernels = {kernel.called: kernel for kernel in open_path(path).kernels}
     (call,) = kernels["square_matrix_kernel"].variants[0].calls
     assert (call.grid, call.block) == ((49, 114, 1), (16, 16, 1))
-    assert [(a.name, a.value) for a in call.arguments[2:]] == [("width", 781), ("height", 1823)]
+    assert [(a.name, a.value) for a in call.arguments[2:]] == [
+        ("parameter 2", 781), ("parameter 3", 1823),
+    ]  # fmt: skip

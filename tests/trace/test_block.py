@@ -168,16 +168,6 @@ def test_the_lanes_of_a_line_are_the_whole_blocks() -> None:
     assert list(signs[8:]) == sorted(signs[8:])
 
 
-def test_a_lane_without_a_number_and_lanes_that_are_alike_have_their_signs() -> None:
-    x = np.full(64, 4.0, np.float32)
-    x[9], x[10] = -1.0, np.inf
-    steps = stepper(PARTED, x)
-    steps.run("end")
-    (root,) = steps.strips(at(PARTED, "sqrt"))
-    signs = report.levels(root)
-    assert signs[9] == "N" and signs[10] == "█" and len(set(signs[11:])) == 1
-
-
 def test_live_registers_are_those_that_are_read_later() -> None:
     """Judged by running on: a register that is written again before it is read is not live."""
     text = LOOP.replace("100000", "3")

@@ -172,14 +172,6 @@ def answers_badly(command: str) -> bool:
     return not answer["understood"]
 
 
-@pytest.mark.parametrize("columns", [50, 80, 160])
-def test_it_fits_the_page(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", str(columns))
-    done = call(*SOFTMAX, "--commands", "until :44; lanes x; list; registers; end")
-    _, *rest = done.text.splitlines()
-    assert max(map(len, rest)) <= columns
-
-
 def test_commands_come_through_a_pipe() -> None:
     words = [sys.executable, "-m", "inspector", *SOFTMAX, "--lane", "3"]
     done = subprocess.run(

@@ -1,10 +1,10 @@
 """Branches of a listing as arrows in lanes beside its lines, read from the texts alone.
 
-Nothing is parsed for it, so that a million lines take a second of a thread. A branch is an arrow
+A branch is an arrow
 from its line to the label's; those to one label in one direction share an arrow. One that goes
 back is a loop, and so is a region of MLIR that is run again and again (``scf.for``); one that may
-be left out (``scf.if``) is jumped over. Shorter arrows lie nearer the text, so that what lies
-within lies inside. LLVM and MLIR end each block with a branch: one to the block that follows is no
+be left out (``scf.if``) is jumped over. Shorter arrows are nearer the
+text. LLVM and MLIR end each block with a branch: one to the block that follows is no
 arrow.
 """
 
@@ -20,7 +20,7 @@ from typing import NamedTuple
 from inspector.listing.line import Function
 
 MOST_LANES = 8
-"""Arrows beside each other; of what lies further out only the ends are kept."""
+"""Arrows beside each other; of further ones only the ends are kept."""
 
 _LABEL = re.compile(r"\s*([\w$.%]+):")
 _PTX = re.compile(r"(?:^|[\s;:}])bra(?:\.uni)?\s++([\w$%.]++)\s*+;")
@@ -113,7 +113,7 @@ def _free(lane: list[Arrow], arrow: Arrow) -> bool:
 
 
 def arrows(texts: Sequence[str], functions: Sequence[Function], language: str) -> Iterator[Arrow]:
-    """The branches of PTX, SASS, LLVM IR or MLIR whose labels stand in the same listing, and
+    """The branches of PTX, SASS, LLVM IR or MLIR whose labels are in the same listing, and
     MLIR's loops and choices; nothing of other languages."""
     if language in ("ptx", "sass"):
         yield from _joined(_machine(texts, functions, language == "ptx"))
@@ -146,7 +146,7 @@ def _joined(jumps: Iterable[_Jump]) -> Iterator[Arrow]:
 
 
 class _Blocks:
-    """The blocks of functions or of MLIR's regions, each of which is a scope of its own, known by
+    """The blocks of functions or of MLIR's regions, each of which is its own scope, known by
     the line that begins it; and the branches between them."""
 
     def __init__(self) -> None:

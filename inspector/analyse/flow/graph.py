@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from inspector.analyse.flow.ptx_steps import read_ptx
 from inspector.analyse.flow.sass_steps import read_sass
-from inspector.analyse.flow.steps import Jump, StepRows, Steps, Way
+from inspector.analyse.flow.steps import Jump, Steps, Way
 from inspector.listing.line import Function, Listing
 
 # -- loops ----------------------------------------------------------------------------------------
@@ -164,12 +164,12 @@ class Flow:
     _innermost: tuple[int | None, ...]
 
     def block_at(self, n: int) -> int | None:
-        """The block that line ``n`` stands in, None if it is in none."""
+        """The block that line ``n`` is in, None if it is in none."""
         at = bisect_right(self._firsts, n) - 1
         return at if at >= 0 and n <= self.blocks[at].last else None
 
     def loop_at(self, n: int) -> Loop | None:
-        """The innermost loop that line ``n`` stands in."""
+        """The innermost loop that line ``n`` is in."""
         block = self.block_at(n)
         inner = None if block is None else self._innermost[block]
         return None if inner is None else self.loops[inner]
@@ -198,7 +198,7 @@ def read_steps(listing: Listing, function: Function) -> Steps:
         return read_ptx(listing, function)
     if listing.language == "sass":
         return read_sass(listing, function)
-    return Steps(StepRows(), {})
+    return Steps((), {})
 
 
 def control_flow(steps: Steps, graph: FlowGraph) -> Flow:
@@ -206,8 +206,8 @@ def control_flow(steps: Steps, graph: FlowGraph) -> Flow:
     before = graph.predecessors()
     blocks = tuple(
         Block(
-            steps.steps.lines[start],
-            steps.steps.last(end - 1),
+            steps.steps[start].line,
+            steps.steps[end - 1].last,
             graph.successors[i],
             tuple(before[i]),
         )
@@ -230,27 +230,26 @@ def make_graph(steps: Steps) -> FlowGraph:
     rows = steps.steps
     if not rows:
         return FlowGraph((0,), (), ())
-    lines = rows.lines
     leaders: set[int | None] = {0}
     for line, leaving in steps.jumps.items():
-        leaders.update(map(rows.row, leaving.targets))
+        leaders.update(map(steps.row, leaving.targets))
         if leaving.way is not Way.CALL:
-            leaders.add(_row(rows, line) + 1)
-    leaders.update(_row(rows, target) for _, target in steps.barriers.values())
-    leaders.update(map(rows.row, steps.entries))
+            leaders.add(_row(steps, line) + 1)
+    leaders.update(_row(steps, target) for _, target in steps.barriers.values())
+    leaders.update(map(steps.row, steps.entries))
     starts = (*sorted(row for row in leaders if row is not None and row < len(rows)), len(rows))
     block_of = {start: i for i, start in enumerate(starts)}
-    entered = (rows.row(line) for line in steps.entries)
+    entered = (steps.row(line) for line in steps.entries)
     entries = {0: None} | {block_of[row]: None for row in entered if row is not None}
     edges: list[tuple[int, ...]] = []
     syncs: dict[int, Jump] = {}
     for i, end in enumerate(starts[1:]):
-        jump = steps.jumps.get(lines[end - 1])
+        jump = steps.jumps.get(rows[end - 1].line)
         out: set[int] = set()
         if jump is None or jump.way is Way.CALL or jump.falls:
             out.add(i + 1)
         if jump is not None and jump.way is Way.BRANCH:
-            out.update(block_of[_row(rows, t)] for t in jump.targets)
+            out.update(block_of[_row(steps, t)] for t in jump.targets)
         if jump is not None and jump.way is Way.SYNC:
             syncs[i] = jump
         out.discard(len(starts) - 1)
@@ -260,18 +259,22 @@ def make_graph(steps: Steps) -> FlowGraph:
     return FlowGraph(starts, tuple(edges), tuple(sorted(entries)))
 
 
-def _row(rows: StepRows, line: int) -> int:
+def _row(steps: Steps, line: int) -> int:
     """The row of a line on which an instruction begins."""
-    row = rows.row(line)
+    row = steps.row(line)
     if row is None:
         raise KeyError(line)
     return row
 
 
 def _meet(
-    steps: Steps, starts: tuple[int, ...], edges: list[tuple[int, ...]],
-    entries: tuple[int, ...], syncs: dict[int, Jump], block_of: dict[int, int],
-) -> list[tuple[int, ...]]:  # fmt: skip
+    steps: Steps,
+    starts: tuple[int, ...],
+    edges: list[tuple[int, ...]],
+    entries: tuple[int, ...],
+    syncs: dict[int, Jump],
+    block_of: dict[int, int],
+) -> list[tuple[int, ...]]:
     """The edges with those of ``BSYNC``: to where the barrier's ``BSSY`` on the way here names.
 
     Which ones come here is found forwards, over edges that are found on the way; with no ``BSSY``
@@ -279,11 +282,11 @@ def _meet(
     """
     sets: list[list[tuple[str, int]]] = [[] for _ in edges]
     block = 0
-    for i, line in enumerate(steps.steps.lines):
+    for i, step in enumerate(steps.steps):
         while starts[block + 1] <= i:
             block += 1
-        if (mark := steps.barriers.get(line)) is not None:
-            sets[block].append((mark[0], block_of[_row(steps.steps, mark[1])]))
+        if (mark := steps.barriers.get(step.line)) is not None:
+            sets[block].append((mark[0], block_of[_row(steps, mark[1])]))
     out = [set(following) for following in edges]
     state: list[dict[str, frozenset[int]] | None] = [None] * len(edges)
     seeds = list(range(len(edges)))

@@ -1,15 +1,15 @@
 """How many registers are live at each instruction of a function of PTX or SASS.
 
 A register is live at an instruction that reads or writes it, and between a write and a read of
-what it wrote. An instruction under a guard may leave what was there, so it ends no range. Counts
+what it wrote. An instruction under a guard may leave the previous value: it ends no range. Counts
 of PTX are by declared class, those of the virtual registers that ``ptxas`` is given; counts of
 SASS are those that ``nvdisasm -plr`` prints (see ``sass_live``).
 """
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -17,14 +17,12 @@ from typing import NamedTuple
 
 from inspector.analyse.flow.graph import FlowGraph
 from inspector.analyse.flow.sass_live import as_nvdisasm
-from inspector.analyse.flow.steps import StepRows, Steps
+from inspector.analyse.flow.steps import Step, Steps
 from inspector.listing.line import Function, Listing
 
 # -- backward data flow, on numbers ---------------------------------------------------------------
-# Live registers by backward data flow, on numbers.
-#
 # Code is looked at in regions: a region is entered at its top only, and may be left on the way.
-# Within one, registers are small sets; across regions, only those that some region reads before it
+# Within one, registers are sets; across regions, only those that some region reads before it
 # writes them are carried, as bits of an int.
 
 
@@ -41,17 +39,19 @@ class Ranges:
 
     ``rows`` are its instructions, ``starts`` the first rows of regions and the number of rows;
     ``exits`` those of each region in the order of rows. The last of a region says what follows it.
+    ``classes`` are those of registers by number.
 
     What a row ``kills`` ends a range that is read further on in the same region. One that is read
     in a later region ends there too, unless a vendor's tool is followed that sees it in another
-    way: with ``every``, whatever a row writes ends it.
+    way: with ``every``, every write ends it.
     """
 
     def __init__(
         self,
-        rows: StepRows,
+        rows: Sequence[Step],
         starts: Sequence[int],
         exits: Sequence[Sequence[RegionExit]],
+        classes: Sequence[str],
         *,
         every: bool = False,
     ) -> None:
@@ -59,63 +59,41 @@ class Ranges:
         self._every = every
         self.starts = starts
         self.exits = exits
+        self.classes = classes
         self._bits: dict[int, int] = {}
         self._registers: list[int] = []
         self._before = self._solve()
 
-    def region(self, number: int) -> Iterator[tuple[int, set[int], list[int], list[int]]]:
-        """The rows of a region from the last to the first, with what is live after each.
-
-        Then what is live there and not after the row that was given before, and the other way
-        round. The set is the same one, changed on the way.
-        """
-        rows = self.rows
+    def region(self, number: int) -> Iterator[tuple[int, set[int], Counter[str]]]:
+        """The rows of a region from the last to the first, with what is live after each, and how
+        many of each class. Set and counts are the same objects, changed on the way."""
+        classes = self.classes
         leaving = {each.row: each for each in self.exits[number]}
         live: set[int] = set()
-        more: list[int] = []
-        less: list[int] = []
-        bits = self._bits
-        mask = 0  # ``live`` as bits, but for what changed since
-        changed: set[int] = set()
+        counts: Counter[str] = Counter()
         for at in range(self.starts[number + 1] - 1, self.starts[number] - 1, -1):
-            found = leaving.get(at)
-            if found is not None:
-                if not found.falls:
-                    less += live
+            if (left := leaving.get(at)) is not None:
+                if not left.falls:
                     live.clear()
-                    changed.clear()
-                    mask = 0
-                if found.targets:
-                    if changed:
-                        mask &= ~self._mask(changed)
-                        mask |= self._mask(changed & live)
-                        changed.clear()
-                    new = 0
-                    for target in found.targets:
-                        new |= self._before[target]
-                    new &= ~mask
-                    mask |= new
-                    added = self._set(new)
-                    more += added
-                    live.update(added)
-            yield at, live, more, less
-            less = [*live.intersection(rows.kills(at))]
-            live.difference_update(less)
-            more = [*set(rows.uses(at)) - live]
-            live.update(more)
-            changed.update(r for r in less if r in bits)
-            changed.update(r for r in more if r in bits)
+                mask = 0
+                for target in left.targets:
+                    mask |= self._before[target]
+                live.update(self._set(mask))
+                counts.clear()
+                counts.update(classes[r] for r in live)
+            yield at, live, counts
+            for register in live.intersection(self.rows[at].kills):
+                live.discard(register)
+                counts[classes[register]] -= 1
+            for register in set(self.rows[at].uses) - live:
+                live.add(register)
+                counts[classes[register]] += 1
 
-    def _set(self, mask: int) -> list[int]:
+    def _set(self, mask: int) -> Iterator[int]:
         """The registers of some bits."""
-        out: list[int] = []
-        if mask:
-            digits = f"{mask:b}"[::-1]
-            at = digits.find("1")
-            while at >= 0:
-                out.append(self._registers[at])
-                at = digits.find("1", at + 1)
-        return out
+        for at, digit in enumerate(f"{mask:b}"[::-1]):
+            if digit == "1":
+                yield self._registers[at]
 
     def _exposed(self) -> list[set[int]]:
         """What each region reads before it writes it."""
@@ -127,8 +105,8 @@ class Ranges:
             for at in range(self.starts[number + 1] - 1, self.starts[number] - 1, -1):
                 if at in leaving:
                     read.clear()
-                read.difference_update(rows.kills(at))
-                read.update(rows.uses(at))
+                read.difference_update(rows[at].kills)
+                read.update(rows[at].uses)
             out.append(read)
         return out
 
@@ -142,7 +120,6 @@ class Ranges:
                     bits[register] = len(bits)
         self._registers = list(bits)
         before = [self._mask(read) for read in exposed]
-        hides = self.rows.defs if self._every else self.rows.kills
         passing: list[list[tuple[int, int]]] = []
         sources: list[list[int]] = [[] for _ in exposed]
         for number, exits in enumerate(self.exits):
@@ -152,8 +129,9 @@ class Ranges:
             for each in exits:
                 if not each.targets:
                     continue
-                for row in range(at, each.row + 1):
-                    hidden.update(r for r in hides(row) if r in bits)
+                for step in self.rows[at : each.row + 1]:
+                    hides = step.defs if self._every else step.kills
+                    hidden.update(r for r in hides if r in bits)
                 at = each.row + 1
                 if hidden:
                     mask |= self._mask(hidden)
@@ -199,27 +177,24 @@ class Liveness:
 
     classes: tuple[str, ...]
     peak: Mapping[str, tuple[int, int]]
-    _distinct: tuple[Mapping[str, int], ...]
-    """The counts that occur: a million rows share some hundred."""
-    _counts: Sequence[int]
-    """Which of them each row has."""
+    _counts: Mapping[int, Mapping[str, int]]
+    """By line; lines of equal counts share one mapping."""
     _steps: Steps
     _ranges: Ranges
 
     def at(self, n: int) -> Mapping[str, int] | None:
         """Live registers by class at line ``n``; None if no instruction begins on it."""
-        row = self._steps.steps.row(n)
-        return None if row is None else self._distinct[self._counts[row]]
+        return self._counts.get(n)
 
     def registers(self, n: int) -> Set[str] | None:
         """The names of what is live at line ``n``; takes time linear in its region."""
         steps, ranges = self._steps, self._ranges
-        row = steps.steps.row(n)
+        row = steps.row(n)
         if row is None:
             return None
-        for at, live, _, _ in ranges.region(bisect_right(ranges.starts, row) - 1):
+        for at, live, _ in ranges.region(bisect_right(ranges.starts, row) - 1):
             if at == row:
-                here = live.union(ranges.rows.defs(at), ranges.rows.uses(at))
+                here = live.union(ranges.rows[at].defs, ranges.rows[at].uses)
                 return frozenset(steps.names[r] for r in here if steps.classes[r])
         return None
 
@@ -231,13 +206,13 @@ def live_ranges(listing: Listing, function: Function, steps: Steps, graph: FlowG
         steps = as_nvdisasm(listing, function, steps, graph)
     starts = (*_regions(steps, graph), len(steps.steps))
     sass = listing.language == "sass"
-    ranges = Ranges(steps.steps, starts, _exits(graph, starts), every=sass)
+    ranges = Ranges(steps.steps, starts, _exits(graph, starts), steps.classes, every=sass)
     return _count(steps, ranges)
 
 
 def _regions(steps: Steps, graph: FlowGraph) -> list[int]:
     """The first rows of regions: at labels, and where control comes from elsewhere than above."""
-    heads = {row for line in steps.labelled if (row := steps.steps.row(line)) is not None}
+    heads = {row for line in steps.labelled if (row := steps.row(line)) is not None}
     before = graph.predecessors()
     for block, start in enumerate(graph.starts[:-1]):
         if block in graph.entries or before[block] != [block - 1]:
@@ -268,32 +243,18 @@ def _exits(graph: FlowGraph, starts: Sequence[int]) -> list[list[RegionExit]]:
 def _count(steps: Steps, ranges: Ranges) -> Liveness:
     """The counts of every row: what is live after it, and what it reads and writes."""
     classes = tuple(name for name in steps.kinds if name)
-    index = {name: i for i, name in enumerate(classes)}
-    of = array("i", (index.get(name, -1) for name in steps.classes))
-    distinct: dict[tuple[int, ...], int] = {}
-    rows = ranges.rows
-    counts = array("i", (0,)) * len(rows)
+    shared: dict[tuple[int, ...], Mapping[str, int]] = {}
+    counts: dict[int, Mapping[str, int]] = {}
     for region in range(len(ranges.starts) - 1):
-        now = [0] * len(classes)
-        for at, live, more, less in ranges.region(region):
-            for r in more:
-                if of[r] >= 0:
-                    now[of[r]] += 1
-            for r in less:
-                if of[r] >= 0:
-                    now[of[r]] -= 1
-            here = now
-            extra = [r for r in rows.named(at) if r not in live and of[r] >= 0]
-            if extra:
-                here = now.copy()
-                for r in set(extra):
-                    here[of[r]] += 1
-            counts[at] = distinct.setdefault(tuple(here), len(distinct))
+        for at, live, now in ranges.region(region):
+            step = steps.steps[at]
+            extra = Counter(steps.classes[r] for r in {*step.defs, *step.uses} - live)
+            here = tuple(now[name] + extra[name] for name in classes)
+            if here not in shared:
+                shared[here] = MappingProxyType(dict(zip(classes, here, strict=True)))
+            counts[step.line] = shared[here]
     peak: dict[str, tuple[int, int]] = {}
-    for i, name in enumerate(classes if counts else ()):
-        most = max(each[i] for each in distinct)
-        having = {which for each, which in distinct.items() if each[i] == most}
-        first = next(row for row, which in enumerate(counts) if which in having)
-        peak[name] = (most, rows.lines[first])
-    every = tuple(MappingProxyType(dict(zip(classes, each, strict=True))) for each in distinct)
-    return Liveness(classes, MappingProxyType(peak), every, counts, steps, ranges)
+    for name in classes if counts else ():
+        most = max(each[name] for each in shared.values())
+        peak[name] = (most, min(n for n, each in counts.items() if each[name] == most))
+    return Liveness(classes, MappingProxyType(peak), counts, steps, ranges)

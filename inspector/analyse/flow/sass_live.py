@@ -4,7 +4,7 @@ NVIDIA documents the option (CUDA Binary Utilities, "nvdisasm"), and not what it
 was read off nvdisasm's output, of versions 12.8 and 13.5; the tests compare every instruction.
 
 - Within a region (code between two labels, branches out of it included) a guarded write ends no
-  range, as it may leave what was there. Across regions it does: a register that is read further
+  range, as it may leave the previous value. Across regions it does: a register that is read further
   on, and only written under a guard in this region, is not live before it.
 - nvdisasm 13.5 has labels that no instruction names, at those that the file's own records name (one
   that a warp executes together, an exit), and each begins a region. Of a file of the older ELF ABI
@@ -35,7 +35,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from inspector.analyse.flow.graph import FlowGraph
-from inspector.analyse.flow.steps import Step, StepRows, Steps, Way
+from inspector.analyse.flow.steps import Step, Steps, Way
 from inspector.listing.line import Function, Kind, Line, Listing
 
 _UNIFORM_GUARD = re.compile(r"\*/\s*(?:\{\s*)?@!?UP\d")
@@ -95,7 +95,7 @@ class _Rewriting:
         descriptors = self._descriptors(graph)
         stack = self.number("R1")
         leaving = {end - 1 for end in graph.starts[1:]}
-        out = StepRows()
+        out: list[Step] = []
         for i, step in enumerate(self.old.steps):
             line = self.lines[step.line - self.first]
             step = self._seen(step, line)
@@ -108,9 +108,13 @@ class _Rewriting:
             out.append(step)
         classes = tuple("" if c == "barrier" else c for c in self.classes)
         return replace(
-            self.old, steps=out, names=tuple(self.names), classes=classes,
-            kinds=tuple(dict.fromkeys(classes)), labelled=self._labelled(),
-        )  # fmt: skip
+            self.old,
+            steps=out,
+            names=tuple(self.names),
+            classes=classes,
+            kinds=tuple(dict.fromkeys(classes)),
+            labelled=self._labelled(),
+        )
 
     def _labelled(self) -> tuple[int, ...]:
         """The lines at whose labels a region begins."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from inspector.analyse.flow.steps import Jump, Step, StepRows, Steps, Way
+from inspector.analyse.flow.steps import Jump, Step, Steps, Way
 from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.text import words
 
@@ -34,7 +34,7 @@ def read_sass(listing: Listing, function: Function) -> Steps:
     labels, addresses = _places(lines)
     numbers: dict[str, int] = {}
     classes: list[str] = []
-    steps = StepRows()
+    steps: list[Step] = []
     jumps: dict[int, Jump] = {}
     entries: dict[int, None] = {}
     barriers: dict[int, tuple[str, int]] = {}
@@ -68,9 +68,15 @@ def read_sass(listing: Listing, function: Function) -> Steps:
             jumps[n] = Jump(Way.SYNC, (), not always, register[0] if register else "")
     entries.update((n, None) for label, n in labels.items() if not _LOCAL.match(label))
     return Steps(
-        steps, jumps, tuple(numbers), tuple(classes), tuple(dict.fromkeys(classes)),
-        tuple(entries), barriers, tuple(dict.fromkeys(labels.values())),
-    )  # fmt: skip
+        steps,
+        jumps,
+        tuple(numbers),
+        tuple(classes),
+        tuple(dict.fromkeys(classes)),
+        tuple(entries),
+        barriers,
+        tuple(dict.fromkeys(labels.values())),
+    )
 
 
 def _numbers(

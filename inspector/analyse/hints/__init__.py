@@ -59,7 +59,7 @@ RULES = (
 def hints(subject: HintSubject, thresholds: Thresholds) -> tuple[Finding, ...]:
     """Every finding of every hint, in the order of ``HINTS``, then what was counted.
 
-    Where blocks were run, what was counted stands in place of guesses. A hint whose stage cannot be
+    Where blocks were run, what was counted replaces guesses. A hint whose stage cannot be
     read (no disassembler, a blob that is gone) says nothing.
     """
     out: list[Finding] = []

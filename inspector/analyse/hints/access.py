@@ -27,6 +27,7 @@ from inspector.analyse.hints.tensors import (
 from inspector.analyse.hints.touched import Run, arguments, parameters, runs
 from inspector.analyse.hints.warp import WarpAccess
 from inspector.listing.line import Line
+from inspector.listing.ptx_code import Operand
 from inspector.model import Origin, Stage
 
 # -- narrow accesses of Triton --------------------------------------------------------------------
@@ -104,13 +105,10 @@ def _narrow(line: Line, layout: Blocked, tensors: Tensors) -> tuple[int, int] | 
     together = min(WIDEST // size, held)
     if layout.size[axis] >= together or together < 2 or shape[axis] % together:
         return None
-    places: list[int] = []
-    for step in range(together):
-        at = tuple(step if i == axis else 0 for i in range(len(shape)))
-        place = tensors.value(used[0], at)
-        if place is None:
-            return None
-        places.append(place)
+    steps = [tuple(n if i == axis else 0 for i in range(len(shape))) for n in range(together)]
+    places = [place for place in tensors.at(used[0], tuple(steps)) if place is not None]
+    if len(places) < together:
+        return None
     beside = all(b - a == size for a, b in pairwise(places))
     return (held, size) if beside and places[0] % (together * size) else None
 
@@ -119,11 +117,10 @@ NARROW = "narrow-access"
 UNCOALESCED = "uncoalesced-layout"
 
 SECTOR = 32
-_PLAIN = frozenset(("ld", "st", "ldu"))
 
 
 def _global(run: Run) -> list[WarpAccess]:
-    return [a for a in run.values() if a.space == "global" and a.line.base in _PLAIN]
+    return [a for a in run.values() if a.space == "global"]
 
 
 # -- narrow-access --------------------------------------------------------------------------------
@@ -150,7 +147,7 @@ def narrow_access(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
         f"global memory, where {pieces} of {wide} bytes would do: every access takes an "
         f"instruction and a place in the queue of memory, however little it moves. "
         f"{_advice(subject, accesses)}",
-        {Stage.PTX: numbers([access.line for access in accesses])},
+        {Stage.PTX: tuple(sorted(lines))},
         estimated=True,
     )
 
@@ -211,7 +208,7 @@ def _cut(chain: list[WarpAccess], width: int) -> dict[int, int]:
             count = wide // width
             fits = at + count <= len(chain)
             if fits and all(address % wide == 0 for address in chain[at].addresses):
-                out.update((access.line.n, wide) for access in chain[at : at + count])
+                out.update((access.line, wide) for access in chain[at : at + count])
                 at += count
                 break
             wide //= 2
@@ -235,7 +232,6 @@ def uncoalesced_layout(subject: HintSubject, thresholds: Thresholds) -> Iterator
     sectors, needed = _sectors([accessed[0][worst]])
     stays = _everywhere(runs(subject, scalar=1), limit, least)
     unless = "" if worst in stays else _unless(subject)
-    accesses = [accessed[0][n].line for n in sorted(lines)]
     yield Finding(
         UNCOALESCED,
         "warn",
@@ -243,7 +239,7 @@ def uncoalesced_layout(subject: HintSubject, thresholds: Thresholds) -> Iterator
         f"apart{unless}: the worst touches {sectors} sectors of 32 bytes for data that fill "
         f"{needed}. Memory moves whole sectors, so most of what it moves is thrown away. Let "
         f"neighbouring lanes have neighbouring elements: {cure_of_layout(subject)}.",
-        {Stage.PTX: numbers(accesses)},
+        {Stage.PTX: tuple(sorted(lines))},
         estimated=True,
     )
 
@@ -265,21 +261,21 @@ def cure_of_layout(subject: HintSubject) -> str:
 
 
 def _everywhere(runs: tuple[Run, ...], limit: float, least: float) -> frozenset[int]:
-    """Lines that touch too many sectors whatever the block's shape is."""
+    """Lines that touch too many sectors for every shape of the block."""
     found = [frozenset(_scattered(run, limit, least)) for run in runs]
     return frozenset.intersection(*found) if found else frozenset()
 
 
 def _scattered(run: Run, limit: float, least: float) -> Iterator[int]:
     """Of accesses that move together (one stretch, one base) what they touch together counts."""
-    together: dict[tuple[int, bool, str], list[WarpAccess]] = defaultdict(list)
+    together: dict[tuple[int, bool, Operand], list[WarpAccess]] = defaultdict(list)
     for access in _global(run):
         if len(access.addresses) >= least:
             together[access.block, access.store, access.base].append(access)
     for accesses in together.values():
         sectors, needed = _sectors(accesses)
         if sectors >= limit * needed:
-            yield from (access.line.n for access in accesses)
+            yield from (access.line for access in accesses)
 
 
 def _sectors(accesses: Iterable[WarpAccess]) -> tuple[int, int]:

@@ -10,7 +10,6 @@ from inspector.analyse.hints.subject import (
     HintSubject,
     Thresholds,
     number,
-    numbers,
     plural,
 )
 from inspector.analyse.hints.touched import runs
@@ -21,7 +20,6 @@ RULE = "bank-conflicts"
 
 BANKS = 32
 BANK = 4
-_PLAIN = frozenset(("ld", "st"))
 
 
 def bank_conflicts(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
@@ -35,10 +33,7 @@ def bank_conflicts(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
     accessed = runs(subject)
     if not accessed:
         return
-    degrees = [
-        {a.line.n: degree(a) for a in run.values() if a.space == "shared" and a.line.base in _PLAIN}
-        for run in accessed
-    ]
+    degrees = [{a.line: degree(a) for a in run.values() if a.space == "shared"} for run in accessed]
     lines = set.intersection(*(set(d) for d in degrees))
     least = {n: min(d[n] for d in degrees) for n in lines}
     bad = sorted(n for n in lines if least[n] >= limit)
@@ -53,7 +48,7 @@ def bank_conflicts(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
         f"in the worst: lanes of a warp want different words of the same of its {BANKS} banks, and "
         f"the access is repeated until all are served (computed from the addresses of a block's "
         f"first warp). {cure_of_conflicts(subject)}",
-        {Stage.PTX: numbers([accessed[0][n].line for n in bad])},
+        {Stage.PTX: tuple(bad)},
         estimated=True,
     )
 

@@ -1,4 +1,4 @@
-"""What was counted when blocks of a launch were run, as hints are told it."""
+"""Counts of the blocks of a launch that were run, for hints."""
 
 from __future__ import annotations
 

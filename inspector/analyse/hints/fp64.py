@@ -16,7 +16,6 @@ from inspector.analyse.hints.subject import (
     some,
 )
 from inspector.analyse.hints.tensors import blocked, operand_shape
-from inspector.analyse.hints.warp import operands
 from inspector.analyse.opcodes import base_of
 from inspector.listing.line import Line
 from inspector.model import Stage
@@ -27,6 +26,7 @@ from inspector.text import words
 
 SLOW_DIVISION = "slow-division"
 
+_BY_REGISTER = re.compile(r",\s*+%[\w$]++\s*+;")
 _DIVISION = re.compile(r"(?:div|rem)\.(?:r[nzmp]\.)?(?:ftz\.)?([suf](?:16|32|64))\Z")
 
 
@@ -46,7 +46,7 @@ def slow_division(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
         inner = flow.loop_at(n)
         return inner.first if inner else 0
 
-    bodies = Counter(map(body, code.numbers()))
+    bodies = Counter(body(line.n) for line in code.lines())
     looped = any(first for first in bodies)
     slow: dict[int, list[Line]] = defaultdict(list)
     for line in every:
@@ -90,8 +90,7 @@ def _advice(lines: list[Line]) -> str:
 def _slow(line: Line) -> bool:
     if line.base not in ("div", "rem") or _DIVISION.match(line.opcode or "") is None:
         return False
-    words = operands(line.text)
-    return len(words) == 3 and words[2].startswith("%")
+    return _BY_REGISTER.search(line.text) is not None
 
 
 def _share(slow: list[Line], lines: int, thresholds: Thresholds) -> float:

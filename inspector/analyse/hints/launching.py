@@ -71,7 +71,7 @@ def local_memory(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findi
         if not any(line.base == "ld" for line in accesses):
             return
     elif not machine or subject.resources.spill_store_bytes != 0:
-        # Without PTX only "no spills" tells that what is there is an array.
+        # Without PTX only "no spills" shows that it is an array.
         return
     # The uses of constant tables are addresses taken by ``mov``.
     if any(_REDUCTION_TABLE in line.text for line in subject.of(Stage.PTX, "mov", "ld")):
@@ -93,8 +93,8 @@ def local_memory(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findi
 def _depot(subject: HintSubject) -> int:
     """Bytes of local memory that the kernel declares in PTX."""
     depot = 0
-    for line in subject.lines(Stage.PTX).having(".local"):
-        if line.opcode is None:
+    for line in subject.lines(Stage.PTX):
+        if line.opcode is None and ".local" in line.text:
             one = variable_declaration(line.text[line.text.find(".local") :])
             depot += (one.size or 0) if one is not None else 0
     return depot

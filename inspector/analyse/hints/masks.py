@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
+from math import prod
 
 from inspector.analyse.hints.access import named
 from inspector.analyse.hints.subject import (
@@ -49,7 +51,7 @@ def masked_lanes(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findi
         return
     worst = min(bad, key=lambda s: s.on / s.of)
     share = worst.on / worst.of
-    size = _size(worst.shape)
+    size = prod(worst.shape)
     grid = "×".join(str(n) for n in worst.call.grid or ())
     yield Finding(
         MASKED,
@@ -84,7 +86,7 @@ def _shares(subject: HintSubject, call: Call, thresholds: Thresholds) -> Iterato
     done: dict[str, tuple[int, int, bool] | None] = {}
     for line in subject.ttgir:
         mask, shape = _mask(line), operand_shape(line)
-        if call.grid is None or mask is None or shape is None or _size(shape) < WARP:
+        if call.grid is None or mask is None or shape is None or prod(shape) < WARP:
             continue
         if mask not in done:
             done[mask] = _count(subject, known, call.grid, mask, shape, budget)
@@ -112,7 +114,7 @@ def _count(
     budget: int,
 ) -> tuple[int, int, bool] | None:
     """How many elements of a mask are true, of how many, and whether that is so of all programs."""
-    size = _size(shape)
+    size = prod(shape)
     if size > budget:
         return None
     total = grid[0] * grid[1] * grid[2]
@@ -120,12 +122,13 @@ def _count(
         return None  # nothing was launched, or somebody says so
     on = of = 0
     tensors = Tensors(subject.lines(Stage.TTGIR), known)
+    places = tuple(product(*map(range, shape)))
     for program in _programs(grid, max(budget // size, 1)):
         tensors.restart(program)
-        values = tensors.elements(mask)
-        if None in values or len(values) not in (1, size):
+        values = tensors.at(mask, places)
+        if None in values:
             return None
-        on += sum(map(bool, values)) * (size // len(values))
+        on += sum(map(bool, values))
         of += size
         if not tensors.programs:
             return on, of, True
@@ -139,13 +142,6 @@ def _programs(grid: tuple[int, int, int], most: int) -> Iterator[tuple[int, int,
     for i in range(count):
         at = (2 * i + 1) * total // (2 * count)
         yield at % grid[0], at // grid[0] % grid[1], at // (grid[0] * grid[1])
-
-
-def _size(shape: tuple[int, ...]) -> int:
-    out = 1
-    for extent in shape:
-        out *= extent
-    return out
 
 
 # -- idle-lanes -----------------------------------------------------------------------------------
@@ -163,7 +159,7 @@ def _replicated(subject: HintSubject) -> Iterator[Finding]:
         return
     threads = subject.warps * WARP
     moved = [(operand_shape(line), line) for line in subject.ttgir if line.base in _MOVES]
-    sizes = [(_size(shape), line) for shape, line in moved if shape is not None]
+    sizes = [(prod(shape), line) for shape, line in moved if shape is not None]
     if not sizes or any(shape is None and line.base not in ("tt.load", "tt.store")
                         for shape, line in moved):  # fmt: skip
         return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from array import array
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
@@ -18,7 +17,7 @@ from inspector.analyse.hints.subject import (
     some,
 )
 from inspector.analyse.hints.tensors import uses
-from inspector.analyse.opcodes import LinesAgain, OpcodeLines
+from inspector.analyse.opcodes import OpcodeLines
 from inspector.listing.line import Line
 from inspector.model import Origin, Stage
 from inspector.names import base_name
@@ -35,11 +34,11 @@ def _bodies(flow: Flow, code: OpcodeLines) -> list[tuple[Loop, Sequence[Line]]]:
     """Loops without a loop inside them, each with its instructions."""
     if not flow.loops:
         return []
-    inside: dict[int, array[int]] = defaultdict(lambda: array("i"))
-    for n in code.numbers():
-        loop = flow.loop_at(n)
+    inside: dict[int, list[Line]] = defaultdict(list)
+    for line in code.lines():
+        loop = flow.loop_at(line.n)
         if loop is not None:
-            inside[loop.header].append(n)
+            inside[loop.header].append(line)
     outer = {
         a.header
         for a in flow.loops
@@ -47,7 +46,7 @@ def _bodies(flow: Flow, code: OpcodeLines) -> list[tuple[Loop, Sequence[Line]]]:
         if a is not b and set(b.blocks) < set(a.blocks)
     }
     return [
-        (loop, LinesAgain(code.listing, inside[loop.header]))
+        (loop, inside[loop.header])
         for loop in flow.loops
         if loop.header not in outer and loop.header in inside
     ]

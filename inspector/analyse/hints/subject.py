@@ -1,4 +1,4 @@
-"""What a hint is told of one variant, and what it says."""
+"""Input of the hints, and their findings."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from inspector.analyse.flow.graph import Flow
 from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.hints.counts import ExecutedFacts
 from inspector.analyse.occupancy import Device, Occupancy, occupancy
-from inspector.analyse.opcodes import LinesAgain, OpcodeLines
+from inspector.analyse.opcodes import OpcodeLines
 from inspector.listing.line import Function, Line, Listing
+from inspector.listing.ptx_code import PtxFunction
 from inspector.model import Call, Kernel, Note, Resources, Stage, Variant
 from inspector.text import some as some_of
 from inspector.text import word_for
 
 WARP = 32
 MACHINE = (Stage.PTX, Stage.SASS)
-
-_NO_LINES = Listing("", ())
 
 Thresholds = Mapping[str, Mapping[str, object]]
 """``reference/hints.toml``: by rule, its numbers by name and why they are what they are."""
@@ -52,9 +51,9 @@ class Finding:
 class HintSubject:
     """One variant as hints see it. ``listings``, ``functions`` and ``facts`` may be lazy mappings.
 
-    ``facts`` are what is known of the kernel in PTX and SASS, where that is at hand.
+    ``facts`` are analyses of the kernel in PTX and SASS, where at hand.
 
-    ``calls`` are the launches of this variant, ``device`` is what hints are told for; a hint that
+    ``calls`` are the launches of this variant, ``device`` is the one to judge by; a hint that
     needs one of them says nothing without it.
     """
 
@@ -76,10 +75,7 @@ class HintSubject:
         return {}
 
     def instructions(self, stage: Stage) -> Sequence[Line]:
-        """The kernel's own instructions in a stage; none where the stage is not to be had.
-
-        Those of PTX and SASS are read again each time they are gone through: there may be millions.
-        """
+        """The kernel's own instructions in a stage; none where the stage is not to be had."""
         instructions = self.memo.get(stage)
         if not isinstance(instructions, Sequence):
             if stage in MACHINE:
@@ -90,13 +86,12 @@ class HintSubject:
             self.memo[stage] = instructions
         return instructions
 
-    def lines(self, stage: Stage) -> LinesAgain:
+    def lines(self, stage: Stage) -> Sequence[Line]:
         """Every line of the kernel in a stage; none where the stage is not to be had."""
         listing, function = self.listings.get(stage), self.functions.get(stage)
         if listing is None or function is None:
-            return LinesAgain(_NO_LINES, ())
-        first, last = max(function.first, 1), min(function.last, len(listing.lines))
-        return LinesAgain(listing, range(first, last + 1))
+            return ()
+        return listing.between(function.first, function.last)
 
     def code(self, stage: Stage) -> OpcodeLines | None:
         """The kernel's instructions in PTX or SASS by opcode; None where it is not to be had."""
@@ -124,6 +119,12 @@ class HintSubject:
         if not isinstance(made, FunctionFacts):
             made = self.memo["facts", stage] = FunctionFacts(listing, function)
         return made
+
+    @property
+    def ptx_code(self) -> PtxFunction | None:
+        """The kernel's PTX with its operands; None if the stage is not to be had."""
+        facts = self._known(Stage.PTX)
+        return None if facts is None else facts.ptx
 
     @property
     def ptx(self) -> Sequence[Line]:

@@ -1,9 +1,8 @@
-"""Single elements of TTGIR's tensors, computed from the program id and the arguments.
+"""Elements of TTGIR's tensors, computed from the program id and the arguments.
 
-``Tensors.value("%mask", (3,))`` is element 3 of a tensor of offsets, pointers or conditions: an
-integer (an address in bytes for pointers), or None if it depends on data or on what is not
-known. ``elements`` has all of them at once, for a fraction of the time. Loops are in their first
-turn.
+``Tensors.at("%mask", ((3,),))`` has element 3 of a tensor of offsets, pointers or conditions: an
+integer (an address in bytes for pointers), or None if it depends on data or an unknown argument.
+Loops are in their first iteration.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import repeat
 
 from inspector.analyse.hints.warp import COMPARE
 from inspector.listing.line import Line
@@ -126,8 +124,7 @@ class Tensors:
         self._first: dict[str, str] = {}
         self._given: dict[str, int] = {}
         self._program = program
-        self._memo: dict[tuple[str, At], int | None] = {}
-        self._all: dict[str, Elements] = {}
+        self._memo: dict[tuple[str, tuple[At, ...]], Elements] = {}
         self._depth = 0
         self.programs = False
         """Whether anything that was asked for depends on the program id."""
@@ -143,7 +140,6 @@ class Tensors:
         """Go on with another program."""
         self._program = program
         self._memo.clear()
-        self._all.clear()
         self.programs = False
 
     def _parameters(self, text: str, arguments: Mapping[str, int]) -> None:
@@ -162,153 +158,83 @@ class Tensors:
             self._first[induction[1]] = induction[2]
         self._first.update(_CARRIED.findall(carried.partition(")")[0]))
 
-    def value(self, name: str, at: At = ()) -> int | None:
-        """The element of a value at a place; ``()`` is a scalar's."""
+    def at(self, name: str, places: tuple[At, ...] = ((),)) -> Elements:
+        """The elements of a value at some places; a scalar has one place, ``()``."""
         if name in self._given:
-            return self._given[name]
+            return [self._given[name]] * len(places)
         if name in self._first:
-            return self.value(self._first[name], at)
+            return self.at(self._first[name], places)
         line = self._defined.get(name)
-        if line is None or self._depth > _DEEPEST:
-            return None
-        shape = shape_of(line)
-        if shape is not None and len(shape) != len(at):
-            return None
-        key = (name, at)
-        if key in self._memo:
-            return self._memo[key]
-        self._depth += 1
-        try:
-            out = self._compute(line, at)
-        except (ZeroDivisionError, IndexError):
-            out = None
-        self._depth -= 1
-        self._memo[key] = out
-        return out
+        shape = None if line is None else shape_of(line)
+        if line is None or self._depth > _DEEPEST or (shape and len(shape) != len(places[0])):
+            return [None] * len(places)
+        known = self._memo.get((name, places))
+        if known is None:
+            self._depth += 1
+            known = self._memo[name, places] = self._compute(line, places)
+            self._depth -= 1
+        return known
 
-    def _compute(self, line: Line, at: At) -> int | None:
-        base, text = line.base or "", line.text
-        used = uses(line)
+    def _compute(self, line: Line, places: tuple[At, ...]) -> Elements:
+        base, text, used = line.base or "", line.text, uses(line)
+        one: int | None = None
         if base == "arith.constant":
             match = _CONSTANT.search(text)
-            return None if match is None else _number(match[1])
-        if base == "tt.get_program_id":
+            one = None if match is None else _number(match[1])
+        elif base == "tt.get_program_id":
             self.programs = True
             which = _PROGRAM.search(text)
-            return None if which is None else self._program["xyz".index(which[1])]
-        if base == "tt.make_range":
-            match = _RANGE.search(text)
-            return None if match is None else int(match[1]) + at[0]
-        if base == "tt.splat" and used:
-            return self.value(used[0])
-        if base == "tt.expand_dims" and used:
-            match = _AXIS.search(text)
-            return None if match is None else self.value(used[0], _without(at, int(match[1])))
-        if base == "tt.broadcast" and used:
+            one = None if which is None else self._program["xyz".index(which[1])]
+        elif base == "tt.make_range" and (match := _RANGE.search(text)) and places[0]:
+            return [int(match[1]) + at[0] for at in places]
+        elif base == "tt.splat" and used:
+            one = self.at(used[0])[0]
+        elif base == "tt.expand_dims" and used and (match := _AXIS.search(text)):
+            axis = int(match[1])
+            return self._moved(used[0], [at[:axis] + at[axis + 1 :] for at in places])
+        elif base == "tt.broadcast" and used:
             source = self._defined.get(used[0])
-            shape = shape_of(source) if source is not None else None
-            return None if shape is None else self.value(used[0], _within(at, shape))
-        if base in _SAME and used:
-            return self.value(used[0], at)
-        if base == "arith.select" and len(used) == 3:
-            condition = self.value(used[0], at)
-            return None if condition is None else self.value(used[2 - bool(condition)], at)
-        if base == "tt.addptr" and len(used) == 2:
-            size = pointed(text)
-            place, offset = self.value(used[0], at), self.value(used[1], at)
-            return None if None in (size, place, offset) else place + offset * size  # type: ignore[operator]
-        return self._combine(base, text, [self.value(name, at) for name in used])
-
-    def _combine(self, base: str, text: str, values: list[int | None]) -> int | None:
-        if len(values) != 2:
-            return None
-        a, b = values
-        if base == "arith.andi" and 0 in values:
-            return 0
-        if a is None or b is None:
-            return None
-        if base == "arith.cmpi":
-            match = _COMPARED.search(text)
-            compare = COMPARE.get(_PREDICATES.get(match[1], _signed(match[1]))) if match else None
-            return None if compare is None else int(compare(a, b))
-        function = _BINARY.get(base)
-        return None if function is None else function(a, b)
-
-    # -- all elements of a value --------------------------------------------------------------
-
-    def elements(self, name: str) -> Elements:
-        """Every element of a value, the last axis fastest; only one where all are the same."""
-        if name in self._given:
-            return [self._given[name]]
-        if name in self._first:
-            return self.elements(self._first[name])
-        known = self._all.get(name)
-        if known is not None:
-            return known
-        line = self._defined.get(name)
-        if line is None or self._depth > _DEEPEST:
-            return [None]
-        self._depth += 1
-        out = self._every(line, name)
-        self._depth -= 1
-        self._all[name] = out
-        return out
-
-    def _every(self, line: Line, name: str) -> Elements:
-        base, used, shape = line.base or "", uses(line), shape_of(line)
-        if shape is None:
-            return [self.value(name)]
-        if base in ("arith.constant", "tt.splat"):
-            return [self.value(name, (0,) * len(shape))]
-        if base == "tt.make_range":
-            first = self.value(name, (0,))
-            return [None] if first is None else list(range(first, first + shape[0]))
-        if not used:
-            return [None]
-        if base in _SAME or base == "tt.expand_dims":
-            return self.elements(used[0])
-        if base == "tt.broadcast":
-            source = self._defined.get(used[0])
-            return _spread(self.elements(used[0]), source and shape_of(source), shape)
-        columns = [self.elements(name) for name in used]
-        many = max(map(len, columns))
-        if any(len(column) not in (1, many) for column in columns):
-            return [None]
-        rows = zip(*(c if len(c) == many else repeat(c[0], many) for c in columns), strict=True)
-        if base == "arith.select" and len(used) == 3:
+            if source is not None and (shape := shape_of(source)) is not None:
+                return self._moved(used[0], [_within(at, shape) for at in places])
+        elif base in _SAME and used:
+            return self.at(used[0], places)
+        elif base == "arith.select" and len(used) == 3:
+            rows = zip(*(self.at(name, places) for name in used), strict=True)
             return [None if a is None else b if a else c for a, b, c in rows]
-        if len(used) != 2:
-            return [None]
-        size = pointed(line.text)
-        if base == "tt.addptr":
-            return [None if size is None or a is None or b is None else a + b * size
-                    for a, b in rows]  # fmt: skip
-        return self._pairs(base, line.text, [(a, b) for a, b in rows])
+        elif len(used) == 2 and (function := _function(base, text)) is not None:
+            pairs = zip(*(self.at(name, places) for name in used), strict=True)
+            return [_paired(function, base, a, b) for a, b in pairs]
+        return [one] * len(places)
 
-    def _pairs(self, base: str, text: str, rows: list[tuple[int | None, int | None]]) -> Elements:
-        function: Callable[[int, int], int] | None = _BINARY.get(base)
-        if base == "arith.cmpi":
-            match = _COMPARED.search(text)
-            function = COMPARE.get(_PREDICATES.get(match[1], _signed(match[1]))) if match else None
-        if base == "arith.andi":
-            return [0 if a == 0 or b == 0 else None if a is None or b is None else a & b
-                    for a, b in rows]  # fmt: skip
-        if function is None:
-            return [None]
-        try:
-            return [None if a is None or b is None else int(function(a, b)) for a, b in rows]
-        except ZeroDivisionError:
-            return [None]
+    def _moved(self, name: str, places: list[At]) -> Elements:
+        """The elements at places that repeat, each computed once."""
+        unique = tuple(dict.fromkeys(places))
+        found = dict(zip(unique, self.at(name, unique), strict=True))
+        return [found[at] for at in places]
 
 
-def _spread(values: Elements, source: tuple[int, ...] | None, shape: tuple[int, ...]) -> Elements:
-    """The elements of a tensor broadcast from ``source`` to ``shape``."""
-    if len(values) == 1 or source is None or len(source) != len(shape):
-        return values if len(values) == 1 else [None]
-    places = [0]
-    for size, extent in zip(source, shape, strict=True):
-        places = [p * size + (0 if size == 1 else i) for p in places for i in range(extent)]
-    return [values[p] for p in places] if places[-1] < len(values) else [None]
+def _function(base: str, text: str) -> Callable[[int, int], int] | None:
+    """What an operation of two operands computes; None if it is no such operation."""
+    if base == "tt.addptr":
+        size = pointed(text)
+        return None if size is None else lambda place, offset: place + offset * size
+    if base == "arith.cmpi":
+        match = _COMPARED.search(text)
+        return COMPARE.get(_PREDICATES.get(match[1], _signed(match[1]))) if match else None
+    return _BINARY.get(base)
+
+
+def _paired(
+    function: Callable[[int, int], int], base: str, a: int | None, b: int | None
+) -> int | None:
+    if base == "arith.andi" and 0 in (a, b):
+        return 0
+    if a is None or b is None:
+        return None
+    try:
+        return int(function(a, b))
+    except ZeroDivisionError:
+        return None
 
 
 def uses(line: Line) -> list[str]:
@@ -344,10 +270,6 @@ def _number(text: str) -> int:
 
 def _signed(predicate: str) -> str:
     return predicate[1:] if predicate[:1] == "s" else predicate
-
-
-def _without(at: At, axis: int) -> At:
-    return at[:axis] + at[axis + 1 :]
 
 
 def _within(at: At, shape: tuple[int, ...]) -> At:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from inspector.analyse.hints.subject import HintSubject
 from inspector.analyse.hints.warp import Arguments, Warp, WarpAccess
-from inspector.analyse.opcodes import LinesAgain
-from inspector.model import Stage
+from inspector.listing.ptx_code import PtxFunction, SpecialOperand
 
-_PLANE = re.compile(r"%tid\.[yz]\b")
 SHAPES = ((32, 32, 1), (16, 16, 1), (8, 8, 8), (64, 4, 1))
 """Blocks that a kernel of two or three dimensions may be launched with."""
 
@@ -20,24 +16,24 @@ Run = dict[int, WarpAccess]
 def runs(subject: HintSubject, scalar: int = 1000003) -> tuple[Run, ...]:
     """The accesses of the first warp; once for each shape that the block may have.
 
-    ``scalar`` stands in for the arguments that are not known.
+    ``scalar`` replaces the arguments that are not known.
     """
-    lines = subject.lines(Stage.PTX)
-    if not lines:
+    code = subject.ptx_code
+    if code is None:
         return ()
     touched = subject.memo.get(("touched", scalar))
     if not isinstance(touched, tuple):
         given = arguments(subject, scalar)
         touched = tuple(
-            {a.line.n: a for a in Warp(lines, shape, given).accesses}
-            for shape in _shapes(subject, lines)
+            {a.line: a for a in Warp(code, shape, given).accesses}
+            for shape in _shapes(subject, code)
         )
         subject.memo["touched", scalar] = touched
     return touched
 
 
 def arguments(subject: HintSubject, scalar: int = 1000003) -> Arguments:
-    """What is known of the kernel's parameters: Triton's specialisation, and the launch."""
+    """Known facts about the kernel's parameters: Triton's specialisation, and the launch."""
     names = parameters(subject)
     sixteenths = frozenset(at for at, name in enumerate(names) if name in divisible(subject))
     numbers = {}
@@ -76,9 +72,11 @@ def _specialised(subject: HintSubject) -> list[tuple[str, list[tuple[object, ...
     ]
 
 
-def _shapes(subject: HintSubject, lines: LinesAgain) -> tuple[tuple[int, int, int], ...]:
+def _shapes(subject: HintSubject, code: PtxFunction) -> tuple[tuple[int, int, int], ...]:
     if subject.block is not None:
         return (subject.block,)
-    if any(map(_PLANE.search, lines.texts())):
+    named = {o.name for row in code.instructions for o in row.operands
+             if isinstance(o, SpecialOperand)}  # fmt: skip
+    if named & {"%tid.y", "%tid.z"}:
         return SHAPES
     return ((256, 1, 1),)

@@ -3,26 +3,38 @@
 One pass over the instructions in the order they are written, each on 32 values at once: that is
 the first turn of every loop, of the first warp of one block. Integer arithmetic is carried out;
 what depends on data that was read is not known, and neither is what comes out of an ``if``.
-Arguments that no launch gives are stood in for by values chosen to be awkward: see ``Arguments``.
+Arguments that no launch gives are replaced by values chosen to be awkward: see ``Arguments``.
 """
 
 from __future__ import annotations
 
 import operator
 import re
-from array import array
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import pairwise, repeat
+from itertools import repeat
 
-from inspector.listing.line import Kind, Line
-from inspector.listing.ptx_operands import split
+from inspector.listing.ptx_code import (
+    SINK,
+    AddressOperand,
+    ImmediateOperand,
+    Operand,
+    PairOperand,
+    PtxFunction,
+    PtxInstruction,
+    RegisterOperand,
+    SpecialOperand,
+    SymbolOperand,
+    VectorOperand,
+)
 
 # -- integer instructions on 32 values at once ----------------------------------------------------
 # Integer PTX instructions on 32 values at once. What is not known stays unknown (None).
 
+WARP = 32
 Lanes = int | tuple[int, ...]
+"""The same in every lane, or one value a lane."""
 
 COMPARE: dict[str, Callable[[int, int], bool]] = {
     "eq": operator.eq,
@@ -131,7 +143,7 @@ def compute(opcode: str, values: Sequence[Lanes | None]) -> Lanes | None:
 
 
 def _despite(base: str, values: Sequence[Lanes | None]) -> Lanes | None:
-    """What is known though an operand is not: ``and`` with 0, ``or`` with true."""
+    """The result despite an unknown operand: ``and`` with 0."""
     if base == "and" and 0 in values:
         return 0
     return None
@@ -175,43 +187,10 @@ def _unsigned(bits: int) -> Callable[[int], int]:
     return lambda value: value & mask
 
 
-# -- operands of one PTX statement ----------------------------------------------------------------
-# The operands of one PTX statement, as written and in order: ``Line.uses`` has each register once.
-#
-# Guard, opcode and comments are left out; braces and brackets keep what is in them together.
+# -- a warp -------------------------------------------------------------------------------------
 
-_HEAD = re.compile(r"\s*+(?:@(!?)\s*+([%\w$]++)\s++)?([a-z_][\w.:]*+)\s*+")
-
-
-def guard(text: str) -> tuple[str, bool] | None:
-    """The predicate that guards a statement, and whether it is negated; None without a guard."""
-    match = _HEAD.match(text)
-    if match is None or match[2] is None:
-        return None
-    return match[2], match[1] == "!"
-
-
-def operands(text: str) -> tuple[str, ...]:
-    """The operands of a statement on one line; none where it is no statement."""
-    match = _HEAD.match(text)
-    if match is None:
-        return ()
-    rest = text[match.end() :].partition("//")[0].rpartition(";")[0]
-    return tuple(split(rest))
-
-
-WARP = 32
-"""The same in every lane, or one value a lane."""
-
-_ADDRESS = re.compile(r"\[\s*+([%\w$.]++)\s*+(?:([+-])\s*+(-?\w++))?+\s*+\]")
-_ACCESS = re.compile(
-    r"(ld|st|ldu|atom|red|cp|ldmatrix|stmatrix)\.(?:async\.c[ag]\.)?"
-    r"(?:[\w:]+\.)*?(global|shared)\b(?:::cta)?(.*)"
-)
-_VECTOR = re.compile(r"\.v([248])\b")
-_TYPE = re.compile(r"\.[bsuf]f?(8|16|32|64|128)(?:x2)?\Z")
+_ACCESSES = ("ld", "st", "ldu")
 _SCALED = frozenset(("mul", "mad", "shl", "div", "rem", "setp", "min", "max"))
-_PARAMETER = re.compile(r"ld\.param\.(?:\w+\.)*[bsuf](8|16|32|64)\Z")
 _SPECIAL = re.compile(r"%(n?tid|n?ctaid)\.([xyz])\Z")
 _BLOCK_ID = {"x": 5, "y": 3, "z": 2}
 _GRID = {"x": 4099, "y": 67, "z": 5}
@@ -242,170 +221,140 @@ class Arguments:
 
 @dataclass(frozen=True, slots=True)
 class WarpAccess:
-    """One access to memory by a warp. ``addresses`` are those of the lanes that take part.
+    """One load or store by a warp. ``addresses`` are those of the lanes that take part.
 
     ``width`` is the bytes a lane moves, ``space`` is global or shared; ``block`` counts the
-    stretches between labels and barriers, ``base`` is the register that the address is made of
-    and ``offset`` what is added to it.
+    stretches between labels and barriers, ``base`` is what the address is made of beside its
+    offset.
     """
 
-    line: Line
+    line: int
     space: str
     store: bool
     width: int
     addresses: tuple[int, ...]
-    block: int
-    base: str
-    offset: int
+    block: int = 0
+    base: Operand = SINK
 
 
 class Warp:
-    """A kernel's accesses by one warp of a block of the given shape."""
+    """A kernel's accesses by the first warp of a block of the given shape."""
 
     def __init__(
-        self, lines: Sequence[Line], block: tuple[int, int, int], arguments: Arguments
+        self, code: PtxFunction, block: tuple[int, int, int], arguments: Arguments
     ) -> None:
         self._block = block
         self._arguments = arguments
-        self._values: dict[str, Lanes | None] = {}
-        """What is known, as most registers hold data; None is of what a symbol may be mistaken
-        for."""
-        self._scalars, self._several = _surveyed(lines)
-        self._met: set[str] = set()
-        self._again: set[str] = set()
+        self._parameters = {p.name: n for n, p in enumerate(code.parameters)}
+        self._scalars = _scalars(code.instructions)
+        self._values: dict[int, Lanes] = {}
         self._symbols: dict[str, int] = {}
-        self.accesses: list[WarpAccess] = []
         self._stretch = 0
-        for line in lines:
-            if line.kind is Kind.LABEL or line.label is not None:
-                self._join()
-            if line.opcode is not None:
-                self._run(line)
+        self.accesses: list[WarpAccess] = []
+        written = Counter(r for row in code.instructions for r in row.registers()[0])
+        labels = set(code.labels.values())
+        met: set[int] = set()
+        again: set[int] = set()
+        for at, row in enumerate(code.instructions):
+            if at in labels:  # what was defined a second time may be either
+                self._stretch += 1
+                for register in again:
+                    self._values.pop(register, None)
+                again.clear()
+            self._run(row)
+            for register in row.registers()[0]:
+                if written[register] > 1:
+                    (again if register in met else met).add(register)
 
     # -- one instruction ----------------------------------------------------------------------
 
-    def _join(self) -> None:
-        """At a label, what was defined a second time may be either."""
-        self._stretch += 1
-        for name in self._again:
-            self._know(name, None)
-        self._again.clear()
-
-    def _run(self, line: Line) -> None:
-        opcode = line.opcode or ""
-        if line.base in ("bar", "barrier"):
+    def _run(self, row: PtxInstruction) -> None:
+        if row.base in ("bar", "barrier"):
             self._stretch += 1
-        match, computed = _kind_of(opcode)
-        if match is not None:
-            self._access(line, match[2], match[3])
-        if not line.defs:
-            return
-        value = self._result(line, opcode) if computed else None
-        mask = self._guard(line)
-        for at, name in enumerate(line.defs):
-            got = value[at] if value is not None and at < len(value) else None
-            if mask is not True:
-                got = _chosen(mask, got, self._values.get(name))
-            if name in self._several:
-                (self._again if name in self._met else self._met).add(name)
-            self._know(name, got)
+        mask = self._guard(row)
+        if row.base in _ACCESSES and mask is not None:
+            self._access(row, mask)
+        results = self._results(row)
+        for at, register in enumerate(row.registers()[0]):
+            got = _chosen(mask, results[at] if at < len(results) else None,
+                          self._values.get(register))  # fmt: skip
+            if got is None:
+                self._values.pop(register, None)
+            else:
+                self._values[register] = got
 
-    def _know(self, name: str, value: Lanes | None) -> None:
-        if value is not None or name[:1] != "%":
-            self._values[name] = value
-        else:
-            self._values.pop(name, None)
+    def _guard(self, row: PtxInstruction) -> Lanes | None:
+        """Which lanes the guard lets through, None if that is unknown."""
+        if row.guard is None:
+            return 1
+        value = self._values.get(row.guard)
+        return _not(value) if row.inverted else value
 
-    def _guard(self, line: Line) -> Lanes | bool | None:
-        """True without a guard; else which lanes it lets through, None if that is unknown."""
-        text = line.text.lstrip()
-        if not text.startswith("@"):
-            return True
-        found = guard(text)
-        value = self._values.get(found[0]) if found else None
-        if found is None or value is None:
-            return None
-        return _each(lambda p: int(not p), value) if found[1] else value
-
-    def _result(self, line: Line, opcode: str) -> list[Lanes | None] | None:
-        words = operands(line.text)
-        if line.base == "ld":
-            return self._load(line, opcode, words)
-        if len(words) < 2:
-            return None
-        if line.base == "mov":
-            return self._move(words)
-        if line.base == "shfl" and ".idx" in opcode and len(words) >= 3:
-            source, lane = self._value(words[1]), self._value(words[2])
+    def _results(self, row: PtxInstruction) -> list[Lanes | None]:
+        """The values of the registers that an instruction writes, if known."""
+        operands = row.operands
+        if row.base == "ld":
+            return [self._parameter(row)]
+        if len(operands) < 2:
+            return []
+        if row.base == "mov":
+            return self._move(operands[0], operands[1])
+        values = [self._value(each) for each in operands[1:]]
+        if row.base == "shfl" and "idx" in row.parts and len(values) > 1:
+            source, lane = values[0], values[1]
             if isinstance(lane, int) and source is not None:
                 return [source if isinstance(source, int) else source[lane % WARP]]
-            return None
-        values = [self._value(word) for word in words[1:]]
-        if line.base == "setp":
-            return self._compare(opcode, words[0], values)
-        out = compute(opcode, values)
-        return [out]
+            return []
+        if row.base == "setp":
+            out = _compared(row, values)
+            return [out, _not(out)] if isinstance(operands[0], PairOperand) else [out]
+        return [compute(row.opcode, values)]
 
-    def _compare(
-        self, opcode: str, target: str, values: list[Lanes | None]
-    ) -> list[Lanes | None] | None:
-        parts = opcode.split(".")
-        if (
-            len(values) < 2
-            or len(parts) < 3
-            or parts[-1][:1] in ("", "f")
-            or parts[1] not in COMPARE
-        ):
-            return None
-        out = compute(f"{parts[0]}.{parts[1]}.{parts[-1]}", values[:2])
-        if len(values) == 3 and parts[2] in ("and", "or", "xor"):
-            out = compute(f"{parts[2]}.pred", [out, values[2]])
-        if "|" not in target:
-            return [out]
-        return [out, None if out is None else _each(lambda p: int(not p), out)]
-
-    def _move(self, words: tuple[str, ...]) -> list[Lanes | None] | None:
-        to, source = words[0], words[1]
-        if to.startswith("{"):
-            value, names = self._value(source), split(to.strip("{}"))
-            if value is None or len(names) != 2:
-                return None
+    def _move(self, target: Operand, source: Operand) -> list[Lanes | None]:
+        if isinstance(target, VectorOperand):
+            value = self._value(source)
+            if value is None or len(target.elements) != 2:
+                return []
             halves = [
                 _each(lambda v: v & 0xFFFFFFFF, value),
                 _each(lambda v: v >> 32 & 0xFFFFFFFF, value),
             ]
-            return [h for h, name in zip(halves, names, strict=True) if name != "_"]
-        if source.startswith("{"):
-            parts = [self._value(word) for word in split(source.strip("{}"))]
-            return [compute("pack.b64", parts)] if len(parts) == 2 else None
+            return [
+                half
+                for half, to in zip(halves, target.elements, strict=True)
+                if isinstance(to, RegisterOperand)
+            ]
+        if isinstance(source, VectorOperand):
+            parts = [self._value(each) for each in source.elements]
+            return [compute("pack.b64", parts)] if len(parts) == 2 else []
         return [self._value(source)]
 
-    def _load(self, line: Line, opcode: str, words: tuple[str, ...]) -> list[Lanes | None] | None:
-        match = _PARAMETER.match(opcode)
-        if match is None or len(words) < 2:
+    def _parameter(self, row: PtxInstruction) -> Lanes | None:
+        """What a load of a parameter of the kernel gives."""
+        address = row.operands[1] if len(row.operands) > 1 else None
+        width = width_of(row.opcode)
+        if "param" not in row.parts or not isinstance(address, AddressOperand) or address.offset:
             return None
-        index = _index(words[1])
-        if index is None:
+        base, target = address.base, row.operands[0]
+        if not isinstance(base, SymbolOperand) or base.name not in self._parameters or not width:
             return None
-        pointer = match[1] == "64" and line.defs[0] not in self._scalars
-        return [self._arguments.value(index, pointer)]
+        pointer = width == 64 and target not in self._scalars
+        return self._arguments.value(self._parameters[base.name], pointer)
 
     # -- operands -----------------------------------------------------------------------------
 
-    def _value(self, word: str) -> Lanes | None:
-        if not word:
-            return None
-        if word in self._values:
-            return self._values[word]
-        if word[0].isdigit() or (word[0] == "-" and word[1:2].isdigit()):
-            return _literal(word)
-        if word[0] == "%":
-            return self._special(word)
-        if word[0] == "!":
-            value = self._value(word[1:])
-            return None if value is None else _each(lambda p: int(not p), value)
-        if re.fullmatch(r"[A-Za-z_$][\w$]*", word):
-            return self._symbols.setdefault(word, (len(self._symbols) + 1) << 20)
+    def _value(self, operand: Operand) -> Lanes | None:
+        match operand:
+            case RegisterOperand(number, negated):
+                value = self._values.get(number)
+                return _not(value) if negated else value
+            case ImmediateOperand(text):
+                return _literal(text)
+            case SpecialOperand(name):
+                return self._special(name)
+            case SymbolOperand(name, offset):
+                first = (len(self._symbols) + 1) << 20
+                return self._symbols.setdefault(name, first) + offset
         return None
 
     def _special(self, name: str) -> Lanes | None:
@@ -433,85 +382,51 @@ class Warp:
 
     # -- memory -------------------------------------------------------------------------------
 
-    def _access(self, line: Line, space: str, rest: str) -> None:
-        address = _ADDRESS.search(line.text)
-        if address is None:
+    def _access(self, row: PtxInstruction, mask: Lanes) -> None:
+        spaces = [part.partition("::")[0] for part in row.parts]
+        space = next((s for s in spaces if s in ("global", "shared")), None)
+        address = next((o for o in row.operands if isinstance(o, AddressOperand)), None)
+        width = width_of(row.opcode)
+        base = None if address is None else self._value(address.base)
+        if space is None or address is None or width is None or base is None:
             return
-        offset = (_literal(address[3]) or 0) if address[3] else 0
-        offset = -offset if address[2] == "-" else offset
-        base, mask = self._value(address[1]), self._guard(line)
-        if base is None or mask is None:
-            return
-        width = _moved(line, rest)
-        if width is None:
-            return
-        places = (base,) * WARP if isinstance(base, int) else base
-        active = self._threads(mask)
-        where = tuple(p + offset for p, on in zip(places, active, strict=True) if on)
+        vector = next((int(p[1]) for p in row.parts if p in ("v2", "v4", "v8")), 1)
+        threads = self._block[0] * self._block[1] * self._block[2]
+        lanes = zip(_every(base), _every(mask), strict=True)
+        where = tuple(
+            place + address.offset
+            for lane, (place, on) in enumerate(lanes)
+            if on and lane < threads
+        )
         if where:
-            store = line.base in ("st", "stmatrix", "red", "atom")
             self.accesses.append(
-                WarpAccess(line, space, store, width, where, self._stretch, address[1], offset)
+                WarpAccess(
+                    row.line,
+                    space,
+                    row.base == "st",
+                    width // 8 * vector,
+                    where,
+                    self._stretch,
+                    address.base,
+                )
             )
 
-    def _threads(self, mask: Lanes | bool) -> tuple[bool, ...]:
-        """Lanes that exist in the block and that the guard lets through."""
-        width, height, depth = self._block
-        on = (bool(mask),) * WARP if isinstance(mask, int) else tuple(map(bool, mask))
-        return tuple(o and lane < width * height * depth for lane, o in enumerate(on))
+
+def _scalars(rows: Sequence[PtxInstruction]) -> frozenset[Operand]:
+    """64-bit parameters that are multiplied or compared: they are no pointers."""
+    loaded = {row.operands[0] for row in rows if row.base == "ld" and "param" in row.parts}
+    scaled = {each for row in rows if row.base in _SCALED for each in row.operands[1:]}
+    return frozenset(loaded & scaled)
 
 
-def _surveyed(lines: Sequence[Line]) -> tuple[frozenset[str], frozenset[str]]:
-    """64-bit parameters that are multiplied or compared, which are no pointers; and registers that
-    are defined more than once, told apart by eight bytes each, as there may be many."""
-    parameters: set[str] = set()
-    defined, scaled = array("q"), array("q")
-    for line in lines:
-        defined.extend(map(hash, line.defs))
-        if line.base == "ld" and line.defs and _PARAMETER.match(line.opcode or ""):
-            parameters.add(line.defs[0])
-        elif line.base in _SCALED:
-            scaled.extend(map(hash, line.uses))
-    several = {a for a, b in pairwise(sorted(defined)) if a == b}
-    loaded = set(map(hash, parameters))
-    numbers: set[str] = set()
-    again: set[str] = set()
-    for line in lines if several or any(one in loaded for one in scaled) else ():
-        if line.base in _SCALED:
-            numbers.update(parameters.intersection(line.uses))
-        again.update(name for name in line.defs if hash(name) in several)
-    return frozenset(numbers), frozenset(again)
-
-
-@lru_cache(maxsize=4096)
-def _kind_of(opcode: str) -> tuple[re.Match[str] | None, bool]:
-    """How an instruction touches memory, and whether its result may be known."""
-    base = opcode.partition(".")[0]
-    computed = base in ("ld", "mov", "shfl", "setp") or (
-        base in OPERATIONS and not _FLOAT.search(opcode) and not _HIGH.match(opcode)
-    )
-    return _ACCESS.match(opcode), computed
-
-
-def _index(word: str) -> int | None:
-    """Which parameter an address names: 2 of ``[kernel_param_2]``."""
-    match = re.match(r"\[\s*[\w$]+_param_(\d{1,9}+)(?!\d)\s*\]", word)
-    return int(match[1]) if match else None
-
-
-def _moved(line: Line, rest: str) -> int | None:
-    """Bytes that one lane moves."""
-    if line.base == "cp":
-        words = operands(line.text)
-        size = _literal(words[2]) if len(words) > 2 else None
-        return size if size in (4, 8, 16) else None
-    if line.base in ("ldmatrix", "stmatrix"):
+def _compared(row: PtxInstruction, values: Sequence[Lanes | None]) -> Lanes | None:
+    parts = row.parts
+    if len(values) < 2 or len(parts) < 3 or parts[-1][:1] in ("", "f") or parts[1] not in COMPARE:
         return None
-    width = width_of(line.opcode or "")
-    if width is None:
-        return None
-    vector = _VECTOR.search(rest)
-    return width // 8 * (int(vector[1]) if vector else 1)
+    out = compute(f"{parts[0]}.{parts[1]}.{parts[-1]}", values[:2])
+    if len(values) == 3 and parts[2] in ("and", "or", "xor"):
+        return compute(f"{parts[2]}.pred", [out, values[2]])
+    return out
 
 
 def _literal(word: str) -> int | None:
@@ -525,7 +440,15 @@ def _each(function: Callable[[int], int], value: Lanes) -> Lanes:
     return function(value) if isinstance(value, int) else tuple(map(function, value))
 
 
-def _chosen(mask: Lanes | bool | None, new: Lanes | None, old: Lanes | None) -> Lanes | None:
+def _every(value: Lanes) -> tuple[int, ...]:
+    return (value,) * WARP if isinstance(value, int) else value
+
+
+def _not(value: Lanes | None) -> Lanes | None:
+    return None if value is None else _each(lambda p: int(not p), value)
+
+
+def _chosen(mask: Lanes | None, new: Lanes | None, old: Lanes | None) -> Lanes | None:
     """What a guarded instruction leaves in its result."""
     if mask is None:
         return None
@@ -533,6 +456,5 @@ def _chosen(mask: Lanes | bool | None, new: Lanes | None, old: Lanes | None) -> 
         return new if mask else old
     if new is None or old is None:
         return None
-    a = (new,) * WARP if isinstance(new, int) else new
-    b = (old,) * WARP if isinstance(old, int) else old
-    return tuple(x if m else y for m, x, y in zip(mask, a, b, strict=True))
+    rows = zip(mask, _every(new), _every(old), strict=True)
+    return tuple(x if on else y for on, x, y in rows)

@@ -1,3 +1,3 @@
-"""Instructions read out as sentences, one module a language, and what is known of their launch."""
+"""Instructions read out as sentences, one module a language, and known facts about their launch."""
 
 from __future__ import annotations

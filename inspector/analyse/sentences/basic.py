@@ -6,63 +6,13 @@ Written from the PTX ISA, chapter "Instruction Set".
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from functools import cache, lru_cache
-from itertools import product
+from collections.abc import Mapping
 
 from inspector.analyse.sentences.templates import fill
+from inspector.analyse.sentences.truth_tables import formula, named
 from inspector.listing.ptx_operands import Operand, OperandKind, WordedStatement
 from inspector.listing.ptx_statement import has_result
 from inspector.text import plural
-
-# -- truth tables and selectors -------------------------------------------------------------------
-# ``lop3``'s truth tables and ``prmt``'s selectors in words.
-
-A, B, C = 0xF0, 0xCC, 0xAA
-"""What the three operands are in a table: bit ``4a + 2b + c`` of it is the result's."""
-
-
-@cache
-def _formulas() -> dict[int, str]:
-    """The simplest formula found of every table that two steps or a common idiom reach."""
-    out: dict[int, str] = {0: "0", 255: "all ones"}
-    single = {A: "{0}", B: "{1}", C: "{2}"}
-    single |= {value ^ 255: f"not {name}" for value, name in single.items()}
-    out.update(single)
-    pairs: dict[int, str] = {}
-    for (x, left), (y, right) in product(single.items(), repeat=2):
-        if left >= right:
-            continue
-        for value, sign in ((x & y, "&"), (x | y, "|"), (x ^ y, "xor")):
-            pairs.setdefault(value, f"{left} {sign} {right}")
-    for value, text in pairs.items():
-        out.setdefault(value, text)
-    for c, name in ((A, "{0}"), (B, "{1}"), (C, "{2}")):
-        others = [(v, n) for v, n in single.items() if name not in n]
-        for (x, left), (y, right) in product(others, repeat=2):
-            value = (x & c) | (y & ~c & 255)
-            out.setdefault(value, f"{left} where {name} is set, else {right}")
-    out.setdefault((A & B) | (A & C) | (B & C), "the majority of {0}, {1} and {2}")
-    out.setdefault(A ^ B ^ C, "{0} xor {1} xor {2}")
-    for (x, left), (y, right) in product(pairs.items(), single.items()):
-        for value, sign in ((x & y, "&"), (x | y, "|"), (x ^ y, "xor")):
-            out.setdefault(value, f"({left}) {sign} {right}")
-    for (x, left), (y, right) in product(pairs.items(), repeat=2):
-        for value, sign in ((x & y, "&"), (x | y, "|"), (x ^ y, "xor")):
-            out.setdefault(value, f"({left}) {sign} ({right})")
-    return out
-
-
-def logic(table: int, names: Sequence[str]) -> str:
-    """A table of eight bits as a formula of three names."""
-    text = _formulas().get(table & 255)
-    if text is None:
-        return (
-            f"{names[0]}, {names[1]}, {names[2]} combined bit by bit, by table 0x{table & 255:02x}"
-        )
-    for i, name in enumerate(names):
-        text = text.replace(f"{{{i}}}", name)
-    return text
 
 
 def byte_picks(a: str, b: str, selector: int) -> str:
@@ -81,19 +31,14 @@ _VECTOR = re.compile(r"v([248])\Z")
 BITS = re.compile(r"[busf]([1-9]\d{0,3})\Z")
 
 
-@lru_cache(maxsize=4096)
-def _types(opcode: str) -> tuple[str, ...]:
-    return tuple(part for part in opcode.split(".")[1:] if _TYPE.match(part))
-
-
 class Basic:
-    """The pieces of one instruction; whoever knows its function words its operands."""
+    """The pieces of one instruction; a subclass words its operands."""
 
     def __init__(self, one: WordedStatement, tables: Mapping[str, Mapping[str, str]]) -> None:
         self.one = one
         self.parts = one.parts
         self.tables = tables
-        self.types = _types(one.opcode)
+        self.types = tuple(part for part in one.parts[1:] if _TYPE.match(part))
         operands = one.operands
         self.result = bool(operands) and has_result(self.parts[0], one.opcode)
         if operands and operands[0].kind is OperandKind.ADDRESS:
@@ -256,7 +201,8 @@ class Basic:
         names = [self._letter(i) for i in range(3)]
         if table is None:
             return f"{', '.join(names)} combined bit by bit, by table {self._letter(3)}"
-        return logic(table & 255, names)
+        text = named(formula(table), names)
+        return "all ones" if text == "1" else text
 
     def _pin(self) -> str:
         return self.say(self.args[-1]) if len(self.args) > 4 else ""

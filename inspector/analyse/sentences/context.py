@@ -1,4 +1,4 @@
-"""What is known of a kernel beside its instructions: its parameters and how it was launched."""
+"""Known facts about a kernel beside its instructions: its parameters and how it was launched."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from inspector.analyse.sentences.cuda_names import parameter_names
-from inspector.listing.cuda_signatures import Signatures
 from inspector.listing.line import Function, Listing
 from inspector.listing.ptx_declaration import Declared, Header, read_header
 from inspector.model import Call, Kernel, Origin, Variant
@@ -55,7 +53,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What is known of a kernel; None and () are "not known".
+    """Known facts about a kernel; None and () are "not known".
 
     ``grid`` counts blocks and ``block`` threads of every launch alike (x, y, z); ``most`` is the
     largest block that the kernel was compiled for (``.maxntid``). ``cluster`` counts blocks.
@@ -76,7 +74,7 @@ class Context:
         return next((p for p in self.parameters if p.symbol == symbol), None)
 
     def parameter_at(self, offset: int) -> Parameter | None:
-        """The parameter that byte ``offset`` of the parameter space lies in."""
+        """The parameter that byte ``offset`` of the parameter space is in."""
         for p in self.parameters:
             if p.offset is not None and p.size is not None and 0 <= offset - p.offset < p.size:
                 return p
@@ -89,11 +87,8 @@ def context_of(
     listing: Listing | None = None,
     function: Function | None = None,
     call: Call | None = None,
-    source: Signatures | None = None,
 ) -> Context:
     """The context of a variant; ``listing`` and ``function`` are its PTX, ``call`` one launch.
-
-    ``source`` are the kernels that the source of a CUDA C++ kernel defines.
 
     Without ``call``, what all of the variant's launches have in common. Names are given to
     parameters only where their number and their types are those that PTX declares.
@@ -106,13 +101,6 @@ def context_of(
         named = triton_parameters(header.parameters, variant.signature, variant.specialization)
     else:
         named = cuda_parameters(header.parameters, kernel.demangled)
-        if source is not None:
-            types = argument_types(kernel.demangled)
-            names = parameter_names(
-                source, variant.symbol, kernel.demangled, types, header.parameters
-            )
-            if len(names) == len(named):
-                named = tuple(replace(p, name=n) for p, n in zip(named, names, strict=True))
     calls = (call,) if call is not None else variant.calls
     return Context(
         parameters=_with_values(named, calls),
@@ -127,7 +115,7 @@ def context_of(
 
 
 def before_launch(context: Context, listing: Listing, function: Function) -> Context:
-    """What is left of a context where the kernel may be launched in any way."""
+    """A context without a launch."""
     return replace(
         context,
         parameters=tuple(replace(p, value=None) for p in context.parameters),
@@ -259,7 +247,7 @@ def _agrees(type_: str, declared: Declared) -> bool:
 
 
 def _common(values: Sequence[T | None]) -> T | None:
-    """What all values are, None if they differ or there are none."""
+    """The common value, None if they differ."""
     return values[0] if values and all(v == values[0] for v in values) else None
 
 

@@ -286,7 +286,7 @@ class PtxReader:
         )
 
     def _summary(self, one: WordedStatement, pieces: Pieces) -> str | None:
-        """An instruction without a sentence of its own: what the reference says, and operands."""
+        """An instruction without its own sentence: what the reference says, and operands."""
         entry = self.isa.ptx(one.opcode)
         if entry is None:
             return None
@@ -296,7 +296,7 @@ class PtxReader:
         return f"{one.opcode} {operands}: {said}" if operands else said
 
     def _result(self, one: WordedStatement, line: Line) -> str:
-        """What is known of the result beside what the sentence says."""
+        """The value of the result, in addition to the sentence."""
         first = one.operands[0] if one.operands else None
         if first is None or first.kind is not OperandKind.REGISTER or first.name not in line.defs:
             return ""
@@ -314,7 +314,7 @@ class PtxReader:
         return f"byte offset: {text}" if text and self._is_offset(first.name) else text
 
     def _moved(self, source: Operand, n: int) -> str:
-        """What is known of a register that is copied, but that it is itself."""
+        """The value of a copied register, unless that is the register itself."""
         value = self.values.operand(source, n)
         if value is None or (value.atom is not None and value.atom.name == source.name):
             return ""
@@ -322,7 +322,7 @@ class PtxReader:
 
     @staticmethod
     def _is_what_it_says(value: forms.LinearForm, name: str, operands: Sequence[Operand]) -> bool:
-        """Whether a result is told by nothing but itself, or the operands that the line names."""
+        """Whether a value is only the register itself, or operands that the line names."""
         atom = value.atom
         if atom is not None and atom.op == "register" and atom.name == name:
             return True
@@ -344,7 +344,7 @@ class PtxReader:
         return {"always": "always true", "never": "never true"}.get(meaning, meaning)
 
     def _without(self, name: str) -> bool:
-        """Whether a predicate is decided without what is known of the launch."""
+        """Whether a predicate is decided without the launch."""
         if self._unlaunched is None:
             bare = before_launch(self.context, self.listing, self.function)
             self._unlaunched = Values(self.statements, bare)
@@ -427,7 +427,7 @@ class _Worded(Pieces):
         return f"{text}, {span}" if span else text
 
     def place(self, one: Operand) -> str:
-        """An address: the register and what is added, and what is known of it."""
+        """An address: the register and what is added, and known facts about it."""
         base = one.parts[0]
         text = self.say(base)
         if one.offset:

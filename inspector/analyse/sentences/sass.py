@@ -1,6 +1,6 @@
 """SASS read out: one sentence for each instruction, built from its parts.
 
-What an opcode's sentence is made of stands in reference/sass_sentences.toml; an opcode that is
+The pieces of an opcode's sentence are in reference/sass_sentences.toml; an opcode that is
 not in it gets the reference's summary and its operands.
 """
 

@@ -114,13 +114,10 @@ def block_product(i: SassInstruction) -> Pieces | None:
     last = i.operands[-1]
     plus = ""
     if last.predicate:
-        plus = (
-            {True: ", added to what is there", False: ", the product alone"}.get(
-                last.always, f", added to what is there if {i.words.predicate(last)}"
-            )
-            if last.always is not None
-            else f", added to what is there if {i.words.predicate(last)}"
-        )
+        plus = ", the product alone"
+        if last.always is not False:
+            condition = "" if last.always else f" if {i.words.predicate(last)}"
+            plus = f", added to what is there{condition}"
     return {
         "a": a, "b": b, "d": d, "plus": plus,
         "also": f"; {described} holds shape and types" if described else "",

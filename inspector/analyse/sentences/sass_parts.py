@@ -90,9 +90,15 @@ def read(text: str) -> SassOperand:
         fits = (number == "T") == (file in PREDICATES) if not number.isdecimal() else True
         if fits:
             return SassOperand(
-                text, bare, file, int(number) if number.isdecimal() else None,
-                tuple(s for s in suffixes.split(".") if s), negative, inverted, absolute,
-            )  # fmt: skip
+                text,
+                bare,
+                file,
+                int(number) if number.isdecimal() else None,
+                tuple(s for s in suffixes.split(".") if s),
+                negative,
+                inverted,
+                absolute,
+            )
     return SassOperand(text, bare, "", None, (), negative, inverted, absolute)
 
 
@@ -138,7 +144,7 @@ Bank = Callable[[str, str, int], str]
 
 
 class SassWording:
-    """Puts operands in words; ``bank`` says what lies in a constant bank."""
+    """Puts operands in words; ``bank`` words a place in a constant bank."""
 
     def __init__(self, bank: Bank) -> None:
         self._bank = bank
@@ -208,7 +214,7 @@ _ADDRESS = re.compile(r"(?:(?P<desc>g?desc)\[(?P<policy>[^\]]*)\])?(?:tmem)?\[(?
 def address(operand: SassOperand, *, pair: bool = False) -> str | None:
     """``desc[UR4][R2.64+0x10]`` → ``R2:R3 + 16``; None if it is no address.
 
-    ``pair``: registers without a suffix stand for two (global memory on sm_70 to sm_89).
+    ``pair``: registers without a suffix represent two (global memory on sm_70 to sm_89).
     """
     match = _ADDRESS.match(operand.bare)
     if match is None:
@@ -283,7 +289,7 @@ class SassInstruction:
         return [str(known[q]) for q in self.qualifiers if q in known]
 
     def string(self, key: str) -> str:
-        """A string of the entry; "" if there is none."""
+        """A string of the entry; "" if missing."""
         found = self.told.get(key)
         return found if isinstance(found, str) else ""
 
@@ -293,7 +299,7 @@ class SassInstruction:
         return next((WIDTHS[q] for q in self.qualifiers if q in WIDTHS), 32)
 
     def at(self, n: int) -> SassOperand:
-        """The operand of that number; RZ where there is none."""
+        """The operand of that number; RZ if missing."""
         return self.operands[n] if -len(self.operands) <= n < len(self.operands) else read("RZ")
 
 

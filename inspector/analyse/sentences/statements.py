@@ -11,9 +11,6 @@ MOST_LINES = 131072
 """Lines of a function that are gone through for where things are defined and used: as many as a
 listing keeps parsed. In a longer function every register goes by its own name."""
 
-MOST_STATEMENTS = 16384
-"""Lines whose statements are kept; those of others are read again when they are asked for."""
-
 MOST_USES = 16
 
 
@@ -68,8 +65,6 @@ class Statements:
             names = frozenset(r for r in (*line.defs, *line.uses) if r[:1] != "%")
             made = (statement(piece, names) for piece in pieces(self.code(n)))
             statements = tuple(one for one in made if one is not None)
-        if len(self._kept) >= MOST_STATEMENTS:
-            self._kept.clear()
         self._kept[n] = statements
         return statements
 

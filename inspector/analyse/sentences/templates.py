@@ -13,9 +13,6 @@ _OPTION = re.compile(r"\[([^\[\]]*)\]")
 
 Piece = Callable[[str], str]
 
-MOST_CHOSEN = 4096
-"""Opcodes whose templates are kept: a stranger's text may have any number."""
-
 
 class Templates:
     """The table ptx_sentences.toml; sections that it does not have are empty."""
@@ -24,7 +21,6 @@ class Templates:
         self.table = table
         self.pieces: Mapping[str, Mapping[str, str]] = table.get("pieces", {})
         self._by_base: dict[str, list[tuple[frozenset[str], str]]] = {}
-        self._chosen: dict[tuple[str, ...], str | None] = {}
         for key, text in self.section("say").items():
             base, *needs = key.split(".")
             self._by_base.setdefault(base, []).append((frozenset(needs), text))
@@ -36,15 +32,9 @@ class Templates:
 
     def of(self, parts: Sequence[str]) -> str | None:
         """The template of an opcode: the one that names most of its parts."""
-        key = tuple(parts)
-        if key not in self._chosen:
-            have = set(parts[1:])
-            fitting = [f for f in self._by_base.get(parts[0], ()) if f[0] <= have]
-            chosen = max(fitting, key=lambda f: len(f[0]))[1] if fitting else None
-            if len(self._chosen) >= MOST_CHOSEN:
-                self._chosen.clear()
-            self._chosen[key] = chosen
-        return self._chosen[key]
+        have = set(parts[1:])
+        fitting = [f for f in self._by_base.get(parts[0], ()) if f[0] <= have]
+        return max(fitting, key=lambda f: len(f[0]))[1] if fitting else None
 
 
 _Part = tuple[tuple[str, ...], tuple[tuple[str, str], ...]]

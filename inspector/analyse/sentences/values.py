@@ -1,7 +1,7 @@
-"""What each register of a PTX function holds, as far as its instructions and its launch tell.
+"""Values of a PTX function's registers, derived from its instructions and its launch.
 
 Only registers with exactly one definition are followed; any other goes by its own name together
-with the line that reads it, since what it holds changes. Only what is asked for is computed.
+with the line that reads it, since what it holds changes. Values are computed on request.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from math import gcd
 
 from inspector.analyse.sentences import forms
@@ -186,12 +185,7 @@ def kind_of(part: str) -> tuple[int, bool] | None:
 
 def types_of(one: WordedStatement) -> tuple[tuple[int, bool], ...]:
     """The integer types in an opcode, in order."""
-    return _integer_types(one.opcode)
-
-
-@lru_cache(maxsize=4096)
-def _integer_types(opcode: str) -> tuple[tuple[int, bool], ...]:
-    return tuple(kind for part in opcode.split(".")[1:] if (kind := kind_of(part)))
+    return tuple(kind for part in one.parts[1:] if (kind := kind_of(part)))
 
 
 _PLAIN = (
@@ -401,7 +395,7 @@ class Values:
         return self._known[name]
 
     def operand(self, one: Operand, line: int) -> LinearForm | None:
-        """What an operand of line ``line`` stands for; None if that is no integer."""
+        """What an operand of line ``line`` represents; None if that is no integer."""
         if one.kind is OperandKind.NUMBER:
             return forms.constant(int(one.value or 0))
         if one.kind is OperandKind.REGISTER:
@@ -426,7 +420,7 @@ class Values:
         return self.statements.definition(name)
 
     def _defining(self, name: str, line: int) -> WordedStatement | None:
-        """The statement that defines a register, where it does so whatever happens."""
+        """The statement that defines a register without a guard."""
         found = [
             one
             for one in self.statements.at(line)
@@ -483,7 +477,7 @@ class Values:
             return None
         if one.operands[0].kind is not OperandKind.REGISTER:
             return None
-        # PTX has no sign of its own for a parameter; a narrow one is extended as it is loaded.
+        # PTX has no sign for a parameter; a narrow one is extended as it is loaded.
         whole = self.statements.bits(one.operands[0].name) == bits
         signed = (p.type or "").startswith(("i", "s")) if whole else kinds[0][1]
         low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)

@@ -172,7 +172,7 @@ class Wording:
         return self._pointer(atom) or (p is not None and p.type is None and p.size == 8)
 
     def is_address(self, value: LinearForm) -> bool:
-        """Whether a pointer stands in a form."""
+        """Whether a pointer is in a form."""
         return any(self._pointer(atom) and factor == 1 for atom, factor in value.terms)
 
     def _pointee(self, atom: Atom) -> int | None:
@@ -214,7 +214,7 @@ def _forms(one: Condition) -> list[LinearForm]:
 
 
 def _silent(atom: Atom) -> bool:
-    """Whether a wrap need not be told: only values too large for the program are changed."""
+    """Whether a wrap can be left out: only values too large for the program are changed."""
     inner = atom.args[0]
     if abs(inner.constant) >= 1 << 31:
         return False

@@ -15,7 +15,7 @@ from operator import itemgetter
 from pygments.lexer import Lexer
 from pygments.token import Name, Token, _TokenType
 
-from inspector.listing.line import Kind, LazyLines, Listing
+from inspector.listing.line import Kind, Listing
 from inspector.listing.ptx_location import frames_of
 from inspector.model import Location, Stage
 from inspector.tui.widgets.visible import TAB, label, squeezed, visible
@@ -37,9 +37,7 @@ LONGEST = 5000
 
 
 def texts_of(listing: Listing) -> Sequence[str]:
-    """The texts of a listing's lines, without parsing any."""
-    if isinstance(listing.lines, LazyLines):
-        return listing.lines.texts
+    """The texts of a listing's lines."""
     return [line.text for line in listing.lines]
 
 

@@ -16,7 +16,7 @@ from textual.worker import get_current_worker
 
 from inspector.analyse.flow.arrows import FlowLanes, arrows
 from inspector.analyse.telling import NOTHING, Telling
-from inspector.listing.ptx_location import Locations
+from inspector.listing.ptx_location import read_files
 from inspector.model import GRAPH_STAGES, KERNEL_STAGES, Stage, Variant
 from inspector.tui.app.command_table import command, there
 from inspector.tui.app.keymap import shown
@@ -456,7 +456,7 @@ class Pane(Vertical):
         flow = attempt(lambda: FlowLanes(arrows(source.texts, listing.functions, listing.language)))
         files: object = None
         if source.listing.language == Stage.PTX.value:
-            files = attempt(lambda: Locations(source.listing.text, source.texts).files)
+            files = attempt(lambda: read_files(source.listing.text))
         self.post_message(
             self.Foldable(
                 self,

@@ -8,7 +8,7 @@ from textual.content import Content
 from textual.widget import Widget
 
 from inspector.listing.line import Kind, Line, Listing
-from inspector.listing.ptx_location import Locations, frames_of
+from inspector.listing.ptx_location import frames_of, read_files
 from inspector.model import GRAPH_STAGES, Location, Stage
 from inspector.tui.code.view import CodeView
 from inspector.tui.widgets.visible import label, shorten
@@ -63,7 +63,7 @@ def _said(listing: Listing, n: int) -> Location | None:
         if following.source is not None:
             return following.source
     text = listing.lines[n - 1].text
-    alone = frames_of(text, Locations(listing.text, [text]).files)
+    alone = frames_of(text, read_files(listing.text))
     return None if alone is None or not alone.line else alone
 
 

@@ -166,50 +166,6 @@ def test_what_goes_back_and_never_comes_again_is_no_loop() -> None:
     assert sorted(targets.values()) == [False, True, True]
 
 
-def test_ir_that_is_odd_has_the_arrows_that_can_be_told() -> None:
-    switch = """define void @f(i32 %0) {
-  switch i32 %0, label %"a b" [
-    i32 0, label %2
-    i32 1, label %2 ; label %9
-  ]
-
-2:
-  br label %"a b"
-
-"a b":
-  ret void
-}
-define void @g() {
-  br label %2
-
-; a comment
-2:
-  br label %2
-}"""
-    assert sorted(of(parse(Stage.LLIR, switch))) == [
-        Arrow(2, 10, 10, (2,)), Arrow(3, 7, 7, (3, 4)), Arrow(17, 18, 17, (18,)),
-    ]  # fmt: skip
-    regions = """module {
-  tt.func @f() {
-    "scf.if"(%c) ({
-      cf.br ^bb1 loc("^bb2")
-      // {
-    ^bb1:
-      cf.cond_br %c, ^bb1, ^bb2
-    ^bb2:
-      scf.yield
-    }, {
-    ^bb1:
-      scf.yield
-    }) : (i1) -> ()
-    cf.br ^bb1
-  } loc(#loc)
-}}}"""
-    assert sorted(of(parse(Stage.TTIR, regions))) == [
-        Arrow(3, 10, 10, (3,)), Arrow(6, 7, 6, (7,)), Arrow(10, 13, 13, (10,)),
-    ]  # fmt: skip
-
-
 some = st.lists(
     st.tuples(st.integers(1, 60), st.lists(st.integers(1, 60), min_size=1, max_size=3)),
     max_size=30,

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Iterator
 
 from hypothesis import given, settings
 
-from inspector.analyse.dominators import Dominators
 from inspector.analyse.function_facts import FunctionFacts
 from inspector.listing import parse
 from inspector.listing.line import Function, Line, Listing
@@ -127,23 +125,3 @@ def asked(blocks: int) -> int:
 def test_memory_of_definitions_is_linear_in_the_blocks() -> None:
     few, many = asked(250), asked(1000)
     assert many < 8 * few, "four times the blocks; sixteen times the memory is every pair of them"
-
-
-def test_dominators_of_a_deep_nest_take_linear_work() -> None:
-    """Every block of a chain may leave to one end: each step up the chain is taken once."""
-    steps: list[int] = []
-
-    class Counted(list[int]):
-        def __iter__(self) -> Iterator[int]:
-            steps.append(len(self))
-            return super().__iter__()
-
-    def work(blocks: int) -> int:
-        steps.clear()
-        edges = [Counted((i + 1, blocks)) for i in range(blocks)] + [Counted()]
-        tree = Dominators(edges, (0,))
-        assert tree.parent[blocks] == 0
-        frontiers = sum(len(f) for f in tree.frontiers)
-        return sum(steps) + frontiers
-
-    assert work(4000) < 5 * work(1000)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from inspector.analyse.flow.graph import Flow, find_loops
 from inspector.analyse.function_facts import FunctionFacts
 from inspector.listing import parse
-from inspector.listing.line import Function, Listing
+from inspector.listing.line import Listing
 from inspector.model import Stage
 from tests.helpers.plr import stored
 from tests.helpers.ptx_programs import Program, programs
@@ -174,14 +174,6 @@ def test_a_loop_entered_in_two_places() -> None:
     assert find_loops([[1, 2], [2], [1, 3], []], [0]) == [(1, 1, (1, 2))]
 
 
-def test_nesting_is_bounded() -> None:
-    size = 5000
-    successors = [[i + 1] if i + 1 < size else [] for i in range(size)]
-    for i in range(size // 2):
-        successors[size - 1 - i].append(i)
-    assert max(depth for _, depth, _ in find_loops(successors, [0])) == 16
-
-
 def drawn(name: str) -> dict[str, set[tuple[int, int]]]:
     """By function, the edges that ``nvdisasm -bbcfg`` draws: last to first address."""
     out: dict[str, set[tuple[int, int]]] = {}
@@ -260,41 +252,3 @@ def test_loops_of_real_kernels() -> None:
     text = listing.lines[loop.last - 1]
     assert text.base == "bra"
     assert text.targets
-
-
-@settings(max_examples=150, deadline=None)
-@given(
-    st.sampled_from([Stage.PTX, Stage.SASS, Stage.TTIR]),
-    st.lists(
-        st.sampled_from(
-            (
-                ".entry f()", "{", "}", "{ .reg .b32 t<3>;", "$L:", "bra $L;", "@%p bra $M;",
-                "brx.idx %r1, ts;", "ts: .branchtargets $L,", "$M, $N;", "call (%r1), f,",
-                ".reg .b32 %r<99999>;", ".reg .v4 .f32 v; mov.f32 v.x, 1;", "@p {", "; ; }",
-                "ret", "mov.b64 {%r1, %r2}, %r3;", ".func (.reg .b32 %o) g(.reg .b32 %i) {",
-                "        /*0000*/ @P0 BRA `(.L_x_1) ;", ".L_x_1:", "        /*0010*/ BSYNC B0 ;",
-                "        /*0020*/ BSSY B0, `(.L_x_1) ;", "\t.section\t.text.f,\"ax\",@progbits",
-                "        /*0030*/ CALL.REL.NOINC `(f) ;",
-                "        /*0040*/ RET.REL.NODEC R2 `(f) ;",
-                "        /*0050*/ BRX R2 -0x10 (*\"BRANCH_TARGETS .L_x_1,.L_x_2\"*);", "f:",
-                "        /*0060*/ CALL.ABS.NOINC R4 ;",
-                "        /*0070*/ ULDC.64 UR4, c[0x0][0x118] ;",
-                "        /*0080*/ LDG.E R4, [R2.64] ;", "\x00é", "\t.elftype\t@\"ET_EXEC\"",
-                "        /*0090*/ P2R R3, PR, RZ, 0x7f ;", "        /*00a0*/ TEX R0, R1, 0x9 ;",
-            )
-        ),
-        max_size=40,
-    ),
-)  # fmt: skip
-def test_nothing_raises(stage: Stage, lines: list[str]) -> None:
-    listing = parse(stage, "\n".join(lines))
-    functions = [*listing.functions, Function("f", 1, len(listing.lines))]
-    for function in functions:
-        facts = FunctionFacts(listing, function)
-        flow, live, found = facts.flow, facts.live, facts.chains
-        for line in listing.lines[function.first - 1 : function.last]:
-            flow.loop_at(line.n)
-            assert (live.at(line.n) is None) == (live.registers(line.n) is None)
-            for register in (*line.defs, *line.uses):
-                found.definitions(line.n, register)
-                found.uses(line.n, register)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import re
-from pathlib import Path
 
 import pytest
 
-from inspector.analyse import hints as package
-from inspector.analyse.hints import HINTS
 from inspector.analyse.hints.subject import HintSubject
 from inspector.analyse.occupancy import Device
 from inspector.listing import parse
@@ -75,16 +71,6 @@ def test_every_rule_has_a_specimen_that_triggers_it() -> None:
     seen = set[str]().union(*(rules(subject) for subject in everything()))
     # gelu_cuda is the specimen of the one that is left: see the tests of specimens.
     assert seen | {"fp64-promotion"} == RULES
-
-
-def test_hints_are_a_literal_tuple_of_functions() -> None:
-    tree = ast.parse(Path(package.__file__).read_text("utf-8"))
-    found = [
-        n for n in tree.body if isinstance(n, ast.AnnAssign) and ast.unparse(n.target) == "HINTS"
-    ]
-    assert isinstance(found[0].value, ast.Tuple)
-    assert all(isinstance(element, ast.Name) for element in found[0].value.elts)
-    assert len({hint.__name__ for hint in HINTS}) == len(HINTS)
 
 
 def test_every_threshold_says_why() -> None:

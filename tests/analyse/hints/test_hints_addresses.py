@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -13,17 +11,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inspector.analyse.hints.banks import degree
-from inspector.analyse.hints.tensors import Tensors, blocked, shape_of
+from inspector.analyse.hints.subject import HintSubject
+from inspector.analyse.hints.tensors import Tensors, blocked
 from inspector.analyse.hints.warp import Arguments, Warp, WarpAccess
-from inspector.listing import parse
+from inspector.listing.ptx_code import PtxFunction
 from inspector.model import Stage
 from tests.analyse.hints.test_hints_ptx import ptx
 from tests.helpers.hint_data import pairs
 
-LINE = parse(Stage.PTX, "ld.shared.f32 %f1, [%r1];").lines[0]
 MASK = 0xFFFFFFFF
 
 # -- PTX --------------------------------------------------------------------------------------
+
+
+def code_of(subject: HintSubject) -> PtxFunction:
+    assert subject.ptx_code is not None
+    return subject.ptx_code
 
 
 def signed(value: int) -> int:
@@ -69,13 +72,13 @@ def test_integer_ptx_is_computed_as_the_isa_says(program: list[tuple[str, int, i
         values.append([STEPS[opcode](value, constant) & MASK for value in values[source]])
     lines.append(f"st.shared.b32 [%r{len(program)}], %r0;")
     subject = ptx("\n".join(lines))
-    (access,) = Warp(subject.lines(Stage.PTX), (32, 1, 1), Arguments()).accesses
+    (access,) = Warp(code_of(subject), (32, 1, 1), Arguments()).accesses
     assert [address & MASK for address in access.addresses] == values[-1]
 
 
 def addresses(body: str, block: tuple[int, int, int] = (32, 1, 1)) -> list[tuple[int, ...]]:
     subject = ptx(body)
-    return [a.addresses for a in Warp(subject.lines(Stage.PTX), block, Arguments()).accesses]
+    return [a.addresses for a in Warp(code_of(subject), block, Arguments()).accesses]
 
 
 def test_threads_of_a_warp_run_along_x_first() -> None:
@@ -140,7 +143,7 @@ def conflicts(addresses: tuple[int, ...], width: int) -> int:
 )
 def test_conflicts_are_the_words_a_bank_is_asked_for(width: int, stride: int, swizzle: int) -> None:
     places = tuple(width * (lane * stride ^ swizzle) for lane in range(32))
-    access = WarpAccess(LINE, "shared", False, width, places, 0, "%r1", 0)
+    access = WarpAccess(1, "shared", False, width, places)
     assert degree(access) == conflicts(places, width)
 
 
@@ -159,7 +162,7 @@ def test_conflicts_are_the_words_a_bank_is_asked_for(width: int, stride: int, sw
 )
 def test_known_conflicts(stride: int, width: int, ways: int) -> None:
     places = tuple(stride * lane for lane in range(32))
-    assert degree(WarpAccess(LINE, "shared", False, width, places, 0, "%r1", 0)) == ways
+    assert degree(WarpAccess(1, "shared", False, width, places)) == ways
 
 
 # -- TTGIR ------------------------------------------------------------------------------------
@@ -171,15 +174,15 @@ def test_elements_of_a_row_are_as_the_source_says() -> None:
     tensors = Tensors(subject.lines(Stage.TTGIR), values, (5, 0, 0))
     load = next(line for line in subject.ttgir if line.base == "tt.load")
     store = next(line for line in subject.ttgir if line.base == "tt.store")
-    base = tensors.value("%input_ptr")
+    base = tensors.at("%input_ptr")[0]
     assert base is not None
     for col in (0, 1, 599, 600, 1023):
-        assert tensors.value(load.uses[0], (col,)) == base + 4 * (5 + col * 11)  # rows 1 apart
-        assert tensors.value(load.uses[1], (col,)) == int(col < 600)
-        out = tensors.value("%output_ptr")
+        assert tensors.at(load.uses[0], ((col,),))[0] == base + 4 * (5 + col * 11)  # rows 1 apart
+        assert tensors.at(load.uses[1], ((col,),))[0] == int(col < 600)
+        out = tensors.at("%output_ptr")[0]
         assert out is not None
-        assert tensors.value(store.uses[0], (col,)) == out + 4 * (5 * 13 + col)
-    assert tensors.value(load.defs[0], (0,)) is None
+        assert tensors.at(store.uses[0], ((col,),))[0] == out + 4 * (5 * 13 + col)
+    assert tensors.at(load.defs[0], ((0,),))[0] is None
     assert tensors.programs
 
 
@@ -187,11 +190,11 @@ def test_elements_of_a_tile_are_as_the_source_says() -> None:
     subject = pairs("dot_kernel", PRECISION="tf32", TURNED=True)
     tensors = Tensors(subject.lines(Stage.TTGIR), {})
     load = next(line for line in subject.ttgir if line.base == "tt.load")
-    start = tensors.value(load.uses[0], (0, 0))
+    start = tensors.at(load.uses[0], ((0, 0),))[0]
     assert start is not None
     for place in ((0, 1), (1, 0), (63, 63), (17, 5)):
-        assert tensors.value(load.uses[0], place) == start + 4 * (64 * place[0] + place[1])
-    assert tensors.value(load.uses[0], (3,)) is None
+        assert tensors.at(load.uses[0], (place,))[0] == start + 4 * (64 * place[0] + place[1])
+    assert tensors.at(load.uses[0], ((3,),))[0] is None
 
 
 def test_layouts_say_how_much_a_thread_holds() -> None:
@@ -202,39 +205,3 @@ def test_layouts_say_how_much_a_thread_holds() -> None:
     assert said is not None
     assert layout.size == (int(said[1]),)
     assert layout.held((1024,)) == 1024 // 128
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        ("scale_kernel", {"num_warps": 4, "columns": "strided"}, {"col_stride": 11, "n_cols": 600}),
-        ("scale_kernel", {"num_warps": 8}, {}),
-        ("dot_kernel", {"PRECISION": "tf32", "TURNED": True}, {}),
-    ],
-    ids=lambda given: given[0],
-)
-def test_all_elements_at_once_are_the_single_ones(
-    given: tuple[str, dict[str, int | str | bool], dict[str, int]],
-) -> None:
-    name, options, values = given
-    subject = pairs(name, **options)
-    tensors = Tensors(subject.lines(Stage.TTGIR), values)
-    seen = 0
-    for program in ((0, 0, 0), (5, 2, 0)):
-        tensors.restart(program)
-        alone = Tensors(subject.lines(Stage.TTGIR), values, program)
-        for line in subject.ttgir:
-            shape = shape_of(line)
-            if len(line.defs) != 1 or shape is None or line.base == "scf.for":
-                continue
-            found = tensors.elements(line.defs[0])
-            size = math.prod(shape)
-            assert len(found) in (1, size)
-            step = max(size // 97, 1)  # a part is enough: the single ones take their time
-            for index, at in itertools.islice(
-                enumerate(itertools.product(*map(range, shape))), 0, None, step
-            ):
-                one = found[index] if len(found) == size else found[0]
-                assert one == alone.value(line.defs[0], at), line.text
-                seen += one is not None
-    assert seen > 200

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from inspector.analyse.hints import hints
 from inspector.analyse.hints.subject import HintSubject
 from inspector.listing import parse
 from inspector.model import Kernel, Origin, Resources, Stage, Variant
-from tests.helpers.hint_data import H200, THRESHOLDS, everything, findings, pairs, rules
+from tests.helpers.hint_data import everything, findings, pairs, rules
 
 
 def ptx(
@@ -70,11 +66,6 @@ def test_widened_multiplied_by_a_literal_and_narrowed_is_a_promotion() -> None:
 )
 def test_doubles_that_are_meant_are_no_promotion(changed: str) -> None:
     assert "fp64-promotion" not in rules(ptx(PLACE + changed))
-
-
-def test_a_double_parameter_is_meant() -> None:
-    subject = ptx(PLACE + PROMOTED, ".param .u64 k_param_0,\n.param .f64 k_param_1")
-    assert "fp64-promotion" not in rules(subject)
 
 
 # -- local memory -----------------------------------------------------------------------------
@@ -158,11 +149,6 @@ def test_neighbours_that_could_be_one_access(
 ) -> None:
     loads = "\n".join(f"ld.global.f32 %f{k}, [%rd3+{at}];" for k, at in enumerate(offsets))
     assert ("narrow-access" in rules(ptx(lane(stride, loads)))) is fires
-
-
-def test_neighbours_on_two_sides_of_a_barrier_are_not_one_access() -> None:
-    loads = "ld.global.f32 %f1, [%rd3];\nbar.sync 0;\nld.global.f32 %f2, [%rd3+4];"
-    assert rules(ptx(lane("shl.b32 %r3, %r2, 1;", loads))) == set()
 
 
 def test_lanes_that_a_guard_keeps_out_do_not_count() -> None:
@@ -282,46 +268,3 @@ TEXTS = [
     for stage in (Stage.TTGIR, Stage.PTX)
     if subject.functions.get(stage)
 ]
-
-
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-@given(data=st.data())
-def test_damaged_listings_raise_nothing(data: st.DataObject) -> None:
-    subject, stage = data.draw(st.sampled_from(TEXTS))
-    function = subject.functions[stage]
-    assert function is not None
-    lines = [line.text for line in subject.listings[stage].lines[: function.last]]
-    for _ in range(data.draw(st.integers(1, 8))):
-        at = data.draw(st.integers(function.first - 1, len(lines) - 1))
-        words = re.split(r"(\W)", lines[at])
-        kind = data.draw(st.integers(0, 3))
-        if kind == 0:
-            lines[at] = lines[at][: data.draw(st.integers(0, len(lines[at])))]
-        elif kind == 1:
-            lines[at] = lines[data.draw(st.integers(0, len(lines) - 1))]
-        elif kind == 2:
-            words[data.draw(st.integers(0, len(words) - 1))] = data.draw(
-                st.sampled_from(["", "%r1", "-1", "0x7fffffffffffffffffff", "tensor<", "{", "["])
-            )
-            lines[at] = "".join(words)
-        else:
-            lines[at] = data.draw(st.text(max_size=40)).replace("\n", " ")
-    listing = parse(stage, "\n".join(lines))
-    changed = dataclasses.replace(
-        subject,
-        listings={**subject.listings, stage: listing},
-        functions={**subject.functions, stage: next(iter(listing.functions), None)},
-        device=H200,
-    )
-    hints(changed, THRESHOLDS)
-
-
-def test_a_long_kernel_takes_time_in_proportion() -> None:
-    body = PLACE + "\n".join(
-        f"add.s32 %r{k % 90 + 5}, %r{(k + 1) % 90 + 5}, {k};\n"
-        f"ld.global.f32 %f{k % 90}, [%rd1+{4 * k}];"
-        for k in range(20_000)
-    )
-    subject = ptx(body)
-    assert len(subject.ptx) > 40_000
-    assert "narrow-access" not in rules(subject)  # every lane reads the same

@@ -309,14 +309,6 @@ def test_two_statements_on_a_line_that_define_one_register() -> None:
     assert known.register("%r7", 50).number is None
 
 
-def test_a_chain_as_long_as_a_function() -> None:
-    lines = [f"add.s32 %r{i}, %r{i - 1}, %r0;" for i in range(6, 20006)]
-    known = values("\n".join(lines))
-    form = known.register("%r20005", 1)
-    # %r5 is a parameter, to which the thread's number is added 20,000 times.
-    assert evaluated(form, {"f_param_1": 7, "%tid.x": 3}) == 60007
-
-
 def test_what_grows_is_given_a_name() -> None:
     lines = [f"mul.lo.s32 %r{i}, %r{i - 1}, %r{i - 2};" for i in range(6, 80)]
     known = values("\n".join(lines))
