@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 from inspector import printing
 from inspector.errors import Exit, ToolMissing, UsageError
-from inspector.tui.app.places import config_path
+from inspector.tui.keys.places import config_path
 
 if TYPE_CHECKING:
     # Imported where they are used: the first frame does not wait for them.
     from inspector.measure.ncu.samples import Profiled
     from inspector.reader.reader import Reader
-    from inspector.tui.app.live import Live
     from inspector.tui.app.opening import Opener
+    from inspector.tui.program.live import Live
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -180,7 +180,7 @@ def following(made: Profiled) -> Live | None:
     """What tells how a recording grows that another process still writes; None if none does."""
     from inspector.capture.running import Follower, grows
     from inspector.commands.common import profiled
-    from inspector.tui.app.live import Live
+    from inspector.tui.program.live import Live
 
     recording = made.reader.recording
     path = Path(recording.path)

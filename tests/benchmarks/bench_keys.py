@@ -15,7 +15,7 @@ from inspector import listing as parsers
 from inspector.listing.line import Listing
 from inspector.model import Kernel, Origin, Recording, Resources, Stage, Variant
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.code.view import CodeView
+from inspector.tui.code.code_view import CodeView
 from tests.benchmarks.ratio import Ratio
 from tests.helpers.sample import FakeReader, settle, variant
 

@@ -32,7 +32,7 @@ from inspector.commands.common import open_reader
 from inspector.reader.reader import Reader
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.code.highlight import Highlighter
-from inspector.tui.main.screen import MainScreen
+from inspector.tui.main.main_screen import MainScreen
 from tests.helpers.sample import reader, settle
 
 RECORDING = Path(__file__).parents[2] / "examples" / "recordings" / "lecture-h200.ptxview"

@@ -22,20 +22,20 @@ from inspector import printing
 from inspector.recording.layout import DerivedCache, user_cache
 from inspector.text import lines_shown, shown
 from inspector.tui.app.config import Config, read_config
-from inspector.tui.app.live import Choice, Live, ending
 from inspector.tui.app.opening import Opener, Opening, load
-from inspector.tui.app.places import config_path, memory_path
 from inspector.tui.app.remembered import Memory
-from inspector.tui.app.theme import DARK, LIGHT
 from inspector.tui.app.thin_line import Sent
+from inspector.tui.keys.places import config_path, memory_path
+from inspector.tui.program.live import Choice, Live, ending
 from inspector.tui.tree.kept_tree import TreeKeeper
+from inspector.tui.widgets.theme import DARK, LIGHT
 
 if TYPE_CHECKING:
     # Imported where they are used: the first frame does not wait for them.
 
     from inspector.reader.reader import Reader
     from inspector.tui.find.ranking import Entry
-    from inspector.tui.main.screen import MainScreen
+    from inspector.tui.main.main_screen import MainScreen
     from inspector.tui.tree.kept_tree import KeptTree
     from inspector.tui.widgets.notice import Notice
 
@@ -129,7 +129,7 @@ class Growing(App[None]):
 
     @work(thread=True, exclusive=True, group="look", exit_on_error=False, description="look")
     def _look(self) -> None:
-        from inspector.tui.main.outcome import attempt
+        from inspector.tui.panes.listing_outcome import attempt
 
         live = self.live
         if live is not None and self.made is not None and not live.looking.locked():
@@ -173,7 +173,7 @@ class Growing(App[None]):
 
     async def action_quit(self) -> None:
         """Leave; of a program that still runs it is asked what becomes of it."""
-        from inspector.tui.app.leaving import Leaving
+        from inspector.tui.program.leaving import Leaving
 
         if self.live is None or not self.live.running:
             self.leave()
@@ -348,7 +348,7 @@ class PtxviewApp(Growing):
         return Opening(self.opens, keeper.tree, view)
 
     def _main_screen(self, reads: Reader) -> MainScreen:
-        from inspector.tui.main.screen import MainScreen
+        from inspector.tui.main.main_screen import MainScreen
 
         self.made = MainScreen(reads, self.live)
         return self.made
@@ -432,8 +432,8 @@ class PtxviewApp(Growing):
 
     def action_help(self) -> None:
         """All keys, those of where one is first."""
-        from inspector.tui.find.commands import help_entries
         from inspector.tui.find.finder import Finder
+        from inspector.tui.find.help import help_entries
 
         if self.reads is not None:
             screen, problems = self.screen, self.config.problems
@@ -456,9 +456,9 @@ class PtxviewApp(Growing):
 
     def action_problems(self) -> None:
         """What went wrong."""
-        from inspector.tui.find.commands import problems_text
+        from inspector.tui.find.help import problems_text
+        from inspector.tui.main.title_bar import banner
         from inspector.tui.widgets.overlay import Overlay
-        from inspector.tui.widgets.title_bar import banner
 
         if self.reads is not None:
             recording = self.reads.recording

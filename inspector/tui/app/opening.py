@@ -24,8 +24,8 @@ from inspector.tui.widgets.visible import label
 
 if TYPE_CHECKING:
     from inspector.reader.reader import Reader
-    from inspector.tui.app.live import Live
     from inspector.tui.app.remembered import View
+    from inspector.tui.program.live import Live
 
     Opener = Callable[[], tuple[Reader, Live | None]]
 else:
@@ -123,6 +123,6 @@ class Opening(Screen[None]):
 
 def load(opener: Opener) -> tuple[Reader, Live | None]:
     """What ``opener`` gives, once all is loaded that shows it. Takes a while: for a thread."""
-    import inspector.tui.main.screen  # noqa: F401
+    import inspector.tui.main.main_screen  # noqa: F401
 
     return opener()

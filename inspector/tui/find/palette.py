@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from textual import work
 from textual.message import Message
 
-from inspector.tui.app.command_table import command
-from inspector.tui.app.keymap import shown
 from inspector.tui.code.labels import labels_of
-from inspector.tui.find.commands import palette_entries
 from inspector.tui.find.finder import Finder
-from inspector.tui.find.places import (
+from inspector.tui.find.help import palette_entries
+from inspector.tui.find.ranking import Entry
+from inspector.tui.find.things import (
     STAGES,
     hint_entries,
     kernel_entries,
@@ -20,9 +19,10 @@ from inspector.tui.find.places import (
     stage_entries,
     subject_listings,
 )
-from inspector.tui.find.ranking import Entry
-from inspector.tui.main.outcome import attempt
-from inspector.tui.main.screen import MainScreen
+from inspector.tui.keys.command_table import command
+from inspector.tui.keys.keymap import shown
+from inspector.tui.main.main_screen import MainScreen
+from inspector.tui.panes.listing_outcome import attempt
 
 HINT = "a kernel, an id, settings, a label, a hint, a stage, a command"
 

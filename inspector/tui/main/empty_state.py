@@ -8,8 +8,8 @@ from textual.widgets import Static
 
 from inspector.model import Recording
 from inspector.text import ended_by, plural
-from inspector.tui.app.live import Live, ProgramState
-from inspector.tui.widgets.title_bar import banner
+from inspector.tui.main.title_bar import banner
+from inspector.tui.program.live import Live, ProgramState
 from inspector.tui.widgets.visible import label
 
 

@@ -17,8 +17,8 @@ from textual.strip import Strip
 from inspector.model import Recording
 from inspector.recording.layout import DerivedCache, user_cache
 from inspector.report.naming import apart
-from inspector.tui.app.command_table import Where, bindings
-from inspector.tui.timing.times import RecordingTimes
+from inspector.tui.keys.command_table import Where, bindings
+from inspector.tui.main.title_bar import parts
 from inspector.tui.tree.kept_tree import MOST_ROWS, KeptRow, KeptTree, TreeKeeper
 from inspector.tui.tree.ordering import Order, ordered, orders
 from inspector.tui.tree.row_look import RowLook, shorten_variant
@@ -38,8 +38,8 @@ from inspector.tui.tree.rows import (
     whole_tree,
 )
 from inspector.tui.tree.tree_figures import TreeFigures
+from inspector.tui.widgets.recorded_times import RecordingTimes
 from inspector.tui.widgets.subject import TreeSubject
-from inspector.tui.widgets.title_bar import parts
 from inspector.tui.widgets.visible import cut, label, shorten
 
 if TYPE_CHECKING:

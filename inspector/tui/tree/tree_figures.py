@@ -12,12 +12,12 @@ from textual.worker import get_current_worker
 
 from inspector.model import Recording, Resources, Variant
 from inspector.report.timings import duration
-from inspector.tui.main.outcome import attempt
-from inspector.tui.timing.times import RecordingTimes
+from inspector.tui.panes.listing_outcome import attempt
 from inspector.tui.tree.ordering import Order, time_of
 from inspector.tui.tree.row_look import TreeRows
 from inspector.tui.tree.rows import Key, TreeKind, TreeRow
 from inspector.tui.widgets.figures import UNKNOWN, UNREAD, figure, spilled, spills, warps
+from inspector.tui.widgets.recorded_times import RecordingTimes
 from inspector.tui.widgets.subject import TreeSubject
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from textual import events
 from textual.content import Content
 from textual.widget import Widget
 
-from inspector.tui.app.command_table import Command, Where, command, footer
-from inspector.tui.app.keymap import shown
+from inspector.tui.keys.command_table import Command, Where, command, footer
+from inspector.tui.keys.keymap import shown
 
 _KEPT = ("quit", "help", "diff.escape", "diff.back", "variants.escape", "timing.back",
          "step.escape", "passes.escape", "trying.back")  # fmt: skip

@@ -23,7 +23,7 @@ from inspector.recording.layout import kept_cache
 from inspector.report.diff_text import deltas, taken
 from inspector.report.timings import cell, timing
 from inspector.system.process import run_tool
-from inspector.tui.timing.times import RecordingTimes as Shown
+from inspector.tui.widgets.recorded_times import RecordingTimes as Shown
 
 LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 VARIANT = Variant("0123456789", "0123456789abcdef", "k")

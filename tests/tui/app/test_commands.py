@@ -16,27 +16,27 @@ from textual.screen import Screen
 from inspector.errors import Unreadable
 from inspector.model import Stage
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.app.command_table import TABLE, Where, command, footer
-from inspector.tui.app.live import Live, ProgramState
-from inspector.tui.app.output_view import OutputView
-from inspector.tui.code.view import CodeView
-from inspector.tui.diff.screen import DiffScreen
-from inspector.tui.diff.view import DiffView
+from inspector.tui.code.code_view import CodeView
+from inspector.tui.diff.diff_screen import DiffScreen
+from inspector.tui.diff.diff_view import DiffView
 from inspector.tui.find.finder import Finder
-from inspector.tui.main import screen as acting
-from inspector.tui.main.screen import MainScreen
-from inspector.tui.main.understanding import HintList
-from inspector.tui.passes import screen as passes_screen
-from inspector.tui.passes.screen import PassesScreen
-from inspector.tui.passes.table import PassTable
-from inspector.tui.step.screen import StepScreen
-from inspector.tui.timing.screen import TimingScreen
+from inspector.tui.keys.command_table import TABLE, Where, command, footer
+from inspector.tui.main import main_screen as acting
+from inspector.tui.main.main_screen import MainScreen
+from inspector.tui.panes.understanding import HintList
+from inspector.tui.program.live import Live, ProgramState
+from inspector.tui.program.output_view import OutputView
+from inspector.tui.step.step_screen import StepScreen
 from inspector.tui.tree.kernel_tree import KernelTree
-from inspector.tui.trying.screen import TryScreen
-from inspector.tui.variants.screen import VariantsScreen
-from inspector.tui.variants.table import VariantTable
+from inspector.tui.variants.variant_table import VariantTable
+from inspector.tui.variants.variants_screen import VariantsScreen
 from inspector.tui.widgets.overlay import Overlay
 from inspector.tui.widgets.subject import TreeSubject, digit
+from inspector.tui.work import passes_screen as passes_screen
+from inspector.tui.work.pass_table import PassTable
+from inspector.tui.work.passes_screen import PassesScreen
+from inspector.tui.work.timing_screen import TimingScreen
+from inspector.tui.work.try_screen import TryScreen
 from tests.helpers.sample import reader, settle, text_of
 from tests.helpers.shared_app import lecture_app, small_app
 

@@ -21,10 +21,10 @@ from inspector.capture.opening import open_path
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache, pack, user_cache
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.app.live import Live
 from inspector.tui.app.opening import FirstRows, Opening
 from inspector.tui.app.remembered import Memory, View
-from inspector.tui.main.screen import MainScreen
+from inspector.tui.main.main_screen import MainScreen
+from inspector.tui.program.live import Live
 from inspector.tui.tree.kept_tree import MOST_ROWS, KeptRow, KeptTree, TreeKeeper
 from inspector.tui.tree.kernel_tree import keep_rows
 from inspector.tui.tree.row_look import RowLook, TreeRows
@@ -55,9 +55,9 @@ NEEDED = {
     "inspector.errors", "inspector.files", "inspector.printing", "inspector.recording",
     "inspector.recording.driver_records", "inspector.recording.layout", "inspector.text",
     "inspector.tui", "inspector.tui.app",
-    "inspector.tui.app.app", "inspector.tui.app.config", "inspector.tui.app.live",
-    "inspector.tui.app.opening", "inspector.tui.app.places", "inspector.tui.app.remembered",
-    "inspector.tui.app.terminal_text", "inspector.tui.app.theme", "inspector.tui.app.thin_line",
+    "inspector.tui.app.app", "inspector.tui.app.config", "inspector.tui.program.live",
+    "inspector.tui.app.opening", "inspector.tui.keys.places", "inspector.tui.app.remembered",
+    "inspector.tui.program.terminal_text", "inspector.tui.widgets.theme", "inspector.tui.app.thin_line",
     "inspector.tui.tree", "inspector.tui.tree.kept_tree", "inspector.tui.tree.row_look",
     "inspector.tui.widgets", "inspector.tui.widgets.visible",
 }  # fmt: skip

@@ -25,13 +25,13 @@ from inspector.model import Call, Kernel, Origin, Recording, Resources, Stage, V
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.app.live import Live
 from inspector.tui.app.remembered import Memory
-from inspector.tui.code.view import CodeView
-from inspector.tui.diff.screen import DiffScreen
-from inspector.tui.main.screen import MainScreen
+from inspector.tui.code.code_view import CodeView
+from inspector.tui.diff.diff_screen import DiffScreen
+from inspector.tui.main.main_screen import MainScreen
+from inspector.tui.program.live import Live
 from inspector.tui.tree.rows import MANY, TreeKind
-from inspector.tui.variants.screen import VariantsScreen
+from inspector.tui.variants.variants_screen import VariantsScreen
 from tests.helpers.sample import (
     FakeReader,
     reader,

@@ -26,10 +26,10 @@ from inspector.model import Recording, Stage, Variant
 from inspector.reader.reader import Reader
 from inspector.recording.layout import Writer
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.app.leaving import Leaving
-from inspector.tui.app.live import KEPT, Choice, Live, ProgramState, ending
-from inspector.tui.app.output_view import OutputView
-from inspector.tui.app.terminal_text import LONGEST, MOST, TerminalText
+from inspector.tui.program.leaving import Leaving
+from inspector.tui.program.live import KEPT, Choice, Live, ProgramState, ending
+from inspector.tui.program.output_view import OutputView
+from inspector.tui.program.terminal_text import LONGEST, MOST, TerminalText
 from tests.helpers.sample import FakeReader, empty, reader, recording, settle, text_of
 from tests.helpers.tools import skip_without
 

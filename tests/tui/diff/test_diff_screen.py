@@ -38,13 +38,13 @@ from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
 from inspector.tui.app import app as collecting
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.app.command_table import TABLE, Command, Where
-from inspector.tui.diff.rows import moved_spans
-from inspector.tui.diff.screen import DiffScreen
-from inspector.tui.diff.work import DiffPlace, Layout, unified
-from inspector.tui.main.screen import MainScreen
+from inspector.tui.diff.diff_rows import moved_spans
+from inspector.tui.diff.diff_screen import DiffScreen
+from inspector.tui.diff.diff_work import DiffPlace, Layout, unified
+from inspector.tui.keys.command_table import TABLE, Command, Where
+from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.variants.columns import TUNED, ordered
-from inspector.tui.variants.screen import VariantsScreen
+from inspector.tui.variants.variants_screen import VariantsScreen
 from inspector.tui.widgets.overlay import Overlay
 from inspector.tui.widgets.subject import TreeSubject
 from tests.helpers.sample import Bytes, settle, text_of, variant

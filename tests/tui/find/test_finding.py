@@ -18,8 +18,8 @@ from inspector.recording.layout import DerivedCache
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.code.labels import labels_of
 from inspector.tui.find.finder import Finder
-from inspector.tui.main.screen import MainScreen
-from inspector.tui.variants.screen import VariantsScreen
+from inspector.tui.main.main_screen import MainScreen
+from inspector.tui.variants.variants_screen import VariantsScreen
 from tests.helpers.many import TEMPLATE, many
 from tests.helpers.sample import FakeReader, empty, reader, settle, text_of
 

@@ -20,10 +20,10 @@ from inspector.model import Argument, Call, Kernel, Origin, Recording, Stage, St
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.app.command_table import BESIDE, TABLE, Where
+from inspector.tui.keys.command_table import BESIDE, TABLE, Where
 from inspector.tui.step import running
 from inspector.tui.step.lanes import LaneGrid
-from inspector.tui.step.screen import StepScreen
+from inspector.tui.step.step_screen import StepScreen
 from inspector.tui.widgets.overlay import Overlay
 from tests.helpers.sample import Bytes, reader, settle, text_of
 from tests.helpers.shared_app import SharedApp, lecture_app

@@ -18,10 +18,10 @@ from inspector.capture.opening import open_path
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.diff.screen import DiffScreen
-from inspector.tui.main.screen import MainScreen
+from inspector.tui.diff.diff_screen import DiffScreen
+from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.tree.kernel_tree import KernelTree
-from inspector.tui.variants.screen import VariantsScreen
+from inspector.tui.variants.variants_screen import VariantsScreen
 from tests.helpers.many import many
 from tests.helpers.sample import settle, text_of
 
