@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     # Imported where they are used: the first frame does not wait for them.
     from inspector.measure.ncu.samples import Profiled
     from inspector.reader.reader import Reader
-    from inspector.tui.app.opening import Opener
-    from inspector.tui.program.live import Live
+    from inspector.tui.program.live import Live, Opener
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,7 +85,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         made = open_profiled(args.path, reports=args.ncu)
         return made.reader, None if is_report(Path(args.path)) else following(made)
 
-    browse(opener, Path(args.path).name, path=Path(args.path))
+    browse(opener, Path(args.path).name)
     return Exit.OK
 
 
@@ -165,15 +164,11 @@ def _serve(args: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def browse(opener: Opener, name: str, live: Live | None = None, path: Path | None = None) -> None:
-    """The TUI, imported only here; ``opener`` is called in a thread while its first frame stands,
-    with the rows that are kept of what lies at ``path``.
-
-    Raises what ``opener`` raises.
-    """
+def browse(opener: Opener, name: str, live: Live | None = None) -> None:
+    """Show the interface, imported only here. Raises what ``opener`` raises."""
     from inspector.tui.app.app import run_tui
 
-    run_tui(opener, name, live, path)
+    run_tui(opener, name, live)
 
 
 def following(made: Profiled) -> Live | None:

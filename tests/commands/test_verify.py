@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from inspector.recording.layout import DerivedCache, user_cache
-from inspector.tui.tree.kept_tree import TreeKeeper
 from tests.helpers.hostile import MORE
 from tests.helpers.ptxview import call, environment, ptxview, write_events
 from tests.probes.conftest import caches, parents, warm_python
@@ -44,10 +42,6 @@ def test_a_launch_that_differs(
     said = [line for line in done.said.splitlines() if line.startswith("ptxview:")]
     assert said[-1] == "ptxview: PTX against Python: 1 differs (rows_kernel)"
     assert "rows_kernel differs: program (36, 0, 0), thread (100, 0, 0): the PTX stores" in said[-2]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", env["XDG_CACHE_HOME"])
-        keeper = TreeKeeper(DerivedCache(user_cache()), recording)
-    assert keeper.tree is not None, "its first frame is ready"
     listed = call("list", recording, "--json").json
     told = listed["verification"]
     counts = {key: told[key] for key in ("launches", "agree", "identical", "differ", "unverified")}

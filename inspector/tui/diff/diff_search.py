@@ -17,10 +17,10 @@ from inspector.tui.code.highlight import Highlighter
 from inspector.tui.diff.diff_bars import DiffStatus
 from inspector.tui.diff.diff_view import DiffView
 from inspector.tui.diff.diff_work import DiffOutcome, Layout
-from inspector.tui.panes.listing_outcome import attempt
 from inspector.tui.widgets.key_footer import KeyFooter
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.prompt import Prompt
+from inspector.tui.widgets.threads import attempt
 from inspector.tui.widgets.visible import label, shorten
 
 CHUNK = 1024

@@ -15,9 +15,9 @@ from inspector.errors import PtxviewError
 from inspector.model import Stage, Variant
 from inspector.reader.reader import Reader
 from inspector.tui.code.highlight import Highlighter, highlighter_for, width_of
-from inspector.tui.panes.listing_outcome import attempt
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.subject import TreeSubject
+from inspector.tui.widgets.threads import attempt
 
 CONTEXT = 3
 """Equal rows that stay in view before and after a change."""

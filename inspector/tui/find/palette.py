@@ -22,7 +22,7 @@ from inspector.tui.find.things import (
 from inspector.tui.keys.command_table import command
 from inspector.tui.keys.keymap import shown
 from inspector.tui.main.main_screen import MainScreen
-from inspector.tui.panes.listing_outcome import attempt
+from inspector.tui.widgets.threads import attempt
 
 HINT = "a kernel, an id, settings, a label, a hint, a stage, a command"
 

@@ -42,7 +42,7 @@ def kernel_entries(screen: MainScreen) -> list[Entry]:
     """Graphs, kernels and variants, in the order of the tree."""
     here = screen.panes.subject.key
     out: list[Entry] = []
-    for entry in screen.kernels.whole:
+    for entry in screen.kernels.entries:
         out += _of(screen, entry, here, "")
     return out
 

@@ -16,11 +16,11 @@ from inspector.report.failure import refused
 from inspector.report.tables import shared
 from inspector.report.timings import duration
 from inspector.text import plural
-from inspector.tui.panes.listing_outcome import attempt
 from inspector.tui.tree.ordering import time_of
 from inspector.tui.widgets.figures import UNKNOWN, configuration, figure, spilled, spills
 from inspector.tui.widgets.recorded_times import RecordingTimes, age
 from inspector.tui.widgets.subject import TreeSubject, told_alike
+from inspector.tui.widgets.threads import attempt
 from inspector.tui.widgets.visible import cut, label, shorten
 
 if TYPE_CHECKING:

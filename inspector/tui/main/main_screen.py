@@ -29,7 +29,6 @@ from inspector.model import BEFORE, EDIT, GRAPH_STAGES, Location, Stage, UserFra
 from inspector.report import annotated, card
 from inspector.system.process import run_program
 from inspector.system.toolchain import which
-from inspector.tui.app.remembered import View
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.code.gutter import ColumnList
 from inspector.tui.code.labels import labels, target_line
@@ -37,9 +36,9 @@ from inspector.tui.keys.command_table import Where, bindings, command
 from inspector.tui.keys.keymap import shown
 from inspector.tui.main.card import VariantCard
 from inspector.tui.main.empty_state import EmptyState
-from inspector.tui.main.title_bar import TitleBar, parts
+from inspector.tui.main.remembered import View
+from inspector.tui.main.title_bar import TitleBar
 from inspector.tui.panes.layouts import after, layout
-from inspector.tui.panes.listing_outcome import attempt
 from inspector.tui.panes.pane import Pane
 from inspector.tui.panes.pane_search import Search
 from inspector.tui.panes.panes import MOST, Panes
@@ -48,10 +47,8 @@ from inspector.tui.panes.status_line import StatusLine
 from inspector.tui.panes.understanding import Understanding
 from inspector.tui.program.live import Live
 from inspector.tui.program.output_view import OutputView
-from inspector.tui.tree.kept_tree import KeptTree
 from inspector.tui.tree.kernel_tree import KernelTree
 from inspector.tui.tree.ordering import Order
-from inspector.tui.tree.row_look import HEIGHTS, tree_width
 from inspector.tui.tree.rows import TreeKind, TreeRow
 from inspector.tui.widgets.key_footer import KeyFooter
 from inspector.tui.widgets.notice import Notice
@@ -59,11 +56,28 @@ from inspector.tui.widgets.overlay import Overlay
 from inspector.tui.widgets.prompt import Prompt
 from inspector.tui.widgets.recorded_times import RecordingTimes
 from inspector.tui.widgets.subject import TreeSubject, resolve
+from inspector.tui.widgets.threads import attempt
 from inspector.tui.widgets.visible import label, plain
 
 if TYPE_CHECKING:
     from inspector.reader.reader import Reader
     from inspector.tui.variants.variants_screen import Left, Scope
+
+
+HEIGHTS = [(0, "-low"), (8, "-short"), (14, "-tall"), (30, "-high"), (40, "-ample"), (56, "-vast")]
+"""Lines of a screen from which on a class of the styles holds: what gives way to the tree and the
+panes where it gets low, and what is wrapped where there is room."""
+
+NARROW = 80
+"""Columns below which the tree and a pane do not fit beside each other."""
+
+
+def tree_width(wanted: int | None, width: int) -> int | None:
+    """Columns of the tree on a screen so wide, where one has asked for ``wanted`` or for none;
+    None: all of them, since a pane does not fit beside it."""
+    if width < NARROW:
+        return None
+    return max(16, min(wanted or max(24, min(46, width // 5 + 6)), width - 30))
 
 
 # -- a listing as a text file ---------------------------------------------------------------------
@@ -202,8 +216,6 @@ class MainScreen(Screen[None]):
 
     BINDINGS = bindings(Where.SCREEN)
 
-    CSS_PATH = "../app/styles.tcss"
-
     AUTO_FOCUS = ""
 
     VERTICAL_BREAKPOINTS = HEIGHTS
@@ -313,6 +325,22 @@ class MainScreen(Screen[None]):
         stays = output is not None and output.has_focus and output.is_read
         self.begin(focus=not stays)
 
+    def renew(self, reads: Reader) -> None:
+        """Show the same recording, grown; nothing that is being read moves."""
+        self.reads, self.recording = reads, reads.recording
+        self.title_bar.recording = self.recording
+        self.title_bar.refresh()
+        # It may have been packed into a file when it was complete.
+        self.times.path = Path(self.recording.path)
+        before = self.panes.subject
+        self.understanding.reads = reads
+        self.panes.renew(reads)
+        self.card.renew(reads, before, self.panes.subject)
+        self.kernels.renew(reads)
+        self.marked = tuple(resolve(self.recording, one) for one in self.marked)
+        self.kernels.mark(tuple(one.key[:2] for one in self.marked))
+        self.read_times()
+
     def tell_empty(self, reads: Reader) -> None:
         """There is no kernel yet, but more to be said."""
         self.reads, self.recording = reads, reads.recording
@@ -330,7 +358,7 @@ class MainScreen(Screen[None]):
             self.query_one(EmptyState).focus()
 
     @property
-    def view(self) -> View | None:
+    def remembered(self) -> View | None:
         """How the recording is looked at; None if there is nothing in it."""
         if self.empty:
             return None
@@ -344,10 +372,6 @@ class MainScreen(Screen[None]):
             self.tree_width,
             folds, columns, wrapped, self.panes.mapped, name, widths, heights,
         )  # fmt: skip
-
-    def kept_tree(self) -> KeptTree:
-        """The tree as it begins, for the next time that the recording is opened."""
-        return self.kernels.kept(tuple(part for part in parts(self.recording) if part))
 
     def restore(self, view: View) -> None:
         """Look at it so again, as far as what was looked at is still there."""

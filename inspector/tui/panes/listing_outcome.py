@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from inspector.errors import PtxviewError
 from inspector.listing.line import Kind, Listing
 from inspector.model import Stage
 from inspector.tui.code.highlight import Highlighter, highlighter_for, width_of
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.subject import TreeSubject, digit
+from inspector.tui.widgets.threads import attempt
 
 if TYPE_CHECKING:
     from inspector.reader.reader import Reader
-
-T = TypeVar("T")
 
 NEAR = 200
 """Lines in which the first instruction is looked for."""
@@ -44,21 +41,6 @@ class ListingOutcome:
     top: int = 1
     at: int = 1
     notice: Notice | None = None
-
-
-def attempt(work: Callable[[], T]) -> T | Notice:
-    """The result of ``work``, or any failure of it as a readable notice."""
-    try:
-        return work()
-    except PtxviewError as error:
-        return Notice("✗", error.message, error.hint)
-    except Exception as error:  # a bug must cost one pane, not the whole program
-        said = f": {error}" if str(error) else ""
-        return Notice(
-            "✗",
-            f"This could not be read ({type(error).__name__}{said}).",
-            "This is a bug in ptxview; everything else can still be read.",
-        )
 
 
 def _start(reads: Reader, request: ListingRequest) -> int:

@@ -23,15 +23,10 @@ from inspector.tui.code.folding import LEVELS, Fold, Region, RowMap, regions
 from inspector.tui.code.highlight import Highlighter
 from inspector.tui.keys.command_table import command, there
 from inspector.tui.keys.keymap import shown
-from inspector.tui.panes.listing_outcome import (
-    ListingOutcome,
-    ListingRequest,
-    attempt,
-    load,
-    missing,
-)
+from inspector.tui.panes.listing_outcome import ListingOutcome, ListingRequest, load, missing
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.subject import TreeSubject, digit, told_alike
+from inspector.tui.widgets.threads import attempt
 from inspector.tui.widgets.visible import label, shorten
 
 if TYPE_CHECKING:

@@ -23,10 +23,11 @@ from inspector.tui.panes.borders import (
     moved,
 )
 from inspector.tui.panes.layouts import Layout, layout
-from inspector.tui.panes.listing_outcome import ListingRequest, attempt
+from inspector.tui.panes.listing_outcome import ListingRequest
 from inspector.tui.panes.pane import Pane, PaneTitle
 from inspector.tui.widgets.notice import Notice
-from inspector.tui.widgets.subject import TreeSubject
+from inspector.tui.widgets.subject import TreeSubject, resolve
+from inspector.tui.widgets.threads import attempt
 
 if TYPE_CHECKING:
     from inspector.reader.reader import Reader
@@ -192,8 +193,17 @@ class Panes(Container):
 
     # What is shown
 
-    def renew(self, subject: TreeSubject) -> None:
-        """More is known of what is shown: a text that can be read stays where it is."""
+    def renew(self, reads: Reader) -> None:
+        """Show the same from a recording that has grown; a text that is read stays in place."""
+        self.reads = reads
+        before, subject = self.subject, resolve(reads.recording, self.subject)
+        self.subject = subject
+        self.forget_links()
+        for pane in self.panes:
+            shown = pane.request
+            pane.renew(reads, resolve(reads.recording, shown.subject) if shown else TreeSubject())
+        if subject == before:
+            return
         chosen = [pane.preferred for pane in self.panes]
         for pane in self.panes:
             if pane.view.source is not None:

@@ -21,7 +21,7 @@ from inspector.analyse.telling import (
 from inspector.text import plural
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.code.gutter import SIGNS
-from inspector.tui.panes.listing_outcome import attempt
+from inspector.tui.widgets.threads import attempt
 from inspector.tui.widgets.visible import cut, label
 
 

@@ -27,12 +27,12 @@ from inspector.report import card as card_report
 from inspector.report import profile as profile_report
 from inspector.text import shown
 from inspector.tui.code.gutter import SIGNS
-from inspector.tui.panes.listing_outcome import attempt
 from inspector.tui.widgets.figures import UNKNOWN
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.overlay import Overlay
 from inspector.tui.widgets.recorded_times import RecordingTimes
 from inspector.tui.widgets.subject import TreeSubject
+from inspector.tui.widgets.threads import attempt
 from inspector.tui.widgets.visible import label
 
 if TYPE_CHECKING:

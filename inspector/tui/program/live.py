@@ -19,6 +19,10 @@ from inspector.tui.program.terminal_text import TerminalText
 if TYPE_CHECKING:
     from inspector.reader.reader import Reader
 
+    Opener = Callable[[], tuple[Reader, "Live | None"]]
+else:
+    Opener = Callable
+
 GRACE = 3.0
 """Seconds between Ctrl-C, a request to end, and the end without asking."""
 
@@ -97,8 +101,6 @@ class Live:
         """What is to be told in the corner: a title, a text, whether it is bad."""
         self.said = ""
         """What the title says where there is no program."""
-        self.looking = threading.Lock()
-        """Held by the thread that looks: a look may take longer than the time to the next."""
 
     @property
     def running(self) -> bool:

@@ -18,8 +18,8 @@ from inspector.reader.reader import Reader
 from inspector.trace.block import TracedBlock, trace_block
 from inspector.trace.stepper import Stepper
 from inspector.trace.tracing import BUDGET, TracedLaunch, Triple, trace_launch
-from inspector.tui.panes.listing_outcome import attempt
 from inspector.tui.widgets.notice import Notice
+from inspector.tui.widgets.threads import attempt
 
 MOST_STEPS, MOST_BYTES = 500_000, 256 << 20
 """What is kept of a block's steps: as much as a laptop has to spare."""

@@ -32,7 +32,6 @@ from inspector.tui.keys.command_table import (
     command,
     of_screen,
 )
-from inspector.tui.panes.listing_outcome import attempt
 from inspector.tui.panes.pane import Pane
 from inspector.tui.panes.pane_search import Search
 from inspector.tui.panes.panes import Panes
@@ -50,6 +49,7 @@ from inspector.tui.widgets.overlay import Overlay
 from inspector.tui.widgets.prompt import Prompt
 from inspector.tui.widgets.recorded_times import RecordingTimes
 from inspector.tui.widgets.subject import TreeSubject
+from inspector.tui.widgets.threads import attempt
 from inspector.tui.widgets.visible import cut, label, plain
 
 PANEL = 110

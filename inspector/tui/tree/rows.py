@@ -293,13 +293,6 @@ def _foldable(tree: tuple[TreeEntry, ...]) -> Iterator[TreeRow]:
         yield from _foldable(entry.beneath)
 
 
-def beginning(tree: tuple[TreeEntry, ...]) -> Iterator[TreeRow]:
-    """Every row as it begins, and what stands beneath those that begin folded too."""
-    for entry in tree:
-        yield entry.row
-        yield from beginning(entry.beneath)
-
-
 def fitness(row: TreeRow, query: str) -> int:
     """How well a row fits a filter, for the cursor to go to the best: an id or a part of the name
     that is exactly what was typed says more than one that has it somewhere."""

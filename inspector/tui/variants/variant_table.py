@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
@@ -25,19 +23,16 @@ from inspector.tui.variants.columns import (
     columns,
     ordered,
 )
-from inspector.tui.widgets.cursor_table import CursorTable
+from inspector.tui.widgets.row_list import RowList
 from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.visible import cut
 
 
-class VariantTable(CursorTable[VariantRow], can_focus=True, inherit_bindings=False):
+class VariantTable(RowList[VariantRow], can_focus=True, inherit_bindings=False):
     """One row a variant, then one for each other configuration of a tuner's; a head above."""
 
     BINDINGS = bindings(Where.VARIANTS)
-    COMPONENT_CLASSES: ClassVar = {
-        "table--head", "table--sorted", "table--cursor", "table--mark", "table--winner",
-        "table--quiet", "table--notice",
-    }  # fmt: skip
+    HEAD_LINES = 1
 
     class Changed(Message):
         """The order or the marks are others."""
@@ -121,7 +116,7 @@ class VariantTable(CursorTable[VariantRow], can_focus=True, inherit_bindings=Fal
         self.reversed = name == self.sorted and not self.reversed
         self.sorted = name
         self._lay()
-        self._reveal()
+        self.reveal()
         self.post_message(self.Changed())
 
     def action_sort(self, by: int) -> None:
@@ -143,7 +138,7 @@ class VariantTable(CursorTable[VariantRow], can_focus=True, inherit_bindings=Fal
         """Only rows with all the words of ``text``."""
         self.query_text = text
         self._lay()
-        self._reveal()
+        self.reveal()
         self.post_message(self.Changed())
 
     def show(self, row: VariantRow) -> None:
@@ -189,9 +184,6 @@ class VariantTable(CursorTable[VariantRow], can_focus=True, inherit_bindings=Fal
 
     # Drawing
 
-    def _part(self, name: str) -> Style:
-        return self.get_component_rich_style(name, partial=True)
-
     def render_line(self, y: int) -> Strip:
         """The head, which always stands there, and the rows beneath it."""
         width = self.scrollable_content_region.width
@@ -201,22 +193,22 @@ class VariantTable(CursorTable[VariantRow], can_focus=True, inherit_bindings=Fal
         base = self.rich_style
         if index >= len(self.rows):
             if not self.rows and y == 2:
-                quiet = base + self._part("table--quiet")
+                quiet = base + self.part("quiet")
                 return Strip([Segment("    nothing matches the filter", quiet)]).adjust_cell_length(
                     width, base
                 )
             return Strip.blank(width, base)
         row = self.rows[index]
         if row.variant is None:
-            base += self._part("table--quiet")
+            base += self.part("quiet")
         elif row.winner:
-            base += self._part("table--winner")
+            base += self.part("loud")
         if index == self.cursor:
-            base += self._part("table--cursor")
+            base += self.part("cursor")
         own = self.subject(row)
         mark = "AB"[self.marked.index(own)] if own in self.marked else " "
         here = "▸" if index == self.cursor else " "
-        parts = [Segment(f"{here}{mark}  ", base + self._part("table--mark"))]
+        parts = [Segment(f"{here}{mark}  ", base + self.part("mark"))]
         for column, size in self._columns:
             text = column.text(row)
             if column is KERNEL:
@@ -225,7 +217,7 @@ class VariantTable(CursorTable[VariantRow], can_focus=True, inherit_bindings=Fal
         return Strip(parts).adjust_cell_length(width, base)
 
     def _head(self, width: int) -> Strip:
-        plain, loud = self._part("table--head"), self._part("table--sorted")
+        plain, loud = self.part("head"), self.part("sorted")
         base = self.rich_style + plain
         parts = [Segment("    ", base)]
         for column, size in self._columns:

@@ -26,7 +26,6 @@ from inspector.text import plural
 from inspector.tui.diff.diff_bars import DiffStatus
 from inspector.tui.diff.diff_screen import DiffScreen
 from inspector.tui.keys.command_table import BARE, Where, bindings_of, command
-from inspector.tui.panes.listing_outcome import attempt
 from inspector.tui.variants.columns import FIGURES
 from inspector.tui.variants.variant_table import VariantTable
 from inspector.tui.widgets.key_footer import KeyFooter
@@ -34,6 +33,7 @@ from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.prompt import Prompt
 from inspector.tui.widgets.recorded_times import RecordingTimes, age
 from inspector.tui.widgets.subject import TreeSubject, resolve, told_alike
+from inspector.tui.widgets.threads import attempt
 from inspector.tui.widgets.visible import label, shorten
 
 OFTEN = 0.2

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
@@ -15,22 +13,19 @@ from textual.strip import Strip
 from inspector.analyse.passes import PassRun, searched
 from inspector.report.passes import milliseconds, title
 from inspector.tui.keys.command_table import Where, bindings
-from inspector.tui.widgets.cursor_table import CursorTable
 from inspector.tui.widgets.notice import Notice, notice_row
+from inspector.tui.widgets.row_list import RowList
 from inspector.tui.widgets.visible import cut, label
 
 FIGURES = (("lines +", 7), ("−", 6), ("ms", 7))
 """Heads and cells of the figures at the right of a row."""
 
 
-class PassTable(CursorTable[PassRun], can_focus=True, inherit_bindings=False):
+class PassTable(RowList[PassRun], can_focus=True, inherit_bindings=False):
     """One row a pass that changed something, or all of them; a head above."""
 
     BINDINGS = bindings(Where.PASSES)
-    COMPONENT_CLASSES: ClassVar = {
-        "table--head", "table--cursor", "table--mark", "table--quiet", "table--notice",
-        "table--plus", "table--minus",
-    }  # fmt: skip
+    HEAD_LINES = 1
 
     class Chosen(Message):
         """The cursor is on another pass, or on none."""
@@ -76,7 +71,7 @@ class PassTable(CursorTable[PassRun], can_focus=True, inherit_bindings=False):
         after = (i for i, p in enumerate(self.rows) if p.number >= self._stood)
         self.cursor = next(after, max(0, len(self.rows) - 1))
         self.virtual_size = Size(0, len(self.rows) + 1)
-        self._reveal()
+        self.reveal()
         self.refresh()
         self.post_message(self.Chosen(self.row))
 
@@ -114,22 +109,19 @@ class PassTable(CursorTable[PassRun], can_focus=True, inherit_bindings=False):
 
     # Drawing
 
-    def _part(self, name: str) -> Style:
-        return self.get_component_rich_style(name, partial=True)
-
     def render_line(self, y: int) -> Strip:
         """The head, which always stands there, and the rows beneath it."""
         width = self.scrollable_content_region.width
         base = self.rich_style
         if not self.known:
-            loud, quiet = self._part("table--notice"), self._part("table--quiet")
+            loud, quiet = self.part("notice"), self.part("quiet")
             return notice_row(self.notice, y, width, base, loud, quiet)
         if y == 0:
-            head = base + self._part("table--head")
+            head = base + self.part("head")
             cells = [(f"{name:>{size}}", head) for name, size in FIGURES]
             return self._row("", " #   stage  pass", cells, head, head, width)
         index = self.scroll_offset.y + y - 1
-        quiet = base + self._part("table--quiet")
+        quiet = base + self.part("quiet")
         if index >= len(self.rows):
             if not self.rows and y == 2:
                 return Strip([Segment("    nothing matches", quiet)]).adjust_cell_length(
@@ -137,18 +129,18 @@ class PassTable(CursorTable[PassRun], can_focus=True, inherit_bindings=False):
                 )
             return Strip.blank(width, base)
         run = self.rows[index]
-        line = base + self._part("table--cursor") if index == self.cursor else base
+        line = base + self.part("cursor") if index == self.cursor else base
         came, went = run.lines or (0, 0)
         texts = (str(came or ""), str(went or ""), milliseconds(run))
-        looks = (self._part("table--plus"), self._part("table--minus"), self._part("table--quiet"))
+        looks = (self.part("plus"), self.part("minus"), self.part("quiet"))
         cells = [
             (f"{text:>{size}}", line + look)
             for text, look, (_, size) in zip(texts, looks, FIGURES, strict=True)
         ]
         here = "▸" if index == self.cursor else " "
         name = f"{run.number:>3}  {run.stage:<6} {label(title(run))}"
-        look = line if run.changed else line + self._part("table--quiet")
-        return self._row(here, name, cells, line + self._part("table--mark"), look, width)
+        look = line if run.changed else line + self.part("quiet")
+        return self._row(here, name, cells, line + self.part("mark"), look, width)
 
     def _row(
         self, here: str, name: str, cells: list[tuple[str, Style]], mark: Style, look: Style,

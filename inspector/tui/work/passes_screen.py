@@ -26,13 +26,13 @@ from inspector.tui.diff.diff_search import DiffSearching
 from inspector.tui.diff.diff_view import DiffView
 from inspector.tui.diff.diff_work import DiffOutcome, DiffRequest, Layout, unified
 from inspector.tui.keys.command_table import BARE, Where, bindings_of, command
-from inspector.tui.panes.listing_outcome import attempt
 from inspector.tui.widgets.key_footer import KeyFooter
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.overlay import Overlay
 from inspector.tui.widgets.prompt import Prompt
 from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.subject_bar import SubjectBar
+from inspector.tui.widgets.threads import attempt
 from inspector.tui.widgets.visible import label
 from inspector.tui.work.pass_table import PassTable
 

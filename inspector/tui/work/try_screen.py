@@ -27,11 +27,11 @@ from inspector.reader.reader import Reader
 from inspector.recording.layout import kept_cache
 from inspector.report import trying as report
 from inspector.tui.keys.command_table import Where, bindings
-from inspector.tui.panes.listing_outcome import attempt
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.recorded_times import RecordingTimes
 from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.subject_bar import SubjectBar
+from inspector.tui.widgets.threads import attempt
 from inspector.tui.widgets.visible import label
 from inspector.tui.work import timing_text
 from inspector.tui.work.timing_text import HEAD, QUIET, WARN, Part, wrapped

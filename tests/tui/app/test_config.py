@@ -14,11 +14,11 @@ from textual.widgets._toast import Toast
 from inspector.model import Stage
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.app.config import Config, parse_config, read_config
-from inspector.tui.app.remembered import MOST, Memory, View
 from inspector.tui.code.folding import LEVELS
 from inspector.tui.code.gutter import CHOICES
 from inspector.tui.keys.command_table import TABLE, Where, command
 from inspector.tui.keys.keymap import UNBOUND, parse_key, places, shown_key
+from inspector.tui.main.remembered import MOST, Memory, View
 from tests.helpers.sample import empty, reader, settle, text_of
 
 

@@ -25,10 +25,10 @@ from inspector.model import Call, Kernel, Origin, Recording, Resources, Stage, V
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.app.remembered import Memory
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.diff.diff_screen import DiffScreen
 from inspector.tui.main.main_screen import MainScreen
+from inspector.tui.main.remembered import Memory
 from inspector.tui.program.live import Live
 from inspector.tui.tree.rows import MANY, TreeKind
 from inspector.tui.variants.variants_screen import VariantsScreen

@@ -20,7 +20,6 @@ from textual.pilot import Pilot
 
 from inspector.capture.opening import open_path
 from inspector.capture.running import Follower, grows
-from inspector.errors import Unreadable
 from inspector.listing.line import Listing
 from inspector.model import Recording, Stage, Variant
 from inspector.reader.reader import Reader
@@ -716,35 +715,6 @@ def test_nothing_is_left_when_the_terminal_goes_away(terminal: Terminal) -> None
 
 
 # Opening
-
-
-async def test_the_first_frame_stands_while_the_recording_is_read() -> None:
-    may = threading.Event()
-
-    def opener() -> tuple[Reader, Live | None]:
-        may.wait(10)
-        return reader(), None
-
-    app = PtxviewApp(None, opener=opener, name="[b]x[/b].ptxview")
-    async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: "Reading [b]x[/b].ptxview …" in text_of(pilot))
-        assert "ptxview  [b]x[/b].ptxview" in text_of(pilot)
-        may.set()
-        await until(pilot, lambda: "square_kernel" in text_of(pilot))
-        assert app.main is not None and app.main.focused is app.main.kernels
-        await pilot.press("question_mark")
-        await pilot.pause()
-        assert "Everywhere" in text_of(pilot)
-
-
-async def test_what_cannot_be_read_ends_the_interface() -> None:
-    def opener() -> tuple[Reader, Live | None]:
-        raise Unreadable("it is damaged")
-
-    app = PtxviewApp(None, opener=opener, name="x")
-    async with app.run_test() as pilot:
-        await until(pilot, lambda: not app.is_running)
-    assert isinstance(app.fault, Unreadable)
 
 
 def test_a_damaged_recording_is_one_sentence_on_the_terminal(terminal: Terminal) -> None:

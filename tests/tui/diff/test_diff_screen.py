@@ -589,7 +589,7 @@ def collected() -> Iterator[list[int]]:
             found.append(said["generation"])
 
     before = gc.get_threshold()
-    collecting.spare()
+    gc.set_threshold(*collecting.GC_THRESHOLDS)
     gc.callbacks.append(note)
     yield found
     gc.callbacks.remove(note)
