@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 from typing import ClassVar
 
 from rich.style import Style
-from textual import events, work
+from textual import events
 from textual.geometry import Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
@@ -24,7 +24,6 @@ from textual.strip import Strip
 from inspector.analyse.flow.arrows import FlowLanes
 from inspector.analyse.source_groups import HUES, SourceGroups
 from inspector.analyse.telling import NOTHING, Register, Telling
-from inspector.errors import PtxviewError
 from inspector.model import Stage
 from inspector.text import plural
 from inspector.tui.code.code_rows import CodeRows, Look, Part, breaks, place_words
@@ -34,7 +33,8 @@ from inspector.tui.code.gutter import CHOICES, COUNTED, Gutter, RunFigures, titl
 from inspector.tui.code.highlight import IR, NEAR, Highlighter
 from inspector.tui.code.marks_bar import SIGNS, MarkedBar, Marks, placed
 from inspector.tui.keys.command_table import Where, bindings
-from inspector.tui.widgets.notice import Notice, notice_strips
+from inspector.tui.widgets.notice import Notice, notice_row
+from inspector.tui.widgets.threads import in_thread
 from inspector.tui.widgets.visible import label
 
 # -- a window on a listing ------------------------------------------------------------------------
@@ -57,33 +57,25 @@ GAP = 6
 """Linked lines that lie this close are shown as one block, where the pane has room."""
 
 
-def _next(lines: tuple[int, ...], here: int, step: int) -> int:
-    """The next (``step`` 1) or previous (-1) of ``lines`` from ``here`` on, round the ends."""
-    at = bisect_left(lines, here + 1) if step > 0 else bisect_left(lines, here) - 1
-    return lines[at % len(lines)]
-
-
 class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     """A listing with a cursor, linked lines, matches and folds; or a notice instead of one."""
 
     BINDINGS = bindings(Where.PANE)
 
+    @dataclass
     class Jumped(Message):
         """The cursor is about to go far from line ``n``, to which one may want to come back."""
 
-        def __init__(self, view: CodeView, n: int) -> None:
-            super().__init__()
-            self.view = view
-            self.n = n
+        view: CodeView
+        n: int
 
+    @dataclass
     class Said(Message):
         """A word on what a key has done."""
 
-        def __init__(self, view: CodeView, text: str, warning: bool = False) -> None:
-            super().__init__()
-            self.view = view
-            self.text = text
-            self.warning = warning
+        view: CodeView
+        text: str
+        warning: bool = False
 
     COMPONENT_CLASSES: ClassVar = {
         "code--gutter", "code--cursor", "code--linked", "code--match", "code--mark",
@@ -93,39 +85,26 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         *(f"code--{how}-{hue}" for how in ("tint", "lit") for hue in range(1, HUES + 1)),
     }  # fmt: skip
 
+    @dataclass
     class Columned(Message):
         """Other columns stand before the text than before."""
 
-        def __init__(self, view: CodeView) -> None:
-            super().__init__()
-            self.view = view
+        view: CodeView
 
     class Looks(Message):
         """Something else is folded, wrapped or shown as it is than before."""
 
-    class Ranked(Message):
-        """A thread knows the lines with the largest figures of a column."""
-
-        def __init__(self, view: CodeView, gutter: Gutter, column: str, lines: object) -> None:
-            super().__init__()
-            self.view = view
-            self.gutter = gutter
-            self.column = column
-            self.lines = lines
-
+    @dataclass
     class Scrolled(Message):
         """With the map on, one has scrolled here, and not because of another pane."""
 
-        def __init__(self, view: CodeView) -> None:
-            super().__init__()
-            self.view = view
+        view: CodeView
 
+    @dataclass
     class Moved(Message):
         """The cursor went to another line, or another listing came."""
 
-        def __init__(self, view: CodeView) -> None:
-            super().__init__()
-            self.view = view
+        view: CodeView
 
         @property
         def control(self) -> CodeView:
@@ -159,6 +138,10 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.flow: FlowLanes | None = None
         self._ranks: dict[str, tuple[int, ...]] = {}
         self._largest = "", 0
+
+    def say(self, text: str, warning: bool = False) -> None:
+        """Have the screen say what a key has done."""
+        self.post_message(self.Said(self, text, warning))
 
     # Columns and folds
 
@@ -200,47 +183,47 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self.columns(self.choices[n % many])
             if self.rows.gutter.columns != gutter.columns:
                 return
-        self.post_message(self.Said(self, "No column is known for this listing.", warning=True))
+        self.say("No column is known for this listing.", warning=True)
+
+    def _jump_among(self, lines: tuple[int, ...], step: int, otherwise: str) -> None:
+        """Go to the next or previous of some lines, round the ends; say why there are none."""
+        if lines:
+            at = (
+                bisect_left(lines, self.cursor + 1)
+                if step > 0
+                else bisect_left(lines, self.cursor) - 1
+            )
+            self.jump(lines[at % len(lines)])
+        else:
+            self.say(otherwise, warning=True)
 
     def action_note(self, step: int) -> None:
-        """To the next or previous line that has a note, round the ends."""
-        noted = self.rows.gutter.telling.noted
-        if noted:
-            self.jump(_next(noted, self.cursor, step))
-        else:
-            self.post_message(self.Said(self, "No line has a note here.", warning=True))
+        """Go to the next or previous line that has a note, round the ends."""
+        self._jump_among(self.rows.gutter.telling.noted, step, "No line has a note here.")
 
     def action_largest(self, column: str) -> None:
         """To the line with the largest figure of a column; from there to the next largest."""
         gutter = self.rows.gutter
         if column not in gutter.there:
             text = f"No {title(column)} are known for this listing."
-            self.post_message(self.Said(self, text, warning=True))
+            self.say(text, warning=True)
         elif column in self._ranks:
             self._to_largest(column)
         else:
-            self._rank(gutter, column, self.lines)
+            lines = self.lines
 
-    @work(thread=True, exclusive=True, group="order", exit_on_error=False, description="rank")
-    def _rank(self, gutter: Gutter, column: str, lines: int) -> None:
-        try:
-            ranked = gutter.ranked(column, lines)
-        except PtxviewError:
-            ranked = ()
-        self.post_message(self.Ranked(self, gutter, column, ranked))
+            def ranked(found: tuple[int, ...] | Notice) -> None:
+                if gutter is self.rows.gutter and isinstance(found, tuple):
+                    self._ranks[column] = found
+                    self._to_largest(column)
 
-    def on_code_view_ranked(self, message: CodeView.Ranked) -> None:
-        """Go there, if the listing is still the same."""
-        message.stop()
-        if message.gutter is self.rows.gutter and isinstance(message.lines, tuple):
-            self._ranks[message.column] = message.lines
-            self._to_largest(message.column)
+            in_thread(self, lambda: gutter.ranked(column, lines), ranked, "rank")
 
     def _to_largest(self, column: str) -> None:
         lines = self._ranks[column]
         if not lines:
             text = f"No line of this listing has any {title(column)}."
-            self.post_message(self.Said(self, text, warning=True))
+            self.say(text, warning=True)
             return
         before, at = self._largest
         # Where one went on by oneself, it begins anew with the largest.
@@ -255,13 +238,13 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             text = f"{many}, the most of any line; again goes to the next largest."
         else:
             text = f"{many}, number {at + 1} of {len(lines)}; again goes to the next largest."
-        self.post_message(self.Said(self, text))
+        self.say(text)
 
     def action_fold(self) -> None:
         """Fold what the cursor is in, or unfold it."""
         region = self.map.fold(self.cursor) or self.folding.at(self.cursor)
         if region is None:
-            self.post_message(self.Said(self, "Nothing to fold here.", warning=True))
+            self.say("Nothing to fold here.", warning=True)
             return
         self.folding.flip(region)
         self.cursor = region.first
@@ -272,7 +255,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         """Fold more kinds of lines, then none."""
         said = self.folding.deeper()
         self.fold()
-        self.post_message(self.Said(self, said))
+        self.say(said)
 
     def action_wrap(self) -> None:
         """Break lines that are too long, or let them go on to the right."""
@@ -326,40 +309,29 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     def action_match(self, step: int) -> None:
         """To the next or previous line that has the pattern, round the ends."""
-        if self.matches:
-            self.jump(_next(self.matches, self.cursor, step))
-        else:
-            text = "Nothing is searched for: / searches."
-            if self.pattern is not None:
-                text = f"No line has /{label(self.pattern.pattern)}/ here."
-            self.post_message(self.Said(self, text, warning=True))
+        text = "Nothing is searched for: / searches."
+        if self.pattern is not None:
+            text = f"No line has /{label(self.pattern.pattern)}/ here."
+        self._jump_among(self.matches, step, text)
 
     def action_use(self, step: int) -> None:
         """To the next or previous line that uses the value of the register that is looked at."""
         used = () if self.register is None else self.register.used
-        if used:
-            self.jump(_next(used, self.cursor, step))
-        else:
-            self._no_register("uses")
+        self._jump_among(used, step, self._no_register("uses"))
 
     def action_definition(self) -> None:
         """To the line that defines it; of several the last one above, else the last."""
         defined = () if self.register is None else self.register.defined
         others = tuple(n for n in defined if n != self.cursor)
-        if others:
-            self.jump(_next(others, self.cursor, -1))
-        elif defined and self.register is not None:
-            name = label(self.register.name)
-            self.post_message(self.Said(self, f"{name} is assigned on this line."))
+        if defined and not others and self.register is not None:
+            self.say(f"{label(self.register.name)} is assigned on this line.")
         else:
-            self._no_register("defines")
+            self._jump_among(others, -1, self._no_register("defines"))
 
-    def _no_register(self, what: str) -> None:
+    def _no_register(self, what: str) -> str:
         if self.register is None:
-            text = "No register is selected: r selects one of this line's."
-        else:
-            text = f"No line is known that {what} {label(self.register.name)}."
-        self.post_message(self.Said(self, text, warning=True))
+            return "No register is selected: r selects one of this line's."
+        return f"No line is known that {what} {label(self.register.name)}."
 
     def action_choose(self) -> None:
         """Begin to choose lines to copy, or end it."""
@@ -367,7 +339,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self.chosen_from = self.cursor
             self.refresh()
             text = "Selecting lines from here: y copies them, Esc cancels."
-            self.post_message(self.Said(self, text))
+            self.say(text)
 
     def action_verbatim(self) -> None:
         """The file as it is, every line and every space; again, what is easier to read."""
@@ -376,7 +348,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self.source.as_it_is(self.folding.as_it_is)
             self.rows.forget()
             self.fold()
-            self.post_message(self.Said(self, said))
+            self.say(said)
 
     def on_click(self, event: events.Click) -> None:
         """The line that was clicked; a second click on what is folded unfolds it."""
@@ -515,7 +487,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         """Row ``y`` of the view: mark, number, text."""
         width = self.scrollable_content_region.width
         if self.source is None:
-            return self._render_notice(y, width, self.rich_style)
+            loud, quiet = self._part("code--notice"), self._part("code--hint")
+            return notice_row(self.notice, y, width, self.rich_style, loud, quiet)
         laid = self.laid()
         if y >= len(laid):
             return Strip.blank(width, self.rich_style)
@@ -571,7 +544,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self.jump(loop.target)
         else:
             text = "No branch on this line, and no loop around it."
-            self.post_message(self.Said(self, text, warning=True))
+            self.say(text, warning=True)
 
     def _click_flow(self, n: int, x: int) -> bool:
         """Follow the arrow that was clicked beside line ``n``; False if none was."""
@@ -653,22 +626,17 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     def _part(self, name: str) -> Style:
         return self.get_component_rich_style(name, partial=True)
 
-    def _render_notice(self, y: int, width: int, base: Style) -> Strip:
-        strips = notice_strips(
-            self.notice,
-            width,
-            base + self._part("code--notice"),
-            base + self._part("code--hint"),
-        )
-        if 0 <= y - 1 < len(strips):
-            return strips[y - 1].extend_cell_length(width, base).apply_style(base)
-        return Strip.blank(width, base)
-
     # The scrollbar
 
     def on_mount(self) -> None:
         """The scrollbar shows where the marks are."""
         self.vertical_scrollbar.renderer = partial(MarkedBar, marks=self.marks)  # type: ignore[misc,assignment]
+
+    def redraw(self) -> None:
+        """Draw every row again: what the rows are made of has changed."""
+        self.rows.forget()
+        self.refresh()
+        self.refresh_marks()
 
     def refresh_marks(self) -> None:
         """What is marked has changed."""
@@ -717,7 +685,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.current = ()
         self.groups, self.lit, self.rows.lettered = None, 0, False
         self.flow, self.rows.flow_width = None, 0
-        self.folding.know({}, {})
+        self.folding.know({})
         self.chosen_from = None
         self._width = width
         self.map = RowMap(self.lines)
@@ -774,9 +742,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     def find(self, pattern: re.Pattern[str] | None, matches: tuple[int, ...]) -> None:
         """Light up a pattern; ``matches`` are the lines that have it, for n and N."""
         self.rows.pattern, self.matches = pattern, matches
-        self.rows.forget()
-        self.refresh()
-        self.refresh_marks()
+        self.redraw()
 
     # What is told of the lines
 
@@ -797,9 +763,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self.untouched = False
             self._unfold(self.cursor)
             self.reveal(self.cursor, self.cursor)
-        self.rows.forget()
-        self.refresh()
-        self.refresh_marks()
+        self.redraw()
 
     def _columns(self, gutter: Gutter) -> None:
         self.rows.gutter = gutter
@@ -818,15 +782,13 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         """The names of the kernel's parameters, by their symbols, and its lines are known."""
         if self.source is not None and names != self.source.names:
             self.source.know(names, kernel)
-            self.rows.forget()
-            self.refresh()
+            self.redraw()
 
     def light_up(self, register: Register | None) -> None:
         """Mark where a register is defined and used, and its name wherever it stands."""
         if register != self.register:
             self._light_up(register)
-            self.rows.forget()
-            self.refresh()
+            self.redraw()
 
     def _light_up(self, register: Register | None) -> None:
         self.register = register
@@ -842,21 +804,19 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     def foldable(
         self,
         regions: Mapping[Fold, tuple[Region, ...]],
-        maps: Mapping[frozenset[Fold], RowMap] = MappingProxyType({}),
         files: Mapping[int, str] = MappingProxyType({}),
         flow: FlowLanes | None = None,
     ) -> None:
-        """What can be folded is known: fold what is wanted so, nothing on the screen moving.
+        """Fold what is wanted so; nothing on the screen moves.
 
-        ``maps`` are those of the usual levels, as a thread has made them; ``files`` those that a
-        ``.loc`` may name, and ``flow`` its branches.
+        ``files`` are those that a ``.loc`` may name, ``flow`` the branches of the listing.
         """
         if self.source is not None:
             self.source.files = files
             self.flow = flow
             self._fit_flow()
             self.rows.forget()
-        self.folding.know(regions, maps)
+        self.folding.know(regions)
         self.fold()
 
     def fold(self) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from textual import events
 from textual.content import Content
-from textual.message import Message
 from textual.widget import Widget
 
 from inspector.diff.beside import BesideRow, Sign
@@ -18,8 +16,9 @@ from inspector.report import diff_text
 from inspector.report.naming import differing
 from inspector.text import plural
 from inspector.tui.diff.diff_view import DiffView
-from inspector.tui.panes.status_line import place
+from inspector.tui.panes.locations import place
 from inspector.tui.widgets.figures import configuration
+from inspector.tui.widgets.lines import LineWidget, clickable, ends
 from inspector.tui.widgets.subject import TreeSubject, digit
 from inspector.tui.widgets.visible import cut, label, shorten
 
@@ -47,22 +46,14 @@ def told(subject: TreeSubject, other: TreeSubject) -> str:
     return label("  ".join(word for word in words if word))
 
 
-class DiffBar(Widget):
+class DiffBar(LineWidget):
     """The first line: the stages that both have, and how many changes there are."""
-
-    class Chosen(Message):
-        """A stage was clicked."""
-
-        def __init__(self, stage: Stage) -> None:
-            super().__init__()
-            self.stage = stage
 
     def __init__(self) -> None:
         super().__init__()
         self.stages: tuple[Stage, ...] = ()
         self.stage: Stage | None = None
         self.told = ""
-        self._spans: list[tuple[int, int, Stage]] = []
 
     def show(self, stages: tuple[Stage, ...], stage: Stage | None, told: str) -> None:
         """What stands beneath it."""
@@ -76,22 +67,14 @@ class DiffBar(Widget):
         words = [f"{digit(s)} {s}" for s in self.stages]
         if len(head) + sum(len(w) + 2 for w in words) + len(self.told) + 2 > width:
             words = [digit(s) if s is not self.stage else str(s) for s in self.stages]
-        parts: list[tuple[str, str]] = [(head, "bold")]
-        at = len(head)
-        self._spans = []
+        parts: list[Content | tuple[str, str]] = [(head, "bold")]
         for stage, word in zip(self.stages, words, strict=True):
-            parts += [(" ", ""), (word, "bold underline" if stage is self.stage else ""), (" ", "")]
-            self._spans.append((at, at + len(word) + 2, stage))
-            at += len(word) + 2
-        said = shorten(self.told, width - at - 1)
-        gap = max(0, width - at - Content(said).cell_length - 1)
-        return Content.assemble(*parts, (" " * gap, ""), (said, "bold $accent"))
-
-    def on_click(self, event: events.Click) -> None:
-        """Choose the stage that was clicked."""
-        for start, end, stage in self._spans:
-            if start <= event.x < end:
-                self.post_message(self.Chosen(stage))
+            style = "bold underline" if stage is self.stage else ""
+            word_part = Content.assemble(" ", (word, style), " ")
+            parts.append(clickable(word_part, f"screen.stage({stage.value!r})"))
+        left = Content.assemble(*parts)
+        said = shorten(self.told, width - left.cell_length - 1)
+        return ends(left, Content.styled(said, "bold $accent"), width - 1)
 
 
 class DiffHeads(Widget):
@@ -192,47 +175,16 @@ def _wrapped(head: str, text: str, width: int, style: str) -> Iterator[tuple[str
         yield (head if not n else " " * len(head)) + part, style
 
 
-class DiffStatus(Widget):
-    """The line above the footer: the lines under the cursor, and which change it is."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._left = self._right = ""
-        self._said: str | None = None
-        self._cut: Callable[[str, int], str] = shorten
-        self.match = ""
-        """Which match of a search it is."""
-
-    def say(self, text: str, first: bool = False) -> None:
-        """A message until the next move; ``first`` is whether its beginning says the most."""
-        self._said, self._cut = text, cut if first else shorten
-        self.refresh()
-
-    def follow(self, view: DiffView) -> None:
-        """The cursor of a view."""
-        self._said = None
-        outcome, row = view.outcome, view.row
-        comparison = None if outcome is None else outcome.comparison
-        self._left = self._right = ""
-        if comparison is not None and row is not None:
-            self._left = "  ".join(_where(comparison, row))
-            at, many = view.change(), len(view.changes)
-            if not many:
-                self._right = "identical"
-            else:
-                above = f"{-at} of {plural(many, 'change')} above"
-                self._right = f"change {at} of {many}" if at > 0 else above
-            self._right = " · ".join(part for part in (self.match, self._right) if part)
-        self.refresh()
-
-    def render(self) -> Content:
-        """The place at the left, the change at the right."""
-        width = self.size.width - 2
-        if self._said is not None:
-            return Content(" " + self._cut(self._said, width))
-        left = shorten(self._left, width - len(self._right) - 2)
-        gap = max(1, width - Content(left).cell_length - len(self._right))
-        return Content.assemble((" " + left, ""), (" " * gap, ""), (self._right, "$accent"))
+def where(view: DiffView) -> tuple[str, str]:
+    """Return the lines under the cursor, and which change it is."""
+    outcome, row = view.outcome, view.row
+    comparison = None if outcome is None else outcome.comparison
+    if comparison is None or row is None:
+        return "", ""
+    at, many = view.change(), len(view.changes)
+    above = f"{-at} of {plural(many, 'change')} above"
+    change = "identical" if not many else f"change {at} of {many}" if at > 0 else above
+    return "  ".join(_where(comparison, row)), change
 
 
 def _where(comparison: Compared | PassChange, row: BesideRow) -> Iterator[str]:

@@ -5,25 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.content import Content
-from textual.message import Message
 
 from inspector.diff.compare import Compared
 from inspector.model import Stage
 from inspector.reader.reader import Reader
 from inspector.report import diff_text
-from inspector.tui.diff.diff_bars import DiffBar, DiffHeads, DiffStatus, DiffSummary
+from inspector.tui.diff.diff_bars import DiffBar, DiffHeads, DiffSummary
 from inspector.tui.diff.diff_search import DiffSearching
 from inspector.tui.diff.diff_view import DiffView
 from inspector.tui.diff.diff_work import DiffOutcome, DiffPlace, DiffRequest, load, shared_stages
-from inspector.tui.keys.command_table import SHARED, Where, bindings_of, command
-from inspector.tui.panes.pane import PATIENCE
-from inspector.tui.widgets.key_footer import KeyFooter
+from inspector.tui.keys.command_table import SHARED, Where, bindings_of
+from inspector.tui.panes.pane import PATIENCE_SECONDS
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.overlay import Overlay
 from inspector.tui.widgets.subject import TreeSubject, resolve
+from inspector.tui.widgets.threads import in_thread
 from inspector.tui.widgets.visible import label
 
 FIGURES = 78
@@ -40,13 +39,6 @@ class DiffScreen(DiffSearching):
     AUTO_FOCUS = "DiffView"
     wheres: ClassVar = (Where.DIFF,)
 
-    class Compared(Message):
-        """A thread has compared."""
-
-        def __init__(self, outcome: DiffOutcome) -> None:
-            super().__init__()
-            self.outcome = outcome
-
     def __init__(
         self,
         reads: Reader,
@@ -62,10 +54,6 @@ class DiffScreen(DiffSearching):
         self.bar = DiffBar()
         self.summary = DiffSummary()
         self.heads = DiffHeads(a, b)
-        self.view = DiffView()
-        self.status = DiffStatus()
-        self.footer = KeyFooter()
-        self.footer.where = Where.DIFF
         self._reading: DiffRequest | None = None
         self._trail: dict[Stage, DiffPlace] = {}
         self._landed: DiffPlace | None = None
@@ -87,6 +75,11 @@ class DiffScreen(DiffSearching):
     def on_resize(self) -> None:
         """The summary takes a share of the height."""
         self.summary.fit()
+
+    @property
+    def home(self) -> DiffView:
+        """The widget that has the focus when nobody types."""
+        return self.view
 
     @property
     def settled(self) -> bool:
@@ -112,26 +105,22 @@ class DiffScreen(DiffSearching):
     def _start(self, request: DiffRequest) -> None:
         self._reading = request
         self._tell()
-        self.set_timer(PATIENCE, lambda: self._wait(request))
-        self._compare(request)
+        self.set_timer(PATIENCE_SECONDS, lambda: self._wait(request))
+        in_thread(self, lambda: load(self.reads, request), self._compared, "compare")
 
     def _wait(self, request: DiffRequest) -> None:
         if self._reading is request:
             stage = request.stage or "the two"
             self.view.show_notice(Notice("◔", f"Comparing {stage} …"))
 
-    @work(thread=True, exclusive=True, group="compare", exit_on_error=False, description="compare")
-    def _compare(self, request: DiffRequest) -> None:
-        self.post_message(self.Compared(load(self.reads, request)))
-
-    @on(Compared)
-    def _compared(self, message: Compared) -> None:
-        message.stop()
-        self._reading = None
-        outcome = message.outcome
-        if outcome.request is not self.request:  # another wish came meanwhile
+    def _compared(self, outcome: DiffOutcome | Notice) -> None:
+        asked, self._reading = self._reading, None
+        assert asked is not None
+        if asked is not self.request:  # another was wanted in the meantime
             self._start(self.request)
             return
+        if isinstance(outcome, Notice):
+            outcome = DiffOutcome(asked, notice=outcome)
         self.view.show(outcome)
         own = outcome.comparison
         self.summary.show(own if isinstance(own, Compared) else None)
@@ -158,8 +147,7 @@ class DiffScreen(DiffSearching):
     @on(DiffView.Moved)
     def _moved(self, message: DiffView.Moved) -> None:
         message.stop()
-        self.tell_match()
-        self.status.follow(self.view)
+        self.follow()
         if self.heads.beside is not self.view.beside:
             self._tell()
 
@@ -175,11 +163,6 @@ class DiffScreen(DiffSearching):
         shown = self.request
         at = self._trail.get(chosen) or here or shown.at
         self._ask(DiffRequest(shown.a, shown.b, chosen, shown.exact, at))
-
-    @on(DiffBar.Chosen)
-    def _chosen(self, message: DiffBar.Chosen) -> None:
-        message.stop()
-        self.action_stage(message.stage.value)
 
     def action_next_stage(self, by: int) -> None:
         """The next stage that both have."""
@@ -224,22 +207,7 @@ class DiffScreen(DiffSearching):
         text = "\n".join(label(row.plain) for row in rows)
         self.app.push_screen(Overlay("What differs", Content(text)))
 
-    def action_back(self) -> None:
-        """Close it."""
-        self.dismiss()
-
     def action_escape(self) -> None:
         """Forget the search; without one, close it."""
         if not self.forget():
             self.dismiss()
-
-    async def action_tell_app(self, name: str) -> None:
-        """Something that is the application's affair."""
-        await self.app.run_action(name)
-
-    async def action_run(self, name: str) -> None:
-        """Run a command of the table, for the palette and the footer."""
-        chosen = command(name)
-        if self.focused is self.prompt.input:
-            self.set_focus(self.view)
-        await self.app.run_action(chosen.action, self.view if chosen.where is Where.DIFF else self)

@@ -137,11 +137,6 @@ def shared_stages(a: TreeSubject, b: TreeSubject) -> tuple[Stage, ...]:
 
 def load(reads: Reader, request: DiffRequest) -> DiffOutcome:
     """Compare what a request asks for; called in a thread."""
-    answer = attempt(lambda: _load(reads, request))
-    return DiffOutcome(request, notice=answer) if isinstance(answer, Notice) else answer
-
-
-def _load(reads: Reader, request: DiffRequest) -> DiffOutcome:
     a, b = request.a.variant, request.b.variant
     if a is None or b is None:
         raise PtxviewError("It takes two variants to compare.", "Mark them with d in the tree.")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 
-from textual import events
 from textual.content import Content
-from textual.widget import Widget
 
 from inspector.model import Recording
 from inspector.report.ranks import differences
@@ -14,6 +12,7 @@ from inspector.text import plural
 from inspector.tui.keys.command_table import command
 from inspector.tui.keys.keymap import shown
 from inspector.tui.program.live import ending
+from inspector.tui.widgets.lines import LineWidget, ends, link
 from inspector.tui.widgets.visible import label, shorten
 
 _UNNAMED = re.compile(
@@ -74,31 +73,26 @@ def parts(recording: Recording) -> list[str]:
     ]
 
 
-class TitleBar(Widget):
+class TitleBar(LineWidget):
     """One line; what matters least is left out first when it gets narrow."""
 
     def __init__(self, recording: Recording) -> None:
         super().__init__()
-        self.recording = recording
         self.told = ""
-        """What is said of a program that runs."""
-
+        """The state of a program that runs."""
         self.modes: tuple[tuple[str, str], ...] = ()
         """What is on, in a word or two, each with the command that ends it."""
+        self.renew(recording)
 
-        self._ends: list[tuple[int, int, str]] = []
-        self._ranks: tuple[Recording, int] | None = None
-
-    def _different_ranks(self) -> int:
-        """How much ranks compiled differently, found once for a recording as it is."""
-        if self._ranks is None or self._ranks[0] is not self.recording:
-            self._ranks = (self.recording, len(differences(self.recording)))
-        return self._ranks[1]
+    def renew(self, recording: Recording) -> None:
+        """Show a recording that has grown."""
+        self.recording = recording
+        self._differences = len(differences(recording))
+        self.refresh()
 
     def render(self) -> Content:
         """Name, device or banner, counts, and warnings at the right."""
-        recording = self.recording
-        width = self.size.width - 2
+        recording, width = self.recording, self.size.width - 2
         keys = getattr(self.app, "keys", {})
         warnings = []
         if self.told:
@@ -107,51 +101,29 @@ class TitleBar(Widget):
             warnings.append("unfinished")
         elif recording.exit_status and recording.seconds is not None:
             warnings.append(ending(recording.exit_status, recording.seconds))
-        if different := self._different_ranks():
+        if self._differences:
             key = shown(command("compiles"), keys)
-            warnings.append(f"{key} {plural(different, 'difference')} of ranks")
+            warnings.append(f"{key} {plural(self._differences, 'difference')} of ranks")
         if recording.problems:
             warnings.append(f"! {plural(len(recording.problems), 'problem')}")
-        on = [(f"[{shorten(word, 24)} {shown(command(name), keys)}]", name)
-              for word, name in self.modes]  # fmt: skip
-        right = " ".join([*(text for text, _ in on), *([" · ".join(warnings)] if warnings else [])])
-        short = " ".join([*(text for text, _ in on), *("!" for _ in warnings[:1])])
-        said = banner(recording)
-        name = recording_name(recording)
-        choices = [
-            parts(recording),
-            parts(recording)[:2],
-            [said] if said else [name],
-        ]
-        for right_text in (right, short):
-            for chosen in choices:
+        warning = " · ".join(warnings)
+        fine = warning.startswith("exit 0 ") and len(warnings) == 1 and not self.modes
+        style = "bold" if fine else "bold $warning"
+        on = [
+            link(f"[{shorten(word, 24)} {shown(command(name), keys)}]", style,
+                 f"screen.run({name!r})")
+            for word, name in self.modes
+        ]  # fmt: skip
+        said = parts(recording)
+        name, banner_text = said[0], banner(recording)
+        for last in (warning, "!" if warnings else ""):
+            right = Content(" ").join([*on, *([Content.styled(last, style)] if last else [])])
+            for chosen in (said, said[:2], [banner_text or name]):
                 text = " · ".join(part for part in chosen if part)
-                used = len("ptxview  ") + len(text) + (len(right_text) + 2 if right_text else 0)
-                if used <= width:
-                    at = width + 1 - Content(right_text).cell_length
-                    self._find_ends(at, on)
-                    return self._line(("ptxview", text, right_text), width)
-        self._ends = []
-        if said and len(said) > width:
-            said = f"{label(recording.target or '')}, no GPU"
-        return Content.assemble((" ", ""), (shorten(said or name, width), "bold"))
-
-    def _find_ends(self, at: int, on: list[tuple[str, str]]) -> None:
-        """Where what is on stands."""
-        self._ends = []
-        for text, name in on:
-            self._ends.append((at, at + len(text), name))
-            at += len(text) + 1
-
-    async def on_click(self, event: events.Click) -> None:
-        """End what was clicked."""
-        for start, end, name in self._ends:
-            if start <= event.x < end:
-                await self.screen.run_action(f"run('{name}')")
-
-    def _line(self, parts: tuple[str, str, str], width: int) -> Content:
-        brand, text, right = parts
-        left = Content.assemble((" ", ""), (brand, "bold"), ("  ", ""), (text, ""))
-        gap = max(1, width + 1 - left.cell_length - Content(right).cell_length)
-        fine = right.startswith("exit 0 ") and " · " not in right
-        return Content.assemble(left, (" " * gap, ""), (right, "bold" if fine else "bold $warning"))
+                used = len("ptxview  ") + len(text)
+                if used + (right.cell_length + 2 if right else 0) <= width:
+                    left = Content.assemble(" ", ("ptxview", "bold"), f"  {text}")
+                    return ends(left, right, width + 1)
+        if banner_text and len(banner_text) > width:
+            banner_text = f"{label(recording.target or '')}, no GPU"
+        return Content.assemble(" ", (shorten(banner_text or name, width), "bold"))

@@ -4,48 +4,49 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
-from textual import events, on, work
+from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
+from textual.style import Style
 from textual.widget import Widget
-from textual.worker import get_current_worker
 
 from inspector.analyse.flow.arrows import FlowLanes, arrows
 from inspector.analyse.telling import NOTHING, Telling
 from inspector.listing.ptx_location import Locations
-from inspector.model import GRAPH_STAGES, KERNEL_STAGES, Stage, Variant
+from inspector.model import GRAPH_STAGES, KERNEL_STAGES, Stage
+from inspector.reader.reader import Reader
 from inspector.tui.code.code_view import CodeView
-from inspector.tui.code.folding import LEVELS, Fold, Region, RowMap, regions
+from inspector.tui.code.folding import Fold, Region, regions
 from inspector.tui.code.highlight import Highlighter
 from inspector.tui.keys.command_table import command, there
 from inspector.tui.keys.keymap import shown
 from inspector.tui.panes.listing_outcome import ListingOutcome, ListingRequest, load, missing
+from inspector.tui.widgets.lines import LineWidget, ends
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.subject import TreeSubject, digit, told_alike
-from inspector.tui.widgets.threads import attempt
+from inspector.tui.widgets.threads import attempt, cancelled, in_thread
 from inspector.tui.widgets.visible import label, shorten
 
-if TYPE_CHECKING:
-    from inspector.reader.reader import Reader
+PATIENCE_SECONDS = 0.12
+"""For which the text before stays: most stages come sooner, and flicker tires the eye."""
 
-# -- the line above a pane ------------------------------------------------------------------------
-# Which stage, of what, and the stages that can be chosen.
+LINES_PER_LOOK = 1000
+"""Lines searched before a search asks whether it is still wanted."""
 
 
-class PaneTitle(Widget):
+class PaneTitle(LineWidget):
     """``ptx  square_kernel  3f2a91c0``, and on the right the stages, those that are missing dim."""
 
-    class Chosen(Message):
-        """A stage was clicked."""
+    @dataclass
+    class Clicked(Message):
+        """The title, a stage in it or the sign of a mode was clicked."""
 
-        def __init__(self, title: PaneTitle, stage: Stage) -> None:
-            super().__init__()
-            self.title = title
-            self.stage = stage
+        title: PaneTitle
+        action: str
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,11 +57,8 @@ class PaneTitle(Widget):
         self.modes: tuple[tuple[str, str], ...] = ()
         """What is on in the pane, in a word or two, and the id of the command that ends it."""
 
-        self._ends: list[tuple[int, int, str]] = []
-        self._spans: list[tuple[int, int, Stage]] = []
-
     def show(self, subject: TreeSubject, stage: Stage, busy: bool) -> None:
-        """What stands in the pane now; ``busy`` while it is being read."""
+        """Name what the pane shows; ``busy`` while it is being read."""
         self.subject, self.stage, self.busy = subject, stage, busy
         variant = subject.variant
         file = variant.stages.get(stage) if variant else None
@@ -71,18 +69,14 @@ class PaneTitle(Widget):
             self.path = file.origin_path.replace("\\", "/").rpartition("/")[2]
         self.refresh()
 
-    @property
-    def no_graph(self) -> bool:
-        """Whether it shows none of a graph's stages."""
-        return self.stage not in GRAPH_STAGES
-
     def _tabs(self, words: bool) -> list[tuple[str, Stage]]:
+        no_graph = self.stage not in GRAPH_STAGES
         return [
             (f" {digit(stage)} {stage} " if words else f" {digit(stage)}", stage)
             for stage in (*KERNEL_STAGES, *GRAPH_STAGES)
             if stage is self.stage
             # One of a graph's stands for all that share its key.
-            or (self.subject.has(stage) and stage is Stage.OPERATIONS and self.no_graph)
+            or (self.subject.has(stage) and stage is Stage.OPERATIONS and no_graph)
             or (stage in KERNEL_STAGES and (not words or self.subject.has(stage)))
         ]
 
@@ -91,12 +85,10 @@ class PaneTitle(Widget):
         width = self.size.width
         if self.stage is None:
             return Content("")
-        head = f" {self.stage}"
-        if self.busy:
-            head += " ◔"
-        modes = [f"[{word} {key}]" for word, key, _ in self._on()]
-        plain = len(head)
-        head += "".join(f" {mode}" for mode in modes)
+        head = Content.styled(f" {self.stage}{' ◔' if self.busy else ''}", "bold")
+        for word, key, name in self._on():
+            mode = _clickable(f"[{word} {key}]", "bold", f"run({name!r})")
+            head = Content.assemble(head, " ", mode)
         variant = self.subject.variant
         what = label(self.path or self.subject.name)
         tail = "" if self.path or variant is None else f"  {variant.id}"
@@ -106,48 +98,37 @@ class PaneTitle(Widget):
         if len(head) + 16 + sum(len(text) for text, _ in tabs) > width:
             tabs = []
         room = width - len(head) - sum(len(text) for text, _ in tabs) - 3
-        if len(what) + len(tail) > room:
-            tail = ""
+        tail = tail if len(what) + len(tail) <= room else ""
         middle = f"  {shorten(what, room - len(tail))}{tail}" if room > 4 else ""
-        left = Content.assemble((head, "bold"), (middle, ""))
-        self._ends, end = [], plain
-        for mode, (_, _, name) in zip(modes, self._on(), strict=True):
-            self._ends.append((end + 1, end + 1 + len(mode), name))
-            end += 1 + len(mode)
-        gap = max(0, width - left.cell_length - sum(len(text) for text, _ in tabs) - 1)
-        parts: list[Content | tuple[str, str]] = [left, (" " * gap, "")]
-        self._spans = []
-        at = left.cell_length + gap
-        for text, stage in tabs:
-            style = "bold underline" if stage is self.stage else ""
-            if not self.subject.has(stage):
-                style = "dim strike" if len(text) == 2 else "dim"
-            bare = text.strip()
-            lead = text.index(bare)
-            parts += [(text[:lead], ""), (bare, style), (text[lead + len(bare) :], "")]
-            self._spans.append((at, at + len(text), stage))
-            at += len(text)
-        return Content.assemble(*parts)
+        right = Content.assemble(*(self._tab(text, stage) for text, stage in tabs))
+        return ends(Content.assemble(head, middle), right, width - 1)
+
+    def _tab(self, text: str, stage: Stage) -> Content:
+        style = "bold underline" if stage is self.stage else ""
+        if not self.subject.has(stage):
+            style = "dim strike" if len(text) == 2 else "dim"
+        bare = text.strip()
+        lead, _, rest = text.partition(bare)
+        return _clickable(
+            Content.assemble(lead, (bare, style), rest), "", f"stage({stage.value!r})"
+        )
 
     def _on(self) -> list[tuple[str, str, str]]:
         """What is on: its word, the key that ends it, and that key's command."""
         keys = getattr(self.app, "keys", {})
         own = {one.id for one in there(getattr(self.screen, "wheres", ()))}
         # Where a block is run, w is something else: there folds are all that can be changed.
-        modes = [(word, "fold.level" if own and name not in own else name)
-                 for word, name in self.modes]  # fmt: skip
+        modes = [(word, name if name in own else "fold.level") for word, name in self.modes]
         return [(word, shown(command(name), keys), name) for word, name in modes]
 
-    async def on_click(self, event: events.Click) -> None:
-        """Choose the stage that was clicked, or end what is on; anywhere else, the pane."""
-        mode = next((name for start, end, name in self._ends if start <= event.x < end), None)
-        if mode is not None and self.stage is not None:
-            self.post_message(self.Chosen(self, self.stage))
-            self.call_later(self.screen.run_action, f"run('{mode}')")
-            return
-        stage = next((s for start, end, s in self._spans if start <= event.x < end), self.stage)
-        if stage is not None:
-            self.post_message(self.Chosen(self, stage))
+    def on_click(self, event: events.Click) -> None:
+        """Choose the pane, and what was clicked in the title."""
+        self.post_message(self.Clicked(self, event.style.meta.get("run", "")))
+
+
+def _clickable(text: str | Content, style: str, action: str) -> Content:
+    content = text if isinstance(text, Content) else Content.styled(text, style)
+    return content.stylize(Style.from_meta({"run": action}))
 
 
 class ColumnHeads(Widget):
@@ -164,92 +145,37 @@ class ColumnHeads(Widget):
         return Content(" " * before + rows.gutter.heads)
 
 
-PATIENCE = 0.12
-"""Seconds for which the text before stays: most stages come sooner, and flicker tires the eye."""
+@dataclass(frozen=True, slots=True)
+class Foldable:
+    """What of a listing can be folded, the files that a ``.loc`` may name, and its branches."""
 
-
-CHUNK = 1000
-"""Lines searched before a search asks whether it is still wanted."""
-
-Regions = Mapping[Fold, tuple[Region, ...]]
-Maps = Mapping[frozenset[Fold], RowMap]
-
-
-def _waiting(request: ListingRequest) -> str:
-    variant = request.subject.variant
-    file = None if variant is None else variant.stages.get(request.stage)
-    if file is not None and file.costly:
-        return f"The compiler is making {request.stage} …"
-    return f"Reading {request.stage} …"
+    regions: Mapping[Fold, tuple[Region, ...]]
+    files: Mapping[int, str]
+    flow: FlowLanes | None
 
 
 class Pane(Vertical):
     """Shows what it was last asked for; never more than one thread reads for it."""
 
-    class Loaded(Message):
-        """A thread has answered."""
-
-        def __init__(self, pane: Pane, outcome: ListingOutcome) -> None:
-            super().__init__()
-            self.pane = pane
-            self.outcome = outcome
-
+    @dataclass
     class Shown(Message):
-        """Another listing, or a notice, stands in the pane."""
+        """Another listing, or a notice, is in the pane."""
 
-        def __init__(self, pane: Pane) -> None:
-            super().__init__()
-            self.pane = pane
+        pane: Pane
 
+    @dataclass
     class Annotated(Message):
-        """A thread has analysed what a pane shows."""
+        """The analysis of what a pane shows is there."""
 
-        def __init__(self, pane: Pane, request: ListingRequest, telling: Telling) -> None:
-            super().__init__()
-            self.pane = pane
-            self.request = request
-            self.telling = telling
+        pane: Pane
 
-    class Foldable(Message):
-        """A thread has found what of a listing can be folded."""
-
-        def __init__(
-            self,
-            pane: Pane,
-            source: Highlighter,
-            regions: Regions,
-            maps: Maps,
-            files: Mapping[int, str],
-            flow: FlowLanes | None,
-        ) -> None:
-            super().__init__()
-            self.pane = pane
-            self.source = source
-            self.regions = regions
-            self.maps = maps
-            self.files = files
-            self.flow = flow
-
-    class Named(Message):
-        """A thread knows what the kernel's parameters are called, by their symbols."""
-
-        def __init__(
-            self, pane: Pane, request: ListingRequest, names: Mapping[str, str], kernel: range
-        ) -> None:
-            super().__init__()
-            self.pane = pane
-            self.request = request
-            self.names = names
-            self.kernel = kernel
-
+    @dataclass
     class Found(Message):
-        """A thread has searched; ``lines`` have the pattern, or a notice says why not."""
+        """A search has ended: ``lines`` have the pattern, or a notice says why not."""
 
-        def __init__(self, pane: Pane, pattern: re.Pattern[str], lines: object) -> None:
-            super().__init__()
-            self.pane = pane
-            self.pattern = pattern
-            self.lines = lines
+        pane: Pane
+        pattern: re.Pattern[str]
+        lines: tuple[int, ...] | Notice
 
     def __init__(self, reads: Reader) -> None:
         super().__init__()
@@ -265,7 +191,7 @@ class Pane(Vertical):
         self._zoomed = False
 
     def compose(self) -> ComposeResult:
-        """A title and the text."""
+        """A title, heads of columns and the text."""
         yield self.title_line
         yield self.heads
         yield self.view
@@ -280,39 +206,37 @@ class Pane(Vertical):
         """The stage that was asked for."""
         return None if self.request is None else self.request.stage
 
+    # Reading
+
     def show(self, subject: TreeSubject, stage: Stage) -> None:
         """Show a stage of a subject as soon as it is read."""
         request = ListingRequest(subject, stage)
-        if request == self.request:
-            return
-        self.request = request
-        self.title_line.show(subject, stage, busy=False)
-        if self._reading is None:
-            self._start(request)
+        if request != self.request:
+            self.request = request
+            self.title_line.show(subject, stage, busy=False)
+            if self._reading is None:
+                self._start(request)
 
     def renew(self, reads: Reader, subject: TreeSubject) -> None:
-        """Read from ``reads`` from now on, which may have what could not be shown until now."""
+        """Read from ``reads``, which may have what could not be shown until now."""
         self.reads = reads
         if self.request is None:
             return
-        if not self.settled:
-            # A thread is reading what there was: if that is nothing, what there is is read next.
-            self.request = ListingRequest(subject, self.request.stage)
-            return
-        shown, made, stage = self.request.subject.variant, subject.variant, self.request.stage
+        settled, before, stage = self.settled, self.request.subject, self.request.stage
+        request = self.request = ListingRequest(subject, stage)
+        if not settled:
+            return  # a thread is reading what there was: if that is nothing, this is read next
+        self.title_line.show(subject, stage, busy=False)
+        shown, made = before.variant, subject.variant
         if shown and made and shown.hash != made.hash and subject.has(stage):
             # It was compiled again, of another text.
-            self.request = ListingRequest(subject, stage)
-            self._goal = (self.request, self.view.cursor)
-            self.title_line.show(subject, stage, busy=False)
-            self._start(self.request)
+            self._goal = (request, self.view.cursor)
+            self._start(request)
             return
-        before = self.request.subject
-        self.request = self._shown = ListingRequest(subject, stage)
-        self.title_line.show(subject, stage, busy=False)
+        self._shown = request
         if self.view.source is not None:
-            if subject != before or not told_alike(before.variant, subject.variant):
-                self._annotate(self.request)
+            if subject != before or not told_alike(shown, made):
+                self._annotate(request)
         elif not subject.has(stage):
             # Nothing more may be to come: why there is nothing is another reason then.
             notice = missing(subject, stage, reads.recording.complete)
@@ -320,181 +244,142 @@ class Pane(Vertical):
                 self.view.show_notice(notice)
         elif before.file(stage) != subject.file(stage):
             self._shown = None
-            self._start(self.request)
+            self._start(request)
 
     def _start(self, request: ListingRequest) -> None:
         self._reading = request
-        self.set_timer(PATIENCE, lambda: self._wait(request))
-        self._load(request)
+        self.set_timer(PATIENCE_SECONDS, lambda: self._wait(request))
+        in_thread(self, lambda: load(self.reads, request), self._loaded, "load")
 
     def _wait(self, request: ListingRequest) -> None:
         if self._reading == request and self.request is not None and not self.settled:
-            self.title_line.show(self.request.subject, self.request.stage, busy=True)
-            self.view.show_notice(Notice("◔", _waiting(self.request)))
+            subject, stage = self.request.subject, self.request.stage
+            self.title_line.show(subject, stage, busy=True)
+            file = None if subject.variant is None else subject.variant.stages.get(stage)
+            costly = file is not None and file.costly
+            text = f"The compiler is making {stage} …" if costly else f"Reading {stage} …"
+            self.view.show_notice(Notice("◔", text))
 
-    @work(thread=True, exclusive=True, group="load", exit_on_error=False, description="load")
-    def _load(self, request: ListingRequest) -> None:
-        self.post_message(self.Loaded(self, load(self.reads, request)))
-
-    @on(Loaded)
-    def _loaded(self, message: Loaded) -> None:
-        message.stop()
+    def _loaded(self, outcome: ListingOutcome | Notice) -> None:
+        asked, request = self._reading, self.request
         self._reading = None
-        outcome = message.outcome
-        if outcome.request != self.request:  # another choice was made meanwhile
-            if self.request is not None:
-                self._start(self.request)
-            return
-        late = self.request.subject
-        if (
-            outcome.source is None
-            and late is not outcome.request.subject
-            and (
-                late.has(outcome.request.stage)
-                and not outcome.request.subject.has(outcome.request.stage)
-            )
+        assert asked is not None and request is not None
+        if isinstance(outcome, Notice):
+            outcome = ListingOutcome(asked, notice=outcome)
+        late = outcome.source is None and request.subject is not asked.subject
+        if asked != request or (
+            late and request.subject.has(asked.stage) and not asked.subject.has(asked.stage)
         ):
-            self._start(self.request)  # it has come while it was looked for
+            self._start(request)  # another choice was made, or it has come in the meantime
             return
-        self._shown = outcome.request
-        self.title_line.show(outcome.request.subject, outcome.request.stage, busy=False)
+        self._shown = asked
+        self.title_line.show(asked.subject, asked.stage, busy=False)
         if outcome.source is not None:
             self.view.show(outcome.source, outcome.width, outcome.top, outcome.at)
             if self.view.pattern is not None:
                 self.search(self.view.pattern)
-            self._annotate(outcome.request)
+            self._annotate(asked)
             self._find_folds(outcome.source)
-            if self._goal is not None and self._goal[0] == outcome.request:
+            if self._goal is not None and self._goal[0] == asked:
                 self.view.go(self._goal[1])
             self._goal = None
         else:
             self.view.show_notice(outcome.notice or Notice("✗", "There is nothing to show."))
         self.post_message(self.Shown(self))
 
-    def zoom(self, on: bool) -> None:
-        """Whether the others are hidden behind it."""
-        if on is not self._zoomed:
-            self._zoomed = on
-            self._tell_modes()
-
-    @on(CodeView.Looks)
-    def _tell_modes(self) -> None:
-        """What is on here, in the title."""
-        modes = (("zoom", "zoom"),) if self._zoomed else ()
-        self.title_line.modes = (*modes, *self.view.modes)
-        self.title_line.refresh()
-
     def go(self, n: int) -> None:
-        """To a line of what was asked for, once it is there."""
+        """Go to a line of what was asked for, once it is there."""
         if self.settled:
             self.view.go(n)
         elif self.request is not None:
             self._goal = (self.request, n)
 
+    # The title
+
+    def zoom(self, on: bool) -> None:
+        """Say in the title that the other panes are hidden."""
+        if on is not self._zoomed:
+            self._zoomed = on
+            self._show_modes()
+
+    @on(CodeView.Looks)
+    def _show_modes(self) -> None:
+        modes = (("zoom", "zoom"),) if self._zoomed else ()
+        self.title_line.modes = (*modes, *self.view.modes)
+        self.title_line.refresh()
+
     @on(CodeView.Columned)
     def _columned(self, message: CodeView.Columned) -> None:
         message.stop()
-        self.heads.set_class(
-            bool(self.view.rows.gutter.columns) and bool(self.view.lines), "-there"
-        )
+        there = bool(self.view.rows.gutter.columns) and bool(self.view.lines)
+        self.heads.set_class(there, "-there")
         self.heads.refresh()
 
-    # Analysis
+    # What is known of the lines
 
-    @work(
-        thread=True, exclusive=True, group="annotate", exit_on_error=False, description="annotate"
-    )
     def _annotate(self, request: ListingRequest) -> None:
-        variant = request.subject.variant
-        if variant is None or request.subject.of_graph(request.stage):
+        variant, stage, reads = request.subject.variant, request.stage, self.reads
+        if variant is None or request.subject.of_graph(stage):
             return
-        if request.stage in (Stage.PTX, Stage.SASS):
-            names = attempt(lambda: self.reads.parameter_names(variant, request.stage))
-            kernel = attempt(lambda: _lines(self.reads, variant, request.stage))
-            if isinstance(names, dict) and isinstance(kernel, range):
-                self.post_message(self.Named(self, request, names, kernel))
-        answer = attempt(lambda: self.reads.telling(variant, request.stage))
-        # The code reads well without; what failed is told where one asks for the card.
-        telling = answer if isinstance(answer, Telling) else NOTHING
-        self.post_message(self.Annotated(self, request, telling))
 
-    @on(Annotated)
-    def _annotated(self, message: Annotated) -> None:
-        if message.request == self.request and self.settled:
-            self.view.annotate(message.telling)
-        else:
-            message.stop()
+        def name() -> tuple[Mapping[str, str], range]:
+            function = reads.function(variant, stage)
+            lines = range(0) if function is None else range(function.first, function.last + 1)
+            return reads.parameter_names(variant, stage), lines
 
-    @on(Named)
-    def _named(self, message: Named) -> None:
-        message.stop()
-        if message.request == self.request and self.settled:
-            self.view.named(message.names, message.kernel)
+        def annotated(found: Telling | Notice) -> None:
+            if request == self.request and self.settled:
+                # The code reads well without; what failed is said where one asks for the card.
+                self.view.annotate(found if isinstance(found, Telling) else NOTHING)
+                self.post_message(self.Annotated(self))
 
-    # Searching
+        def named(found: tuple[Mapping[str, str], range] | Notice) -> None:
+            if not isinstance(found, Notice) and request == self.request and self.settled:
+                self.view.named(*found)
 
-    @work(thread=True, exclusive=True, group="search", exit_on_error=False, description="search")
+        if stage in (Stage.PTX, Stage.SASS):
+            in_thread(self, name, named, "names")
+        in_thread(self, lambda: reads.telling(variant, stage), annotated, "annotate")
+
+    def _find_folds(self, source: Highlighter) -> None:
+        def find() -> Foldable:
+            found, listing = regions(source.listing), source.listing
+            flow = attempt(
+                lambda: FlowLanes(arrows(source.texts, listing.functions, listing.language))
+            )
+            files: object = None
+            if listing.language == Stage.PTX.value:
+                files = attempt(lambda: Locations(listing.text, source.texts).files)
+            return Foldable(
+                found, files if isinstance(files, dict) else {},
+                flow if isinstance(flow, FlowLanes) else None,
+            )  # fmt: skip
+
+        def show(found: Foldable | Notice) -> None:
+            if source is self.view.source and isinstance(found, Foldable):
+                self.view.foldable(found.regions, found.files, found.flow)
+
+        in_thread(self, find, show, "fold")
+
     def search(self, pattern: re.Pattern[str]) -> None:
         """Find the lines that have ``pattern``; the next search ends this one."""
         source = self.view.source
-        if source is None:
-            return
-        worker = get_current_worker()
-        answer = attempt(lambda: _matches(source, pattern, lambda: worker.is_cancelled))
-        if not worker.is_cancelled:
-            self.post_message(self.Found(self, pattern, answer))
 
-    # Folding
+        def found(lines: tuple[int, ...] | Notice) -> None:
+            self.post_message(self.Found(self, pattern, lines))
 
-    @work(thread=True, exclusive=True, group="fold", exit_on_error=False, description="fold")
-    def _find_folds(self, source: Highlighter) -> None:
-        answer = attempt(lambda: regions(source.listing))
-        if not isinstance(answer, dict):
-            return
-        # Here and not where they are wanted: it takes a while for a hundred thousand.
-        maps = attempt(lambda: {level: _map(source, answer, level) for level in LEVELS})
-        listing = source.listing
-        flow = attempt(lambda: FlowLanes(arrows(source.texts, listing.functions, listing.language)))
-        files: object = None
-        if source.listing.language == Stage.PTX.value:
-            files = attempt(lambda: Locations(source.listing.text, source.texts).files)
-        self.post_message(
-            self.Foldable(
-                self,
-                source,
-                answer,
-                maps if isinstance(maps, dict) else {},
-                files if isinstance(files, dict) else {},
-                flow if isinstance(flow, FlowLanes) else None,
-            )
-        )
-
-    @on(Foldable)
-    def _foldable(self, message: Foldable) -> None:
-        message.stop()
-        if message.source is self.view.source:
-            self.view.foldable(message.regions, message.maps, message.files, message.flow)
+        if source is not None:
+            in_thread(self, lambda: matches(source, pattern, source.own_text), found, "search")
 
 
-def _lines(reads: Reader, variant: Variant, stage: Stage) -> range:
-    """The lines of a kernel in a stage; called in a thread."""
-    function = reads.function(variant, stage)
-    return range(0) if function is None else range(function.first, function.last + 1)
-
-
-def _map(source: Highlighter, found: Regions, level: frozenset[Fold]) -> RowMap:
-    """The rows of a listing whose folds are those of a level."""
-    return RowMap(len(source.texts), [one for kind in level for one in found.get(kind, ())])
-
-
-def _matches(
-    source: Highlighter, pattern: re.Pattern[str], cancelled: Callable[[], bool]
+def matches(
+    source: Highlighter, pattern: re.Pattern[str], text: Callable[[int], str]
 ) -> tuple[int, ...]:
-    """The lines that have ``pattern``, as far as they were looked at before it was cancelled."""
+    """Return the lines that have a pattern; in a thread that may be cancelled."""
     out: list[int] = []
     for n in range(1, len(source.texts) + 1):
-        if n % CHUNK == 0 and cancelled():
+        if n % LINES_PER_LOOK == 0 and cancelled():
             break
-        if pattern.search(source.own_text(n)):
+        if pattern.search(text(n)):
             out.append(n)
     return tuple(out)

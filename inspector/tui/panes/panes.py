@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from textual import events, on, work
+from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Container
 from textual.message import Message
@@ -27,7 +27,7 @@ from inspector.tui.panes.listing_outcome import ListingRequest
 from inspector.tui.panes.pane import Pane, PaneTitle
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.subject import TreeSubject, resolve
-from inspector.tui.widgets.threads import attempt
+from inspector.tui.widgets.threads import in_thread
 
 if TYPE_CHECKING:
     from inspector.reader.reader import Reader
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 # -- where one has jumped from --------------------------------------------------------------------
 # Where one has jumped from, to go back there and forward again, as in a browser.
 
-MOST_PLACES = 200
+MAX_PLACES = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class History:
         self._ahead.clear()
         if not self._back or self._back[-1] != place:
             self._back.append(place)
-            del self._back[:-MOST_PLACES]
+            del self._back[:-MAX_PLACES]
 
     def go(self, here: VisitedPlace, by: int) -> VisitedPlace | None:
         """Back (-1) or forward (1) from ``here``; None if there is nothing more."""
@@ -84,10 +84,10 @@ THREE = 150
 LOW = 5
 """Rows below which panes above each other are too low: then only one is shown."""
 
-MOST = 3
+MAX_PANES = 3
 
-MAPS_KEPT = 16
-"""Listings whose lines' sources are kept, four bytes a line."""
+MAX_MAPS, MAX_LINKS = 16, 64
+"""Listings whose lines' sources are kept, four bytes a line; pairs whose links are."""
 
 Links = Mapping[int, tuple[int, ...]]
 
@@ -95,29 +95,11 @@ Links = Mapping[int, tuple[int, ...]]
 class Panes(Container):
     """Any number of panes; one of them is active: commands go to it, the others follow it."""
 
-    class Linked(Message):
-        """A thread has found the links of one pane's lines to another's."""
-
-        def __init__(self, a: ListingRequest, b: ListingRequest, links: Links | Notice) -> None:
-            super().__init__()
-            self.a = a
-            self.b = b
-            self.links = links
-
-    class Grouped(Message):
-        """A thread knows which line of the source each line of a pane comes from."""
-
-        def __init__(self, request: ListingRequest, groups: SourceGroups | Notice) -> None:
-            super().__init__()
-            self.request = request
-            self.groups = groups
-
+    @dataclass
     class TreePulled(Message):
         """The border between tree and panes is wanted at another column; None: where it was."""
 
-        def __init__(self, x: int | None) -> None:
-            super().__init__()
-            self.x = x
+        x: int | None
 
     class Changed(Message):
         """The cursor, the links or the active pane changed: what is said about them must too."""
@@ -125,7 +107,7 @@ class Panes(Container):
     def __init__(self, reads: Reader, count: int = 2) -> None:
         super().__init__()
         self.reads = reads
-        self._all = [Pane(reads) for _ in range(MOST)]
+        self._all = [Pane(reads) for _ in range(MAX_PANES)]
         self.count = count
         self.active = self.panes[0]
         self.history = History()
@@ -133,8 +115,8 @@ class Panes(Container):
         self.zoomed = False
         self.beside: bool | None = None
         self.arrangement: Layout | None = None
-        self.widths = [EVEN] * MOST
-        self.heights = [EVEN] * MOST
+        self.widths = [EVEN] * MAX_PANES
+        self.heights = [EVEN] * MAX_PANES
         self._held: Border | None = None
         self._pulled = False
         self._links: dict[tuple[ListingRequest, ListingRequest], Links] = {}
@@ -155,12 +137,12 @@ class Panes(Container):
         self.arrangement = None
         for pane in self.panes:
             pane.preferred = pane.stage
-        self.count = max(1, min(count, MOST))
+        self.count = max(1, min(count, MAX_PANES))
         self._renew()
 
     def more(self) -> None:
         """One pane more, the new one active; after three only the active one."""
-        if self.count == MOST:
+        if self.count == MAX_PANES:
             self._to_front(self.active)
             self.set_count(1)
         else:
@@ -265,18 +247,18 @@ class Panes(Container):
         self.arrangement = None
 
     @property
-    def stand(self) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
+    def arranged(self) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
         """The name of the layout, and how the room is divided, as it is remembered."""
         name = "" if self.arrangement is None else self.arrangement.name
         return name, tuple(self.widths), tuple(self.heights)
 
-    def stand_so(self, name: str, widths: tuple[int, ...], heights: tuple[int, ...]) -> None:
+    def arrange_as(self, name: str, widths: tuple[int, ...], heights: tuple[int, ...]) -> None:
         """As it was remembered."""
         self.arrangement = layout(name)
         if self.arrangement is not None and self.arrangement.stages:
             self.count = len(self.arrangement.stages)
         for shares, remembered in ((self.widths, widths), (self.heights, heights)):
-            if len(remembered) == MOST:
+            if len(remembered) == MAX_PANES:
                 shares[:] = remembered
 
     def here(self) -> VisitedPlace | None:
@@ -286,9 +268,13 @@ class Panes(Container):
 
     def jump(self, stage: Stage, n: int) -> None:
         """To a line of a stage: in the pane that shows it, else in the active one."""
+        self.leave_here()
+        self.to(stage, n)
+
+    def leave_here(self) -> None:
+        """Remember the active pane's line, to come back there."""
         if (here := self.here()) is not None:
             self.history.leave(here)
-        self.to(stage, n)
 
     def to(self, stage: Stage, n: int) -> None:
         """There, without remembering where from."""
@@ -321,14 +307,14 @@ class Panes(Container):
         width, height = self.size.width, self.size.height
         beside = self.beside if self.beside is not None else width >= BESIDE
         alone = self.zoomed or (self.screen.size.width < 80 and self.beside is None)
-        three = self.count == MOST and beside and width < THREE
+        three = self.count == MAX_PANES and beside and width < THREE
         above = 2 if three else 1 if beside else self.count
         alone = alone or (above > 1 and height < LOW * above)
         self.set_class(beside, "-beside")
         self.set_class(three and not alone, "-grid")
         for index, pane in enumerate(self._all):
             pane.display = index < self.count and (pane is self.active or not alone)
-            pane.set_class(index == MOST - 1, "-third")
+            pane.set_class(index == MAX_PANES - 1, "-third")
             pane.set_class(pane is self.active, "-active")
             pane.zoom(self.zoomed and pane is self.active and self.count > 1)
         self._share(beside, three, alone)
@@ -425,9 +411,9 @@ class Panes(Container):
     def even(self, widths: bool = True, heights: bool = True) -> None:
         """All panes as wide, or as high, as each other."""
         if widths:
-            self.widths = [EVEN] * MOST
+            self.widths = [EVEN] * MAX_PANES
         if heights:
-            self.heights = [EVEN] * MOST
+            self.heights = [EVEN] * MAX_PANES
         self.fit()
 
     def widen(self, by: int) -> bool:
@@ -437,11 +423,11 @@ class Panes(Container):
             return False
         at = there.index(self.active)
         grid = self.has_class("-grid")
-        upright = self.has_class("-beside") and not (grid and at == MOST - 1)
+        upright = self.has_class("-beside") and not (grid and at == MAX_PANES - 1)
         last = at == (1 if grid and upright else len(there) - 1)
         border = Border(at if last else at + 1, upright)
         if grid and not upright:
-            border = Border(MOST - 1, upright=False)
+            border = Border(MAX_PANES - 1, upright=False)
         region = there[self._before(border)].region
         size = region.width if upright else region.height
         by = by if upright else (by > 0) - (by < 0)
@@ -467,15 +453,13 @@ class Panes(Container):
         self.zoomed = False
         self.fit()
 
-    @on(PaneTitle.Chosen)
-    def _chosen(self, message: PaneTitle.Chosen) -> None:
+    @on(PaneTitle.Clicked)
+    async def _clicked(self, message: PaneTitle.Clicked) -> None:
         message.stop()
-        if self._pulled:
-            return  # it was taken hold of, and not clicked
-        pane = next(p for p in self.panes if p.title_line is message.title)
-        self.activate(pane)
-        if message.stage is not pane.stage:
-            self.choose(message.stage)
+        if not self._pulled:  # else it was taken hold of
+            self.activate(next(p for p in self.panes if p.title_line is message.title))
+            if message.action:
+                await self.screen.run_action(message.action)
 
     # Links
 
@@ -500,22 +484,23 @@ class Panes(Container):
         elif a.stage is not b.stage and not (a.subject.variant is None and a.subject.graph is None):
             self._find_links(a, b)
 
-    @work(thread=True, exit_on_error=False, description="links")
     def _find_links(self, a: ListingRequest, b: ListingRequest) -> None:
         variant, graph = a.subject.variant, a.subject.graph
-        links = attempt(lambda: self.reads.links_of(variant, graph, a.stage, b.stage))
-        self.post_message(self.Linked(a, b, links))
 
-    @on(Linked)
-    def _linked(self, message: Linked) -> None:
-        message.stop()
-        # Without links each pane still reads well alone; the status line says that there are none.
-        links = {} if isinstance(message.links, Notice) else message.links
-        while len(self._links) > 64:
-            self._links.pop(next(iter(self._links)))
-        self._links[message.a, message.b] = links
-        self._begin(message.a, links)
-        self.follow(move=True)
+        def linked(found: Links | Notice) -> None:
+            # Without links each pane still reads well alone; the status line says that there are
+            # none.
+            links = {} if isinstance(found, Notice) else found
+            while len(self._links) > MAX_LINKS:
+                self._links.pop(next(iter(self._links)))
+            self._links[a, b] = links
+            self._begin(a, links)
+            self.follow(move=True)
+
+        in_thread(
+            self, lambda: self.reads.links_of(variant, graph, a.stage, b.stage), linked, "links",
+            exclusive=False,
+        )  # fmt: skip
 
     def _begin(self, request: ListingRequest, links: Links) -> None:
         """Begin where something lights up: on the kernel's first line that is linked."""
@@ -591,37 +576,28 @@ class Panes(Container):
         request = pane.request
         if request is None or request.subject.variant is None or not pane.settled:
             return
+        variant, stage = request.subject.variant, request.stage
         if request in self._groups:
-            self.post_message(self.Grouped(request, self._groups[request]))
+            self._grouped(request, self._groups[request])
         else:
-            self._find_groups(request)
+            in_thread(
+                self, lambda: self.reads.groups(variant, stage),
+                lambda found: self._grouped(request, found), "groups", exclusive=False,
+            )  # fmt: skip
 
-    @work(thread=True, exit_on_error=False, group="links", description="map")
-    def _find_groups(self, request: ListingRequest) -> None:
-        variant = request.subject.variant
-        assert variant is not None
-        groups = attempt(lambda: self.reads.groups(variant, request.stage))
-        self.post_message(self.Grouped(request, groups))
-
-    @on(Grouped)
-    def _grouped(self, message: Grouped) -> None:
-        message.stop()
-        while len(self._groups) > MAPS_KEPT:
+    def _grouped(self, request: ListingRequest, groups: SourceGroups | Notice) -> None:
+        while len(self._groups) > MAX_MAPS:
             self._groups.pop(next(iter(self._groups)))
-        self._groups[message.request] = message.groups
-        if not self.mapped:
-            return
-        if isinstance(message.groups, Notice):
-            if message.request == self.active.request:
-                said = f"There is no map of this: {message.groups.message}"
-                view = self.active.view
-                self.post_message(CodeView.Said(view, said, warning=True))
-            return
-        for pane in self.panes:
-            if pane.request == message.request and pane.settled and pane.view.lines:
-                pane.view.tint(message.groups)
-        self._light()
-        self.align(self.active)
+        self._groups[request] = groups
+        if self.mapped and isinstance(groups, Notice) and request == self.active.request:
+            said = f"There is no map of this: {groups.message}"
+            self.post_message(CodeView.Said(self.active.view, said, warning=True))
+        elif self.mapped and not isinstance(groups, Notice):
+            for pane in self.panes:
+                if pane.request == request and pane.settled and pane.view.lines:
+                    pane.view.tint(groups)
+            self._light()
+            self.align(self.active)
 
     def _light(self) -> None:
         """The cursor's group stands out in all panes."""

@@ -5,23 +5,15 @@ from __future__ import annotations
 import textwrap
 from dataclasses import dataclass
 
-from textual import on, work
 from textual.content import Content
-from textual.message import Message
 from textual.widget import Widget
 
-from inspector.analyse.telling import (
-    NO_WORDS,
-    NOTHING_TOLD,
-    Register,
-    Telling,
-    Told,
-    Words,
-)
+from inspector.analyse.telling import NO_WORDS, NOTHING_TOLD, Register, Told, Words
 from inspector.text import plural
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.code.gutter import SIGNS
-from inspector.tui.widgets.threads import attempt
+from inspector.tui.widgets.notice import Notice
+from inspector.tui.widgets.threads import in_thread
 from inspector.tui.widgets.visible import cut, label
 
 
@@ -46,15 +38,6 @@ class ReadingLine(Widget):
     """The sentence, notes, waits, and the register that is looked at: where the terminal is high
     all of them, else as many as there is room for."""
 
-    class Read(Message):
-        """A thread has read a line out."""
-
-        def __init__(self, view: CodeView, n: int, said: Said) -> None:
-            super().__init__()
-            self.view = view
-            self.n = n
-            self.said = said
-
     def __init__(self) -> None:
         super().__init__()
         self.said = Said()
@@ -67,20 +50,18 @@ class ReadingLine(Widget):
             self._view.light_up(None)
         self._view = view
         if view.lines:
-            self._read(view, view.cursor, view.rows.gutter.telling)
+            n, telling = view.cursor, view.rows.gutter.telling
+
+            def read() -> Said:
+                return Said(telling.words(n), telling.at(n), telling.registers(n))
+
+            def show(said: Said | Notice) -> None:
+                if view is self._view and view.cursor == n:
+                    self._show(Said() if isinstance(said, Notice) else said)
+
+            in_thread(self, read, show, "words")
         else:
             self._show(Said())
-
-    @work(thread=True, exclusive=True, group="words", exit_on_error=False, description="words")
-    def _read(self, view: CodeView, n: int, telling: Telling) -> None:
-        answer = attempt(lambda: Said(telling.words(n), telling.at(n), telling.registers(n)))
-        self.post_message(self.Read(view, n, answer if isinstance(answer, Said) else Said()))
-
-    @on(Read)
-    def _was_read(self, message: Read) -> None:
-        message.stop()
-        if message.view is self._view and message.view.cursor == message.n:
-            self._show(message.said)
 
     def _show(self, said: Said) -> None:
         self.said = said

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import ClassVar
 
 from textual import on
-from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import OptionList
-from textual.widgets.option_list import Option
 
 from inspector.tui.program.live import Choice
+from inspector.tui.widgets.choice_list import ChoiceList
 
 CHOICES = (
     (Choice.STAY, "s", "Stay", "go on reading"),
@@ -21,39 +19,25 @@ CHOICES = (
 )
 
 
-class Leaving(ModalScreen[Choice]):
+class Leaving(ChoiceList[Choice]):
     """Stay, leave it running, end it."""
 
     BINDINGS: ClassVar = [
         *(Binding(key, f"choose('{choice.value}')", show=False) for choice, key, *_ in CHOICES),
         Binding("escape,q,ctrl+q", "choose('stay')", show=False),
-        Binding("j", "cursor(1)", show=False),
-        Binding("k", "cursor(-1)", show=False),
     ]
 
-    def compose(self) -> ComposeResult:
-        """One option a choice."""
-        options = OptionList(
-            *(
-                Option(
-                    Content.assemble((key, "bold $primary"), f"  {title}  ", (f"{what}", "$quiet")),
-                    id=choice.value,
-                )
-                for choice, key, title, what in CHOICES
-            )
-        )
-        options.border_title = Content("The program is still running")
-        yield options
+    def __init__(self) -> None:
+        rows = [
+            Content.assemble((key, "bold $primary"), f"  {title}  ", (what, "$quiet"))
+            for _, key, title, what in CHOICES
+        ]
+        super().__init__("The program is still running", rows)
 
     @on(OptionList.OptionSelected)
     def _chosen(self, message: OptionList.OptionSelected) -> None:
-        self.dismiss(Choice(message.option_id))
+        self.dismiss(CHOICES[message.option_index][0])
 
     def action_choose(self, value: str) -> None:
         """One of the choices, by its key."""
         self.dismiss(Choice(value))
-
-    def action_cursor(self, by: int) -> None:
-        """Up or down."""
-        options = self.query_one(OptionList)
-        (options.action_cursor_down if by > 0 else options.action_cursor_up)()

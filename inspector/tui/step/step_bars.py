@@ -8,37 +8,7 @@ from textual.widget import Widget
 from inspector.report import step as report
 from inspector.trace.stepper import StepPlace
 from inspector.trace.tracing import Triple
-from inspector.tui.widgets.subject import TreeSubject
-from inspector.tui.widgets.visible import cut, label, shorten
-
-
-class StepBar(Widget):
-    """The first line: of what, which block, and which step of how many."""
-
-    def __init__(self, subject: TreeSubject) -> None:
-        super().__init__()
-        self.subject = subject
-        self.block = ""
-        self.told = ""
-
-    def tell(self, block: str, told: str) -> None:
-        """The block, and what stands at the right."""
-        self.block, self.told = block, told
-        self.refresh()
-
-    def render(self) -> Content:
-        """``step  softmax_kernel ed6dc2ce  block 7 of 1,823      step 111 of 170 · lane 3``."""
-        width, head, ident = self.size.width, " step  ", f" {self.subject.key[1]}"
-        block = f"  {self.block}" if self.block else ""
-        room = width - len(head) - len(ident) - len(block) - len(self.told) - 3
-        if room < 12:
-            room, ident = room + len(ident), ""
-        name = shorten(label(self.subject.name), max(4, room))
-        used = len(head) + Content(name).cell_length + len(ident) + len(block) + len(self.told) + 1
-        return Content.assemble(
-            (head, "bold"), (name, ""), (ident, "dim"), (block, "bold"),
-            (" " * max(1, width - used), ""), (self.told, "bold $accent"),
-        )  # fmt: skip
+from inspector.tui.widgets.visible import cut, label
 
 
 class StepLine(Widget):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
@@ -32,6 +34,7 @@ class VariantTable(RowList[VariantRow], can_focus=True, inherit_bindings=False):
     """One row a variant, then one for each other configuration of a tuner's; a head above."""
 
     BINDINGS = bindings(Where.VARIANTS)
+    empty_text = "    nothing matches the filter"
     HEAD_LINES = 1
 
     class Changed(Message):
@@ -40,12 +43,11 @@ class VariantTable(RowList[VariantRow], can_focus=True, inherit_bindings=False):
     class Chosen(Message):
         """A row was clicked twice: it is to be read."""
 
+    @dataclass
     class Absent(Message):
         """It is to be sorted by a column that has no place here, or nothing in it."""
 
-        def __init__(self, name: str) -> None:
-            super().__init__()
-            self.name = name
+        column: str
 
     def __init__(
         self, rows: tuple[VariantRow, ...], measured: Measured, marked: tuple[TreeSubject, ...] = ()
@@ -55,7 +57,6 @@ class VariantTable(RowList[VariantRow], can_focus=True, inherit_bindings=False):
         self.known = rows
         self.rows = list(rows)
         self.marked = marked
-        self.cursor = 0
         self.sorted: str | None = None
         self.reversed = False
         self.query_text = ""
@@ -154,10 +155,7 @@ class VariantTable(RowList[VariantRow], can_focus=True, inherit_bindings=False):
         own = None if self.row is None else self.subject(self.row)
         if own is None:
             return
-        if own in self.marked:
-            self.marked = tuple(one for one in self.marked if one != own)
-        else:
-            self.marked = (*self.marked[:1], own)
+        self.marked = own.marked_in(self.marked)
         self.refresh()
         self.post_message(self.Changed())
 
@@ -177,27 +175,15 @@ class VariantTable(RowList[VariantRow], can_focus=True, inherit_bindings=False):
                     self.sort(column.name)
                     return
                 at += size + 2
-        elif self.scroll_offset.y + offset.y <= len(self.rows):
-            self.go(self.scroll_offset.y + offset.y - 1)
+        elif (index := self.clicked(event)) is not None:
+            self.go(index)
             if event.chain == 2:
                 self.post_message(self.Chosen())
 
     # Drawing
 
-    def render_line(self, y: int) -> Strip:
-        """The head, which always stands there, and the rows beneath it."""
-        width = self.scrollable_content_region.width
-        if y == 0:
-            return self._head(width)
-        index = self.scroll_offset.y + y - 1
-        base = self.rich_style
-        if index >= len(self.rows):
-            if not self.rows and y == 2:
-                quiet = base + self.part("quiet")
-                return Strip([Segment("    nothing matches the filter", quiet)]).adjust_cell_length(
-                    width, base
-                )
-            return Strip.blank(width, base)
+    def draw_row(self, index: int, width: int, base: Style) -> Strip:
+        """Draw a variant, a cell a column."""
         row = self.rows[index]
         if row.variant is None:
             base += self.part("quiet")
@@ -216,7 +202,8 @@ class VariantTable(RowList[VariantRow], can_focus=True, inherit_bindings=False):
             parts.append(Segment(_cell(text, size, column.right), base))
         return Strip(parts).adjust_cell_length(width, base)
 
-    def _head(self, width: int) -> Strip:
+    def draw_head(self, width: int) -> Strip:
+        """Draw the heads of the columns, the one that sorts with a sign."""
         plain, loud = self.part("head"), self.part("sorted")
         base = self.rich_style + plain
         parts = [Segment("    ", base)]

@@ -8,12 +8,8 @@ from dataclasses import dataclass, replace
 from time import monotonic
 from typing import ClassVar
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
-from textual.content import Content
-from textual.message import Message
-from textual.screen import Screen
-from textual.widget import Widget
 from textual.worker import get_current_worker
 
 from inspector.diff import variants
@@ -23,20 +19,20 @@ from inspector.reader.reader import Reader
 from inspector.report import diff_text
 from inspector.report.failure import refused
 from inspector.text import plural
-from inspector.tui.diff.diff_bars import DiffStatus
 from inspector.tui.diff.diff_screen import DiffScreen
-from inspector.tui.keys.command_table import BARE, Where, bindings_of, command
+from inspector.tui.keys.command_table import BARE, Where, bindings_of
 from inspector.tui.variants.columns import FIGURES
 from inspector.tui.variants.variant_table import VariantTable
-from inspector.tui.widgets.key_footer import KeyFooter
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.prompt import Prompt
 from inspector.tui.widgets.recorded_times import RecordingTimes, age
 from inspector.tui.widgets.subject import TreeSubject, resolve, told_alike
-from inspector.tui.widgets.threads import attempt
-from inspector.tui.widgets.visible import label, shorten
+from inspector.tui.widgets.subject_bar import SubjectBar
+from inspector.tui.widgets.threads import in_thread
+from inspector.tui.widgets.tool_screen import ToolScreen
+from inspector.tui.widgets.visible import label
 
-OFTEN = 0.2
+UPDATE_SECONDS = 0.2
 """Seconds between two tables while the variants are read."""
 
 READ = frozenset(column.name for column in FIGURES)
@@ -130,48 +126,12 @@ def _why_not(row: VariantRow) -> str:
     return f"{said}   " if said else ""
 
 
-class VariantsBar(Widget):
-    """The first line: of what, how many, in which order."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self.of = name
-        self.told = ""
-
-    def tell(self, told: str) -> None:
-        """What stands at the right."""
-        self.told = told
-        self.refresh()
-
-    def render(self) -> Content:
-        """``variants  matmul_kernel   5 variants · by registers``."""
-        width = self.size.width
-        head = " variants  "
-        said = shorten(self.told, width - len(head) - 8)
-        room = width - len(head) - Content(said).cell_length - 3
-        name = shorten(label(self.of), room)
-        gap = max(1, width - len(head) - Content(name).cell_length - Content(said).cell_length - 1)
-        return Content.assemble((head, "bold"), (name, ""), (" " * gap, ""), (said, "bold $accent"))
-
-
-class VariantsScreen(Screen[Left]):
+class VariantsScreen(ToolScreen[Left]):
     """The table, filled by a thread."""
 
     BINDINGS = bindings_of(BARE)
     AUTO_FOCUS = "VariantTable"
     wheres: ClassVar = (Where.VARIANTS,)
-
-    class Known(Message):
-        """A thread has read some more of a scope; ``left`` is how many variants it has not."""
-
-        def __init__(
-            self, reads: Reader, scope: Scope, rows: tuple[VariantRow, ...], left: int
-        ) -> None:
-            super().__init__()
-            self.reads = reads
-            self.scope = scope
-            self.rows = rows
-            self.left = left
 
     def __init__(
         self, reads: Reader, scope: Scope, marked: tuple[TreeSubject, ...] = (),
@@ -188,14 +148,10 @@ class VariantsScreen(Screen[Left]):
         self.times = times if times is not None else RecordingTimes(reads.recording.path)
         self.reads = reads
         self.scope = scope
-        self.bar = VariantsBar(scope.name)
+        self.bar = SubjectBar("variants", scope.name)
         rows = recorded(reads, scope)
         self.table = VariantTable(rows, self.times.us, marked)
         self.table.cursor = next((i for i, r in enumerate(rows) if at and r.variant is at), 0)
-        self.status = DiffStatus()
-        self.prompt = Prompt()
-        self.footer = KeyFooter()
-        self.footer.where = Where.VARIANTS
         self.left = sum(row.unread for row in rows)
 
     def compose(self) -> ComposeResult:
@@ -212,8 +168,37 @@ class VariantsScreen(Screen[Left]):
         self._begin()
 
     def _begin(self) -> None:
+        """Read every variant of the scope that was not read before."""
         self._reading = True
-        self._read(self.reads, self.scope)
+        reads, scope = self.reads, self.scope
+        wanted = [variant for _, variant in scope.variants]
+        code = any(Stage.SASS in variant.stages for variant in wanted)
+        others = tuple(one for k in scope.kernels for one in variants.without_variant(k))
+
+        def known() -> tuple[VariantRow, ...]:
+            return (*(row_of(reads, k, v, code) for k, v in scope.variants), *others)
+
+        def read() -> tuple[VariantRow, ...]:
+            worker, last = get_current_worker(), monotonic()
+            for done, of in reads.summaries.read(
+                wanted, lambda: self.is_attached and not worker.is_cancelled
+            ):
+                if monotonic() - last > UPDATE_SECONDS and done < of:
+                    self.call_later(self._known, reads, scope, known(), of - done)
+                    last = monotonic()
+            return known()
+
+        def ended(rows: tuple[VariantRow, ...] | Notice) -> None:
+            if isinstance(rows, Notice):
+                # What could not be read is not read later either.
+                why = rows.message
+                rows = tuple(
+                    replace(row, unread=False, reason=row.reason or why) if row.unread else row
+                    for row in known()
+                )
+            self._known(reads, scope, rows, 0)
+
+        in_thread(self, read, ended, "variants")
 
     def renew(self, reads: Reader) -> None:
         """The recording has grown: what is new is read when what was there has been."""
@@ -222,7 +207,7 @@ class VariantsScreen(Screen[Left]):
         if self.again is not None:
             scope = self.again()
             self.scope = scope.wider or scope if self.widened else scope
-            self.bar.of = self.scope.name
+            self.bar.name_text = self.scope.name
         self.table.marked = tuple(resolve(reads.recording, one) for one in self.table.marked)
         self._keep(before, was)
         rows = recorded(self.reads, self.scope)
@@ -242,56 +227,25 @@ class VariantsScreen(Screen[Left]):
                 self.reads.summaries.know(variant, summary)
 
     @property
+    def home(self) -> VariantTable:
+        """The widget that has the focus when nobody types."""
+        return self.table
+
+    @property
     def settled(self) -> bool:
         """Whether every variant was read."""
         return self.left == 0
 
-    @work(
-        thread=True, exclusive=True, group="variants", exit_on_error=False, description="variants"
-    )
-    def _read(self, reads: Reader, scope: Scope) -> None:
-        worker, last = get_current_worker(), monotonic()
-        wanted = [variant for _, variant in scope.variants]
-        code = any(Stage.SASS in variant.stages for variant in wanted)
-        others = tuple(one for k in scope.kernels for one in variants.without_variant(k))
-
-        def known() -> tuple[VariantRow, ...]:
-            rows = [row_of(reads, k, v, code) for k, v in scope.variants]
-            return (*rows, *others)
-
-        def go_on() -> bool:
-            return self.is_attached and not worker.is_cancelled
-
-        def follow() -> None:
-            """Tell what is known by now, some times a second, until all is."""
-            nonlocal last
-            for done, of in reads.summaries.read(wanted, go_on):
-                if monotonic() - last > OFTEN and done < of:
-                    self.post_message(self.Known(reads, scope, known(), of - done))
-                    last = monotonic()
-
-        answer = attempt(follow)
-        if go_on():
-            rows = known()
-            if isinstance(answer, Notice):
-                # What could not be read is not read later either.
-                rows = tuple(
-                    replace(row, unread=False, reason=row.reason or answer.message)
-                    if row.unread else row for row in rows
-                )  # fmt: skip
-            self.post_message(self.Known(reads, scope, rows, 0))
-
-    @on(Known)
-    def _known(self, message: Known) -> None:
-        message.stop()
-        rows, self.left = message.rows, message.left
-        if message.scope is not self.scope:  # there are more by now
-            self._keep(message.reads, message.scope)
+    def _known(self, reads: Reader, scope: Scope, rows: tuple[VariantRow, ...], left: int) -> None:
+        """Show some more of a scope; ``left`` variants are not read yet."""
+        self.left = left
+        if scope is not self.scope:  # there are more now
+            self._keep(reads, scope)
             rows = recorded(self.reads, self.scope)
             self.left = sum(row.unread for row in rows)
         self.table.renew(rows)
         self._tell()
-        if message.left == 0:
+        if left == 0:
             self._reading = False
             if self.left:
                 self._begin()
@@ -327,20 +281,16 @@ class VariantsScreen(Screen[Left]):
             why += f"   Measured {age(taken)}, {taken.timing.cache} L2."
         marked = f"Marked: {', '.join(names)}. " if names else ""
         wider = "" if self.scope.wider is None or names else ", V shows those of the recording"
-        self.status.say(f"{reason}{marked}{hint}{wider}.{why}", first=bool(reason))
+        self.status.say(f"{reason}{marked}{hint}{wider}.{why}", cuts_end=bool(reason))
 
     @on(VariantTable.Absent)
     def _absent(self, message: VariantTable.Absent) -> None:
-        self.status.say(f"There is no column of {message.name} here: the table is too narrow for "
+        self.status.say(f"There is no column of {message.column} here: the table is too narrow for "
                         "it, or nothing is known of it.")  # fmt: skip
 
     @on(VariantTable.Chosen)
     def _open(self) -> None:
         self.action_open()
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Keys are letters while one types."""
-        return self.focused is not self.prompt.input
 
     @on(Prompt.Edited)
     def _edited(self, message: Prompt.Edited) -> None:
@@ -384,8 +334,7 @@ class VariantsScreen(Screen[Left]):
 
     def action_filter(self) -> None:
         """Only rows with the words that one types."""
-        self.status.display = False
-        self.prompt.ask("filter", self.table.query_text)
+        self.ask("filter", self.table.query_text)
 
     def action_wider(self) -> None:
         """Every variant of the recording, where it was less."""
@@ -394,7 +343,7 @@ class VariantsScreen(Screen[Left]):
             self.status.say("This is every variant of the recording.")
             return
         row = self.table.row
-        self.scope, self.bar.of, self.widened = wider, wider.name, True
+        self.scope, self.bar.name_text, self.widened = wider, wider.name, True
         rows = recorded(self.reads, wider)
         self.left = sum(one.unread for one in rows)
         self.table.renew(rows)
@@ -413,13 +362,3 @@ class VariantsScreen(Screen[Left]):
     def action_back(self) -> None:
         """Close the table."""
         self.dismiss(Left(self.table.marked))
-
-    async def action_tell_app(self, name: str) -> None:
-        """Something that is the application's affair."""
-        await self.app.run_action(name)
-
-    async def action_run(self, name: str) -> None:
-        """Run a command of the table, for the palette and the footer."""
-        chosen = command(name)
-        home = self.table if chosen.where is Where.VARIANTS else self
-        await self.app.run_action(chosen.action, home)

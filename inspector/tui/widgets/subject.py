@@ -64,6 +64,12 @@ class TreeSubject:
     def __hash__(self) -> int:
         return hash(self.key)
 
+    def marked_in(self, marked: tuple[TreeSubject, ...]) -> tuple[TreeSubject, ...]:
+        """Return the marks with this one added or taken away; a third replaces the second."""
+        if self in marked:
+            return tuple(one for one in marked if one != self)
+        return (*marked[:1], self)
+
     @property
     def name(self) -> str:
         """The kernel's name as written, else the graph's."""

@@ -8,10 +8,8 @@ from typing import ClassVar
 from rich.cells import cell_len
 from rich.text import Text
 from textual import events, on
-from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.content import Content, Span
-from textual.screen import ModalScreen
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
@@ -20,6 +18,7 @@ from inspector.model import Recording, UserFrame
 from inspector.reader.tables import table
 from inspector.report import compiles
 from inspector.report.compile_phases import Phases
+from inspector.tui.widgets.choice_list import ChoiceList
 from inspector.tui.widgets.overlay import Overlay
 from inspector.tui.widgets.visible import label, visible
 
@@ -48,29 +47,21 @@ def themed(text: Text) -> Content:
     return Content(text.plain, spans=spans)
 
 
-class CompilesScreen(ModalScreen[UserFrame | str | None]):
+class CompilesScreen(ChoiceList[UserFrame | str | None]):
     """The timeline, caches, graph breaks, recompiles and dynamic shapes; Enter goes to the line,
     or to the kernel: its id or the hash of its variant."""
 
     BINDINGS: ClassVar = [
         Binding("escape,q,K", "dismiss", "Close", show=False),
-        Binding("j", "cursor(1)", show=False),
-        Binding("k", "cursor(-1)", show=False),
         Binding("n", "section(1)", show=False),
         Binding("N", "section(-1)", show=False),
     ]
 
     def __init__(self, recording: Recording) -> None:
-        super().__init__()
+        super().__init__("Compiles", ())  # rows are made when the width is known
         self.recording = recording
         self.phases = Phases(table("compile_phases"))
         self.rows: list[compiles.CompileLine] = []
-        self.options = OptionList()
-
-    def compose(self) -> ComposeResult:
-        """One option a row; it is filled when the width is known."""
-        self.options.border_title = Content("Compiles")
-        yield self.options
 
     def on_resize(self, event: events.Resize) -> None:
         """The bars are as wide as there is room for."""
@@ -100,10 +91,6 @@ class CompilesScreen(ModalScreen[UserFrame | str | None]):
         where = "line" if row.place is not None else "kernel" if row.kernel is not None else ""
         enter = f"Enter: its {where} · " if where else ""
         self.options.border_subtitle = Content(f"{enter}n next part · Esc closes")
-
-    def action_cursor(self, by: int) -> None:
-        """Up or down."""
-        (self.options.action_cursor_down if by > 0 else self.options.action_cursor_up)()
 
     def action_section(self, by: int) -> None:
         """The next part: a row after an empty one."""

@@ -13,7 +13,7 @@ from textual.strip import Strip
 from inspector.analyse.passes import PassRun, searched
 from inspector.report.passes import milliseconds, title
 from inspector.tui.keys.command_table import Where, bindings
-from inspector.tui.widgets.notice import Notice, notice_row
+from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.row_list import RowList
 from inspector.tui.widgets.visible import cut, label
 
@@ -25,14 +25,11 @@ class PassTable(RowList[PassRun], can_focus=True, inherit_bindings=False):
     """One row a pass that changed something, or all of them; a head above."""
 
     BINDINGS = bindings(Where.PASSES)
+    empty_text = "    nothing matches"
     HEAD_LINES = 1
 
     class Chosen(Message):
         """The cursor is on another pass, or on none."""
-
-        def __init__(self, run: PassRun | None) -> None:
-            super().__init__()
-            self.pass_run = run
 
     class Opened(Message):
         """A row was clicked twice: one goes to what it changed."""
@@ -41,14 +38,12 @@ class PassTable(RowList[PassRun], can_focus=True, inherit_bindings=False):
         super().__init__()
         self.known: tuple[PassRun, ...] = ()
         self.rows: tuple[PassRun, ...] = ()
-        self.cursor = 0
         self._stood = 0
         """The number of the pass that was last gone to, which a filter may hide for a while."""
 
         self.every = False
         self.stage: str | None = None
         self.query_text = ""
-        self.notice: Notice | None = None
 
     def know(self, passes: tuple[PassRun, ...]) -> None:
         """These are the passes."""
@@ -73,7 +68,7 @@ class PassTable(RowList[PassRun], can_focus=True, inherit_bindings=False):
         self.virtual_size = Size(0, len(self.rows) + 1)
         self.reveal()
         self.refresh()
-        self.post_message(self.Chosen(self.row))
+        self.post_message(self.Chosen())
 
     def filter(self, text: str) -> None:
         """Only passes that these words fit."""
@@ -85,7 +80,7 @@ class PassTable(RowList[PassRun], can_focus=True, inherit_bindings=False):
     def moved(self) -> None:
         """That pass is the one that a filter may hide for a while."""
         self._stood = 0 if self.row is None else self.row.number
-        self.post_message(self.Chosen(self.row))
+        self.post_message(self.Chosen())
 
     def action_every(self) -> None:
         """Passes that changed nothing, too, or not."""
@@ -100,36 +95,25 @@ class PassTable(RowList[PassRun], can_focus=True, inherit_bindings=False):
 
     def on_click(self, event: events.Click) -> None:
         """A row is gone to; twice: what it changed."""
-        offset = event.get_content_offset(self)
-        if offset is None or not 0 < offset.y <= len(self.rows) - self.scroll_offset.y:
+        index = self.clicked(event)
+        if index is None:
             return
-        self.go(self.scroll_offset.y + offset.y - 1)
+        self.go(index)
         if event.chain == 2:
             self.post_message(self.Opened())
 
     # Drawing
 
-    def render_line(self, y: int) -> Strip:
-        """The head, which always stands there, and the rows beneath it."""
-        width = self.scrollable_content_region.width
-        base = self.rich_style
-        if not self.known:
-            loud, quiet = self.part("notice"), self.part("quiet")
-            return notice_row(self.notice, y, width, base, loud, quiet)
-        if y == 0:
-            head = base + self.part("head")
-            cells = [(f"{name:>{size}}", head) for name, size in FIGURES]
-            return self._row("", " #   stage  pass", cells, head, head, width)
-        index = self.scroll_offset.y + y - 1
-        quiet = base + self.part("quiet")
-        if index >= len(self.rows):
-            if not self.rows and y == 2:
-                return Strip([Segment("    nothing matches", quiet)]).adjust_cell_length(
-                    width, base
-                )
-            return Strip.blank(width, base)
-        run = self.rows[index]
-        line = base + self.part("cursor") if index == self.cursor else base
+    def draw_head(self, width: int) -> Strip:
+        """Draw the heads of the columns."""
+        head = self.rich_style + self.part("head")
+        cells = [(f"{name:>{size}}", head) for name, size in FIGURES]
+        return self._row("", " #   stage  pass", cells, head, head, width)
+
+    def draw_row(self, index: int, width: int, base: Style) -> Strip:
+        """Draw a pass: its number, stage, name, lines changed and milliseconds."""
+        run, chosen = self.rows[index], index == self.cursor
+        line = base + self.part("cursor") if chosen else base
         came, went = run.lines or (0, 0)
         texts = (str(came or ""), str(went or ""), milliseconds(run))
         looks = (self.part("plus"), self.part("minus"), self.part("quiet"))
@@ -137,10 +121,9 @@ class PassTable(RowList[PassRun], can_focus=True, inherit_bindings=False):
             (f"{text:>{size}}", line + look)
             for text, look, (_, size) in zip(texts, looks, FIGURES, strict=True)
         ]
-        here = "▸" if index == self.cursor else " "
         name = f"{run.number:>3}  {run.stage:<6} {label(title(run))}"
         look = line if run.changed else line + self.part("quiet")
-        return self._row(here, name, cells, line + self.part("mark"), look, width)
+        return self._row("▸" if chosen else " ", name, cells, line + self.part("mark"), look, width)
 
     def _row(
         self, here: str, name: str, cells: list[tuple[str, Style]], mark: Style, look: Style,

@@ -5,14 +5,13 @@ The compiler is a child of a thread's, which is ended when one leaves.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container
 from textual.content import Content
-from textual.message import Message
+from textual.dom import DOMNode
 from textual.worker import get_current_worker
 
 from inspector.analyse.passes import PassRun
@@ -21,31 +20,21 @@ from inspector.reader.passes import PassList, graph_passes, variant_passes
 from inspector.recording.layout import kept_cache
 from inspector.report.passes import note, operations
 from inspector.tui.code.highlight import highlighter_for, width_of
-from inspector.tui.diff.diff_bars import DiffStatus
 from inspector.tui.diff.diff_search import DiffSearching
 from inspector.tui.diff.diff_view import DiffView
 from inspector.tui.diff.diff_work import DiffOutcome, DiffRequest, Layout, unified
-from inspector.tui.keys.command_table import BARE, Where, bindings_of, command
-from inspector.tui.widgets.key_footer import KeyFooter
+from inspector.tui.keys.command_table import BARE, Where, bindings_of
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.overlay import Overlay
 from inspector.tui.widgets.prompt import Prompt
 from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.subject_bar import SubjectBar
-from inspector.tui.widgets.threads import attempt
+from inspector.tui.widgets.threads import in_thread
 from inspector.tui.widgets.visible import label
 from inspector.tui.work.pass_table import PassTable
 
 WIDE = 110
 """Columns from which on the passes stand beside what one changed, and not above it."""
-
-
-@dataclass(frozen=True, slots=True)
-class PassOutcome:
-    """What a thread brings of one pass."""
-
-    run: PassRun
-    outcome: DiffOutcome
 
 
 class PassesScreen(DiffSearching):
@@ -55,37 +44,12 @@ class PassesScreen(DiffSearching):
     AUTO_FOCUS = "PassTable"
     wheres: ClassVar = (Where.PASSES,)
 
-    class Listed(Message):
-        """A thread has the passes, or why there are none."""
-
-        def __init__(self, answer: PassList | Notice) -> None:
-            super().__init__()
-            self.answer = answer
-
-    class Began(Message):
-        """A compiler was started."""
-
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
-
-    class Compared(Message):
-        """A thread has compared what a pass changed."""
-
-        def __init__(self, of: PassOutcome) -> None:
-            super().__init__()
-            self.of = of
-
     def __init__(self, subject: TreeSubject) -> None:
         super().__init__()
         self.subject = subject
-        self.bar = SubjectBar("passes", subject)
+        self.bar = SubjectBar("passes", subject.name, subject.key[1])
         self.body = Container(id="passes")
         self.table = PassTable()
-        self.view = DiffView()
-        self.status = DiffStatus()
-        self.footer = KeyFooter()
-        self.footer.where = Where.PASSES
         self.made: PassList | None = None
         self.shown: PassRun | None = None
         self._reading = True
@@ -116,43 +80,41 @@ class PassesScreen(DiffSearching):
         self.body.set_class(self.size.width >= WIDE, "-wide")
 
     @property
+    def home(self) -> PassTable:
+        """The widget that has the focus when nobody types."""
+        return self.table
+
+    def home_of(self, where: Where) -> DOMNode:
+        """Return the node that has the actions of a part of the table."""
+        return self.view if where is Where.DIFF else super().home_of(where)
+
+    @property
     def settled(self) -> bool:
         """Whether what is under the cursor is what is shown."""
         return not self._reading and self.shown is self.table.row
 
     # Reading
 
-    @work(thread=True, exclusive=True, group="passes", exit_on_error=False, description="passes")
     def _list(self) -> None:
-        worker = get_current_worker()
         variant, graph = self.subject.variant, self.subject.graph
 
-        def go_on() -> bool:
-            return self.is_attached and not worker.is_cancelled
-
         def say(text: str) -> None:
-            self.post_message(self.Began(text))
+            self.call_later(self.table.say, Notice("◔", f"{text} …", "Esc ends it."))
 
         def read() -> PassList:
+            worker = get_current_worker()
             if variant is not None:
-                return variant_passes(variant, kept_cache(), lines_changed, go_on=go_on, say=say)
+                return variant_passes(
+                    variant, kept_cache(), lines_changed,
+                    go_on=lambda: self.is_attached and not worker.is_cancelled, say=say,
+                )  # fmt: skip
             assert graph is not None
             return graph_passes(graph, lines_changed)
 
-        answer = attempt(read)
-        if go_on():
-            self.post_message(self.Listed(answer))
+        in_thread(self, read, self._listed, "passes")
 
-    @on(Began)
-    def _began(self, message: Began) -> None:
-        message.stop()
-        self.table.say(Notice("◔", f"{message.text} …", "Esc ends it."))
-
-    @on(Listed)
-    def _listed(self, message: Listed) -> None:
-        message.stop()
+    def _listed(self, answer: PassList | Notice) -> None:
         self._reading = False
-        answer = message.answer
         if isinstance(answer, Notice):
             self.table.say(answer)
             return
@@ -170,47 +132,37 @@ class PassesScreen(DiffSearching):
         self.bar.tell(" · ".join(told))
 
     @on(PassTable.Chosen)
-    def _chosen(self, message: PassTable.Chosen) -> None:
-        message.stop()
-        run = message.pass_run
+    def _chosen(self) -> None:
+        run = self.table.row
         if run is None:
             self.shown = None
             self.view.show_notice(Notice("", ""))
             self._tell()
         elif run is not self.shown:
-            self._compare(run)
+            request = DiffRequest(self.subject, self.subject, None)
 
-    @work(thread=True, exclusive=True, group="pass", exit_on_error=False, description="pass")
-    def _compare(self, run: PassRun) -> None:
-        worker = get_current_worker()
-        request = DiffRequest(self.subject, self.subject, None)
-        answer = attempt(lambda: _outcome(run, request))
-        outcome = DiffOutcome(request, notice=answer) if isinstance(answer, Notice) else answer
-        if not worker.is_cancelled:
-            self.post_message(self.Compared(PassOutcome(run, outcome)))
+            def compared(outcome: DiffOutcome | Notice) -> None:
+                if run is self.table.row:
+                    if isinstance(outcome, Notice):
+                        outcome = DiffOutcome(request, notice=outcome)
+                    self.shown = run
+                    self.view.show(outcome)
+                    self._tell()
+                    self.search_again()
 
-    @on(Compared)
-    def _were_compared(self, message: Compared) -> None:
-        message.stop()
-        if message.of.run is not self.table.row:
-            return
-        self.shown = message.of.run
-        self.view.show(message.of.outcome)
-        self._tell()
-        self.search_again()
+            in_thread(self, lambda: _outcome(run, request), compared, "pass")
 
     @on(DiffView.Moved)
     def _moved(self, message: DiffView.Moved) -> None:
         message.stop()
         if self.focused is self.view:
-            self.tell_match()
-            self.status.follow(self.view)
+            self.follow()
 
     def _tell(self) -> None:
         """The line above the keys: which operations came and went, and how the list is filtered."""
         run, table = self.table.row, self.table
         if self.focused is self.view:
-            self.status.follow(self.view)
+            self.follow()
             return
         parts = [] if run is None else [label(operations(run, None)) or "no other operations"]
         if run is not None and run.inside:
@@ -242,8 +194,7 @@ class PassesScreen(DiffSearching):
     def action_find(self) -> None:
         """Ask for an operation, or a pass."""
         self._filtered = self.table.query_text
-        self.status.display = False
-        self.prompt.ask("passes", self._filtered)
+        self.ask("passes", self._filtered)
 
     def action_look(self) -> None:
         """Go to what the pass changed."""
@@ -270,10 +221,6 @@ class PassesScreen(DiffSearching):
         text = "\n\n".join(f"• {label(one)}" for one in said) or "There are no remarks."
         self.app.push_screen(Overlay("These passes", Content(text)))
 
-    def action_back(self) -> None:
-        """Close it."""
-        self.dismiss()
-
     def action_escape(self) -> None:
         """From what a pass changed to the list; there the filter is forgotten, else it closes."""
         if self.focused is self.view:
@@ -285,18 +232,6 @@ class PassesScreen(DiffSearching):
             self.table.filter("")
         else:
             self.dismiss()
-
-    async def action_tell_app(self, name: str) -> None:
-        """Something that is the application's affair."""
-        await self.app.run_action(name)
-
-    async def action_run(self, name: str) -> None:
-        """Run a command of the table, for the palette and the footer."""
-        chosen = command(name)
-        if self.focused is self.prompt.input:
-            self.set_focus(self.table)
-        home = {Where.PASSES: self.table, Where.DIFF: self.view}.get(chosen.where, self)
-        await self.app.run_action(chosen.action, home)
 
 
 def _outcome(run: PassRun, request: DiffRequest) -> DiffOutcome:

@@ -6,14 +6,11 @@ user stops it or leaves.
 
 from __future__ import annotations
 
-import threading
 from dataclasses import replace
 from enum import Enum
 from typing import ClassVar
 
-from textual import on, work
 from textual.content import Content
-from textual.message import Message
 
 from inspector.measure.time import take
 from inspector.measure.time.child import TimeWish
@@ -22,14 +19,12 @@ from inspector.measure.time.results import CACHES, Session
 from inspector.measure.time.stored import parts
 from inspector.measure.time.take import Ready
 from inspector.reader.reader import Reader
-from inspector.reader.selecting import Found
 from inspector.recording.kept import place
 from inspector.tui.keys.command_table import Where, bindings
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.recorded_times import RecordingTimes
 from inspector.tui.widgets.subject import TreeSubject
-from inspector.tui.widgets.subject_bar import SubjectBar
-from inspector.tui.widgets.threads import attempt
+from inspector.tui.widgets.threads import attempt, in_thread
 from inspector.tui.widgets.visible import label
 from inspector.tui.work import timing_text
 from inspector.tui.work.work_screen import WorkScreen
@@ -50,26 +45,9 @@ class TimingScreen(WorkScreen):
     BINDINGS = bindings(Where.TIMING)
     wheres: ClassVar = (Where.TIMING,)
 
-    class Looked(Message):
-        """A thread knows what would be run, whether it could be, and whether it is the user's."""
-
-        def __init__(self, what: Plan | Notice, ready: Ready | Notice, own: bool) -> None:
-            super().__init__()
-            self.what = what
-            self.ready = ready
-            self.own = own
-
-    class Ended(Message):
-        """A thread has taken times, or could not; ``kept`` is why they are not stored, or ""."""
-
-        def __init__(self, answer: Session | Notice, kept: str = "") -> None:
-            super().__init__()
-            self.found = answer
-            self.kept = kept
-
     def __init__(self, reads: Reader, subject: TreeSubject, times: RecordingTimes) -> None:
-        super().__init__(SubjectBar("time", subject), Where.TIMING)
-        self.reads, self.subject, self.times = reads, subject, times
+        super().__init__("time", subject)
+        self.reads, self.times = reads, times
         self.wish = TimeWish()
         self.state = TimingState.LOOKING
         self.what: Plan | None = None
@@ -105,25 +83,25 @@ class TimingScreen(WorkScreen):
         assert kernel is not None and variant is not None
         self.state, self.notice = TimingState.LOOKING, None
         self._tell()
-        self._look(((kernel, variant),), self.wish)
+        found, wish = ((kernel, variant),), self.wish
 
-    @work(thread=True, exclusive=True, group="timing", exit_on_error=False, description="timing")
-    def _look(self, found: tuple[Found, ...], wish: TimeWish) -> None:
-        what = attempt(lambda: plan(found, wish.calls))
-        ready = attempt(lambda: take.ready(self.reads, self.times.path, found, wish))
-        self.post_message(self.Looked(what, ready, take.own(self.reads.recording)))
+        def look() -> tuple[Plan | Notice, Ready | Notice, bool]:
+            what = attempt(lambda: plan(found, wish.calls))
+            ready = attempt(lambda: take.ready(self.reads, self.times.path, found, wish))
+            return what, ready, take.own(self.reads.recording)
 
-    @on(Looked)
-    def _looked(self, message: Looked) -> None:
-        message.stop()
+        in_thread(self, look, self._looked, "timing")
+
+    def _looked(self, answer: tuple[Plan | Notice, Ready | Notice, bool] | Notice) -> None:
+        what, ready, own = (answer, answer, False) if isinstance(answer, Notice) else answer
         # Where it cannot be done, why says what there is not; where it can, the plan is whole.
-        if isinstance(message.what, Plan):
-            self.what = replace(message.what, left_out=())
-        if isinstance(message.ready, Notice):
-            self.notice, self.state = message.ready, TimingState.IDLE
+        if isinstance(what, Plan):
+            self.what = replace(what, left_out=())
+        if isinstance(ready, Notice):
+            self.notice, self.state = ready, TimingState.IDLE
         else:
-            self._ready, self.what = message.ready, message.ready.plan
-            if message.own or self.times.trusted:
+            self._ready, self.what = ready, ready.plan
+            if own or self.times.trusted:
                 self._run()
                 return
             self.state = TimingState.ASKING
@@ -134,38 +112,31 @@ class TimingScreen(WorkScreen):
         self.state = TimingState.RUNNING
         stop = self.starts()
         self._tell()
-        self._take(self._ready, self.wish, stop)
+        ready, wish, path = self._ready, self.wish, self.times.path
 
-    @work(thread=True, exclusive=True, group="timing", exit_on_error=False, description="timing")
-    def _take(self, ready: Ready, wish: TimeWish, stop: threading.Event) -> None:
-        path = self.times.path
-
-        def say(text: str) -> None:
-            self.post_message(self.Went(text))
-
-        answer = attempt(lambda: take.take(self.reads, path, ready, wish, say, stop))
-        kept = ""
-        if isinstance(answer, Session):
+        def measure() -> tuple[Session, str]:
+            session = take.take(self.reads, path, ready, wish, self.progress, stop)
             try:
-                take.store(path, answer)
+                take.store(path, session)
             except (OSError, ValueError) as error:
                 why = error.strerror if isinstance(error, OSError) else None
-                kept = f"The times are not kept: {place(path)}: {why or error}."
-        self.post_message(self.Ended(answer, kept))
+                return session, f"The times are not kept: {place(path)}: {why or error}."
+            return session, ""
 
-    @on(Ended)
-    def _ended(self, message: Ended) -> None:
-        message.stop()
+        in_thread(self, measure, self._measured, "timing")
+
+    def _measured(self, answer: tuple[Session, str] | Notice) -> None:
         self.state = TimingState.IDLE
-        if isinstance(message.found, Notice):
-            self.notice = message.found
+        problem = ""
+        if isinstance(answer, Notice):
+            self.notice = answer
         else:
             self.past = self._past()
-            self.session = message.found
-            self.times.add(message.found)
+            self.session, problem = answer
+            self.times.add(self.session)
         self._tell()
-        if message.kept:
-            self.status.say(label(message.kept))
+        if problem:
+            self.status.say(label(problem))
 
     # What is shown
 
@@ -179,7 +150,7 @@ class TimingScreen(WorkScreen):
             "the L2.",
         }
         if self.state is TimingState.RUNNING:
-            self._tick()
+            self.tick()
         else:
             self.status.say(says[self.state])
         self.show()

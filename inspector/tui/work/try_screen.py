@@ -6,14 +6,11 @@ asks for it, and of another's recording unless he gives leave. The recording is 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from enum import Enum
 from typing import ClassVar
 
-from textual import on, work
 from textual.content import Content
-from textual.message import Message
 
 from inspector.capture import machine
 from inspector.capture.trying import TryRequest, try_stage
@@ -30,8 +27,7 @@ from inspector.tui.keys.command_table import Where, bindings
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.recorded_times import RecordingTimes
 from inspector.tui.widgets.subject import TreeSubject
-from inspector.tui.widgets.subject_bar import SubjectBar
-from inspector.tui.widgets.threads import attempt
+from inspector.tui.widgets.threads import attempt, in_thread
 from inspector.tui.widgets.visible import label
 from inspector.tui.work import timing_text
 from inspector.tui.work.timing_text import HEAD, QUIET, WARN, Part, wrapped
@@ -56,13 +52,6 @@ class TryScreen(WorkScreen):
     BINDINGS = bindings(Where.TRYING)
     wheres: ClassVar = (Where.TRYING,)
 
-    class Tried(Message):
-        """A thread has compiled, or launched, or could not."""
-
-        def __init__(self, answer: Trial | Notice) -> None:
-            super().__init__()
-            self.answer = answer
-
     def __init__(
         self,
         reads: Reader,
@@ -72,8 +61,8 @@ class TryScreen(WorkScreen):
         times: RecordingTimes,
         edit: Edit,
     ) -> None:
-        super().__init__(SubjectBar("try", subject, f"edited {stage.value}"), Where.TRYING)
-        self.reads, self.subject, self.stage = reads, subject, stage
+        super().__init__("try", subject, f"edited {stage.value}")
+        self.reads, self.stage = reads, stage
         self.edited, self.times, self.edit = text, times, edit
         self.state = TryState.COMPILING
         self.trial: Trial | None = None
@@ -103,50 +92,36 @@ class TryScreen(WorkScreen):
         self.state, self.trial, self.notice = TryState.COMPILING, None, None
         stop = self.starts("compiling")
         self._tell()
-        self._try(
-            TryRequest(self.reads.recording, kernel, variant, self.stage, self.edited, self.file),
-            stop,
+        asked = TryRequest(
+            self.reads.recording, kernel, variant, self.stage, self.edited, self.file
         )
 
-    @work(thread=True, exclusive=True, group="trying", exit_on_error=False, description="trying")
-    def _try(self, request: TryRequest, stop: threading.Event) -> None:
-        def work() -> Trial:
-            outcome = try_stage(request, lambda _: None, lambda: not stop.is_set())
+        def compile_and_run() -> Trial:
+            outcome = try_stage(asked, lambda _: None, lambda: not stop.is_set())
             made = trials.trial_of(outcome, kept_cache())
             if outcome.failed or machine.gpu_present() or made.recorded.launch is None:
                 return made
-            self.post_message(self.Went("running the PTX of both on the CPU"))
+            self.progress("running the PTX of both on the CPU")
             try:
                 return trials.on_cpu(made, stop=stop.is_set)
             except Stopped:
                 return made
 
-        self.post_message(self.Tried(attempt(work)))
+        in_thread(self, compile_and_run, self._tried, "trying")
 
-    @work(thread=True, exclusive=True, group="trying", exit_on_error=False, description="trying")
-    def _launch(self, made: Trial, python: str, stop: threading.Event) -> None:
-        def say(text: str) -> None:
-            self.post_message(self.Went(text))
-
-        wish = TimeWish()
-        answer = attempt(lambda: trials.on_gpu(made, python, wish, say, stop))
-        self.post_message(self.Tried(answer))
-
-    @on(Tried)
-    def _tried(self, message: Tried) -> None:
-        message.stop()
+    def _tried(self, answer: Trial | Notice) -> None:
         self.state = TryState.IDLE
-        if isinstance(message.answer, Notice):
-            self.notice = message.answer
+        if isinstance(answer, Notice):
+            self.notice = answer
         else:
-            self.trial = message.answer
+            self.trial = answer
         self._tell()
 
     # What is shown
 
     def _tell(self) -> None:
         if not self.settled:
-            self._tick()
+            self.tick()
         elif self.state is TryState.ASKING:
             self.status.say("y launches it, n does not.")
         elif self.trial is not None and self.trial.outcome.failed:
@@ -237,7 +212,11 @@ class TryScreen(WorkScreen):
         self.state, self.notice = TryState.LAUNCHING, None
         stop = self.starts("launching")
         self._tell()
-        self._launch(made, self._python, stop)
+        python = self._python
+        in_thread(
+            self, lambda: trials.on_gpu(made, python, TimeWish(), self.progress, stop),
+            self._tried, "trying",
+        )  # fmt: skip
 
     def action_answer(self, yes: bool) -> None:
         """Whether the recording's machine code may be launched, until the interface is left."""

@@ -5,47 +5,32 @@ from __future__ import annotations
 import threading
 from time import monotonic
 
-from textual import on
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
-from textual.message import Message
-from textual.screen import Screen
+from textual.dom import DOMNode
 from textual.widgets import Static
 
-from inspector.tui.diff.diff_bars import DiffStatus
-from inspector.tui.keys.command_table import BARE, Where, bindings_of, command
-from inspector.tui.widgets.key_footer import KeyFooter
+from inspector.tui.keys.command_table import BARE, Where, bindings_of
+from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.subject_bar import SubjectBar
+from inspector.tui.widgets.tool_screen import ToolScreen
 from inspector.tui.widgets.visible import label
 
 
-class WorkScreen(Screen[None]):
-    """Text that scrolls beneath a bar; what takes long runs in a thread and can be ended.
-
-    A screen of this kind begins with ``begin``, shows what it knows with ``show``, says by
-    ``settled`` whether it waits for nobody but the user, and calls ``starts`` when a thread begins.
-    """
+class WorkScreen(ToolScreen[None]):
+    """Text that scrolls beneath a bar; long work runs in a thread and can be ended."""
 
     BINDINGS = bindings_of(BARE)
     AUTO_FOCUS = ""
 
-    class Went(Message):
-        """A thread says how far it is."""
-
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
-
-    def __init__(self, bar: SubjectBar, where: Where) -> None:
+    def __init__(self, head: str, subject: TreeSubject, right: str = "") -> None:
         super().__init__()
-        self.bar = bar
+        self.subject = subject
+        self.bar = SubjectBar(head, subject.name, subject.key[1], right)
         self.text = Static(markup=False)
         self.scroller = VerticalScroll(self.text, can_focus=False)
-        self.status = DiffStatus()
-        self.footer = KeyFooter()
-        self.footer.where = where
         self._stop = threading.Event()
-        self._went, self._began = "", 0.0
+        self._progress, self._began = "", 0.0
 
     def compose(self) -> ComposeResult:
         """From top to bottom."""
@@ -56,24 +41,33 @@ class WorkScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Begin."""
-        self.set_interval(1.0, self._tick)
+        self.set_interval(1.0, self.tick)
         self.begin()
 
     def on_resize(self) -> None:
-        """Other lines fit."""
+        """Lay the text out for another width."""
         self.show()
 
     def on_unmount(self) -> None:
-        """Nothing goes on that nobody waits for."""
+        """End what runs: nobody waits for it."""
         self._stop.set()
 
     def begin(self) -> None:
-        """What is done first."""
+        """Do what is done first."""
         raise NotImplementedError
 
     def show(self) -> None:
-        """Lay out what is known by now."""
+        """Lay out what is known so far."""
         raise NotImplementedError
+
+    @property
+    def home(self) -> Static:
+        """The widget that has the focus when nobody types."""
+        return self.text
+
+    def home_of(self, where: Where) -> DOMNode:
+        """Return the node that has the actions of a part of the table."""
+        return self
 
     @property
     def working(self) -> bool:
@@ -81,21 +75,24 @@ class WorkScreen(Screen[None]):
         raise NotImplementedError
 
     def starts(self, what: str = "") -> threading.Event:
-        """A thread begins: what it asks whether it has been ended."""
-        self._stop, self._went, self._began = threading.Event(), what, monotonic()
+        """Begin something that can be ended: the event is set when it should end."""
+        self._stop, self._progress, self._began = threading.Event(), what, monotonic()
         return self._stop
 
-    @on(Went)
-    def _goes(self, message: Went) -> None:
-        message.stop()
-        self._went = message.text
-        self._tick()
+    def progress(self, text: str) -> None:
+        """Say how far a thread is; called in that thread."""
+        self.call_later(self._went, text)
 
-    def _tick(self) -> None:
+    def _went(self, text: str) -> None:
+        self._progress = text
+        self.tick()
+
+    def tick(self) -> None:
+        """Say how long it runs."""
         if self.working:
             end = "stopping …" if self._stop.is_set() else "Esc stops it"
             seconds = f"{monotonic() - self._began:.0f} s"
-            self.status.say(f"◔ {seconds} · {label(self._went)} · {end}")
+            self.status.say(f"◔ {seconds} · {label(self._progress)} · {end}")
 
     # Commands
 
@@ -103,26 +100,18 @@ class WorkScreen(Screen[None]):
         """End what runs, else close."""
         if self.working:
             self._stop.set()
-            self._tick()
+            self.tick()
         else:
             self.dismiss()
 
     def action_scroll(self, rows: int) -> None:
-        """Up or down by lines."""
+        """Scroll by lines."""
         self.scroller.scroll_relative(y=rows, animate=False)
 
     def action_page(self, pages: int) -> None:
-        """Up or down by pages."""
+        """Scroll by pages."""
         self.action_scroll(pages * max(1, self.scroller.size.height - 1))
 
     def action_edge(self, side: int) -> None:
-        """To the top or the end."""
+        """Scroll to the top or the end."""
         (self.scroller.scroll_home if side < 0 else self.scroller.scroll_end)(animate=False)
-
-    async def action_tell_app(self, name: str) -> None:
-        """Something that is the application's affair."""
-        await self.app.run_action(name)
-
-    async def action_run(self, name: str) -> None:
-        """Run a command of the table, for the palette and the footer."""
-        await self.app.run_action(command(name).action, self)

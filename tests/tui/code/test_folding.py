@@ -15,7 +15,8 @@ from inspector.tui.code.code_rows import LONGEST, breaks
 from inspector.tui.code.folding import Fold, Region, RowMap, regions
 from inspector.tui.code.labels import label_of, labels, target_line
 from inspector.tui.code.marks_bar import placed
-from inspector.tui.main.main_screen import file_name, frames
+from inspector.tui.main.editing import file_name
+from inspector.tui.main.main_screen import frames
 from inspector.tui.panes.panes import History, VisitedPlace
 from inspector.tui.widgets.subject import TreeSubject
 from tests.helpers.sample import recording
