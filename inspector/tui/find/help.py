@@ -16,9 +16,6 @@ from inspector.tui.keys.places import config_path
 from inspector.tui.main.title_bar import banner
 from inspector.tui.widgets.visible import label
 
-USUAL = (Where.SCREEN, Where.PANE, Where.TREE)
-"""What the main screen has."""
-
 STAGES = frozenset(f"stage.{n}" for n in range(1, 9))
 """Commands that show a stage, which the palette has as stages."""
 
@@ -32,13 +29,12 @@ def runs(screen: Screen[object]) -> Run:
 
 
 def wheres(screen: Screen[object]) -> tuple[Where, ...]:
-    """The places of which a screen has commands, the one that has the focus first."""
-    own: tuple[Where, ...] = getattr(screen, "wheres", USUAL)
+    """The parts of the table that work on a screen, the one that has the focus first."""
+    own: tuple[Where, ...] = getattr(screen, "wheres", ())
     if getattr(screen, "empty", False):
         own = (Where.SCREEN,)
-    footer = getattr(screen, "footer", None)
-    here = getattr(footer, "where", own[0])
-    return tuple(sorted(own, key=lambda where: where is not here)) if here in own else own
+    here = getattr(getattr(screen, "footer", None), "where", None)
+    return tuple(sorted(own, key=lambda where: where is not here))
 
 
 def _words(command: Command) -> str:
@@ -49,7 +45,7 @@ def palette_entries(screen: Screen[object], keys: Mapping[str, str]) -> list[Ent
     """The commands that a screen has: those that the footer names first, then those of where the
     focus is."""
     own, run = wheres(screen), runs(screen)
-    main = own[0] in USUAL
+    main = Where.SCREEN in own
     commands = [one for one in there(own) if not (main and one.id in STAGES)]
     commands.sort(key=lambda one: (not one.footer, one.where is not own[0], not one.help))
     return [
@@ -124,7 +120,7 @@ def _elsewhere(where: Where, own: Sequence[Where]) -> str:
         Where.PASSES: "Z opens it",
         Where.TRYING: "E opens it, where an edited stage was saved",
     }
-    if where in names and own[0] in USUAL:
+    if where in names and Where.SCREEN in own:
         return f"That works elsewhere: {where.value[0].lower()}{where.value[1:]} ({names[where]})."
     return f"That works elsewhere: {where.value[0].lower()}{where.value[1:]}."
 

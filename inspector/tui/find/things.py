@@ -11,13 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from inspector.analyse.hints.subject import Finding
-from inspector.listing.line import Listing
 from inspector.model import Stage
 from inspector.text import plural
 from inspector.tui.code.gutter import SIGNS
 from inspector.tui.find.ranking import Entry
 from inspector.tui.tree.rows import TreeEntry, TreeKind, TreeRow
-from inspector.tui.widgets.subject import TreeSubject, digit
+from inspector.tui.widgets.subject import digit
 from inspector.tui.widgets.visible import label
 
 if TYPE_CHECKING:
@@ -61,26 +60,23 @@ def _of(
 def _entry(screen: MainScreen, entry: TreeEntry, here: tuple[str, str, str], above: str) -> Entry:
     row = entry.row
     kernel, variant = row.subject.kernel, row.subject.variant
-    more, detail = "", ""
+    more = detail = ""
     if row.kind is TreeKind.VARIANT:
-        text = row.text
         more = f"{'★ ' if row.winner else ''}of {above}"
-    else:
-        text = row.text
-        if row.kind is TreeKind.GRAPH:
-            detail = plural(row.count, "kernel")
-        elif row.count:
-            detail = f"×{row.count}"
-        elif kernel is not None:
-            more = kernel.origin.value
+    elif row.kind is TreeKind.GRAPH:
+        detail = plural(row.count, "kernel")
+    elif row.count:
+        detail = f"×{row.count}"
+    elif kernel is not None:
+        more = kernel.origin.value
     if row.kind is not TreeKind.GRAPH and not row.count and variant is not None:
         detail = label(variant.id)
     own = row.kind is not TreeKind.GRAPH and row.subject.key[:2] == here[:2] and not row.count
     return Entry(
-        row.kind.value, text, more, detail, entry.words, entry.digest,
+        row.kind.value, row.text, more, detail, entry.words, entry.digest,
         near=1 if own else 4 if row.kind is TreeKind.VARIANT else 3,
         run=partial(go, screen, row),
-        also=None if row.kind is TreeKind.GRAPH else partial(_at_stage, screen, row, text),
+        also=None if row.kind is TreeKind.GRAPH else partial(_at_stage, screen, row, row.text),
     )  # fmt: skip
 
 
@@ -99,15 +95,13 @@ def _at_stage(screen: MainScreen, row: TreeRow, text: str, stage: str) -> Entry 
 def go(screen: MainScreen, row: TreeRow, stage: Stage | None = None) -> None:
     """To what a row of the tree stands for, and to a stage of it; one can come back."""
     panes = screen.panes
-    if (here := panes.here()) is not None:
-        panes.history.leave(here)
+    panes.leave_here()
     if not screen.kernels.go_to(row.key):
         screen.warn(f"{row.text} is not in the recording any more.")
         return
     panes.show(row.subject)
-    panes.display = True
     there = next((p for p in panes.panes if stage is not None and p.stage is stage), panes.active)
-    panes.activate(there)
+    screen.focus_pane(there)
     if stage is not None and there.stage is not stage:
         panes.choose(stage)
 
@@ -131,8 +125,7 @@ def stage_entries(screen: MainScreen, keys: Callable[[str], str]) -> list[Entry]
 
 def _stage(screen: MainScreen, stage: Stage) -> None:
     there = next((p for p in screen.panes.panes if p.stage is stage), None)
-    screen.panes.display = True
-    screen.panes.activate(there or screen.panes.active)
+    screen.focus_pane(there)
     if there is None:
         screen.panes.choose(stage)
 
@@ -171,14 +164,3 @@ def _hint(screen: MainScreen, finding: Finding) -> None:
         screen.action_understand("hints")
     else:
         screen.panes.jump(stage, places[stage])
-
-
-def subject_listings(screen: MainScreen) -> tuple[TreeSubject, list[tuple[Stage, Listing]]]:
-    """What is open, and the listings of it that the panes show, the active one first."""
-    panes = sorted(screen.panes.panes, key=lambda pane: pane is not screen.panes.active)
-    there = [
-        (pane.stage, pane.view.source.listing)
-        for pane in panes
-        if pane.stage is not None and pane.view.source is not None and pane.settled
-    ]
-    return screen.panes.subject, there

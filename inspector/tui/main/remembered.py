@@ -10,17 +10,18 @@ import contextlib
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from inspector import files
 from inspector.errors import Unreadable
 
-MOST = 200
-"""Recordings that are remembered; the one not opened for longest is forgotten first."""
+MAX_RECORDINGS = 200
+"""The one not opened for longest is forgotten first."""
 
-LARGEST = 1 << 20
+MAX_BYTES = 1 << 20
+MAX_TREE_CELLS, MAX_SHARE = 1000, 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class View:
     ``subject``: ids of kernel, variant and graph. ``stages``: of each pane, "" if it was not
     chosen. ``beside``: None if the width decides. Of each pane too: ``folds``, the words of what
     is folded in it, ``columns``, the names of those in its gutter, and ``wrapped``. ``mapped`` is
-    whether the map was on. ``layout`` is the name of one, "" if the panes stand otherwise;
+    whether the map was on. ``layout`` is the name of one, "" if the panes are arranged otherwise;
     ``widths`` and ``heights`` are the shares of the room that panes have, none where nobody has
     moved a border.
     """
@@ -49,41 +50,36 @@ class View:
     heights: tuple[int, ...] = ()
 
 
-def _words(said: object) -> tuple[str, ...]:
-    """A list of texts, if it is one."""
-    fits = isinstance(said, list) and all(isinstance(one, str) for one in said)
-    return tuple(said) if fits and isinstance(said, list) else ()
+Check = Callable[[object], bool]
 
 
-def _each(said: object) -> tuple[object, ...]:
-    return tuple(said) if isinstance(said, list) else ()
+def _all(check: Check) -> Check:
+    return lambda value: isinstance(value, tuple) and all(map(check, value))
 
 
-def _shares(said: object) -> tuple[int, ...]:
-    """Shares of the room, if they are some."""
-    shares = tuple(one for one in _each(said) if type(one) is int and 0 < one <= 10_000)
-    return shares if len(shares) == len(_each(said)) else ()
+def _is(kind: type) -> Check:
+    return lambda value: type(value) is kind
 
 
-def _view(said: object) -> View | None:
-    """A view of what stood in the file, if it is one."""
-    if not isinstance(said, dict):
+_TEXTS, _SHARES = _all(_is(str)), _all(lambda n: type(n) is int and 0 < n <= MAX_SHARE)
+_CHECKS: dict[str, Check] = {
+    "subject": _TEXTS, "stages": _TEXTS, "folds": _all(_TEXTS), "columns": _all(_TEXTS),
+    "beside": _is(bool), "tree": _is(bool), "mapped": _is(bool), "layout": _is(str),
+    "wrapped": _all(_is(bool)), "widths": _SHARES, "heights": _SHARES,
+    "tree_width": lambda n: type(n) is int and 0 < n < MAX_TREE_CELLS,
+}  # fmt: skip
+
+
+def _tuples(value: object) -> object:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def _view(value: object) -> View | None:
+    """Return a view of what the file says; fields that are not as they should be are left out."""
+    if not isinstance(value, dict):
         return None
-    beside, width = said.get("beside"), said.get("tree_width")
-    return View(
-        _words(said.get("subject")),
-        _words(said.get("stages")),
-        beside if isinstance(beside, bool) else None,
-        said.get("tree") is not False,
-        width if type(width) is int and 0 < width < 1000 else None,
-        tuple(map(_words, _each(said.get("folds")))),
-        tuple(map(_words, _each(said.get("columns")))),
-        tuple(one is True for one in _each(said.get("wrapped"))),
-        said.get("mapped") is True,
-        layout if isinstance(layout := said.get("layout"), str) else "",
-        _shares(said.get("widths")),
-        _shares(said.get("heights")),
-    )
+    fields = {name: _tuples(value.get(name)) for name in _CHECKS}
+    return View(**{n: v for n, v in fields.items() if _CHECKS[n](v)})  # type: ignore[arg-type]
 
 
 class Memory:
@@ -93,38 +89,35 @@ class Memory:
         self.path = path
         self.fresh = not path.exists()
         """Whether the interface was never left before."""
-
-        said = self._read()
-        theme = said.get("theme")
+        theme = self._read().get("theme")
         self.theme: str | None = theme if theme in ("dark", "light") else None
 
     def _read(self) -> dict[str, object]:
         try:
-            said = files.parsed(files.read(self.path, LARGEST))
+            said = files.parsed(files.read(self.path, MAX_BYTES))
         except (Unreadable, ValueError):
             return {}
         return said if isinstance(said, dict) else {}
 
-    def _views(self, said: Mapping[str, object]) -> dict[str, object]:
-        views = said.get("recordings")
-        return dict(views) if isinstance(views, dict) else {}
+    def _views(self) -> dict[str, object]:
+        views = self._read().get("recordings")
+        return views if isinstance(views, dict) else {}
 
     @staticmethod
     def _name(recording: str) -> str:
         return os.path.abspath(recording)  # noqa: PTH100 - Path.resolve would follow links
 
     def view(self, recording: str) -> View | None:
-        """How a recording was last looked at."""
-        return _view(self._views(self._read()).get(self._name(recording)))
+        """Return how a recording was last looked at."""
+        return _view(self._views().get(self._name(recording)))
 
     def keep(self, recording: str, view: View | None) -> None:
         """Remember a recording's view, and the theme. What others have written since is kept."""
-        said = self._read()
-        views = self._views(said)
+        views = self._views()
         if view is not None:
             views.pop(self._name(recording), None)
             views[self._name(recording)] = asdict(view)
-        while len(views) > MOST:
+        while len(views) > MAX_RECORDINGS:
             views.pop(next(iter(views)))
         text = json.dumps({"theme": self.theme, "recordings": views}, indent=1)
         part = self.path.with_name(f".{self.path.name}.{os.getpid()}.{secrets.token_hex(4)}")

@@ -1,9 +1,7 @@
-"""What the program writes, in a pane beneath the others while it runs and after."""
+"""The output of a program, in a pane beneath the others."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from itertools import accumulate
 from typing import ClassVar
 
 from rich.cells import chop_cells
@@ -17,14 +15,10 @@ from inspector.tui.program.live import Live
 from inspector.tui.widgets.visible import visible
 
 
-def _rows(text: str, width: int) -> list[str]:
-    """A line as it stands on a terminal of so many columns."""
+def wrapped(text: str, width: int) -> list[str]:
+    """Return a line as a terminal of so many columns shows it."""
     text = visible(text)
-    if len(text) <= width and text.isascii():
-        return [text]
-    if text.isascii():
-        return [text[at : at + width] for at in range(0, len(text), width)]
-    return chop_cells(text, width) or [""]
+    return [text] if len(text) <= width and text.isascii() else chop_cells(text, width) or [""]
 
 
 class OutputView(ScrollView, can_focus=True, inherit_bindings=False):
@@ -49,20 +43,14 @@ class OutputView(ScrollView, can_focus=True, inherit_bindings=False):
         self.live = live
         self.follows = True
         self.chosen = False
-        """Whether one has gone here by oneself."""
-
-        self._lines: list[str] = []
-        self._first = 0
-        """How many lines were written before the first that is kept."""
-
-        self._counts: list[int] = []
-        self._ends: list[int] = []
-        self._width = 0
+        """Whether the user has gone here."""
+        self._rows: list[tuple[int, str]] = []
+        """The number of a line since the program began, and the text of one of its rows."""
         self._version = -1
 
     @property
     def is_read(self) -> bool:
-        """Whether the user is about to read here: he came by himself, or has scrolled up."""
+        """Whether the user reads here: he came here himself, or has scrolled up."""
         return self.chosen or not self.follows
 
     def on_mount(self) -> None:
@@ -71,82 +59,63 @@ class OutputView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def look(self) -> None:
         """Show what has been written since the last look."""
-        text = self.live.text
-        if text.version == self._version:
-            return
+        if self.live.text.version != self._version:
+            self._lay_out()
+
+    def on_resize(self) -> None:
+        """Break lines for another width; the line at the top stays there."""
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        follows, y = self.follows, self.scroll_offset.y
+        top = self._rows[y][0] if y < len(self._rows) else 0
+        into = y - next((i for i, (n, _) in enumerate(self._rows) if n == top), y)
+        text, width = self.live.text, self.scrollable_content_region.width
+        if width <= 0:
+            return  # it has no place yet
         self._version = text.version
-        dropped, first, lines = text.changes()
-        kept = slice(dropped - self._first, first - self._first)
-        rows_gone = sum(self._counts[: kept.start])
-        self._lines = self._lines[kept] + lines
-        self._counts = self._counts[kept] + self._counted(lines)
-        self._first = dropped
-        self._lay()
-        if not self.follows and rows_gone:
-            self.scroll_to(y=self.scroll_offset.y - rows_gone, animate=False, force=True)
-
-    def _counted(self, lines: list[str]) -> list[int]:
-        width = max(1, self._width)
-        return [len(_rows(line, width)) for line in lines]
-
-    def _lay(self) -> None:
-        """Of how many rows everything is."""
-        self._ends = list(accumulate(self._counts))
-        self.virtual_size = Size(0, self._ends[-1] if self._ends else 0)
-        if self.follows:
+        self._rows = [
+            (n, row)
+            for n, line in enumerate(text.lines(), text.dropped)
+            for row in wrapped(line, width)
+        ]
+        self.virtual_size = Size(0, len(self._rows))
+        if follows:
             self.scroll_end(animate=False, force=True, immediate=True)
+        else:
+            first = next((i for i, (n, _) in enumerate(self._rows) if n >= top), 0)
+            self.scroll_to(y=first + into, animate=False, force=True)
         self.refresh()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """At the end one means to stay there."""
+        """Follow the output from the end on."""
         super().watch_scroll_y(old_value, new_value)
         self.follows = self.scroll_offset.y >= self.max_scroll_y
 
-    def on_resize(self) -> None:
-        """Lines take other rows; the one at the top stays there, or the last at the end."""
-        width = self.scrollable_content_region.width
-        follows, top = self.follows, self._line_of(self.scroll_offset.y)[0]
-        if width != self._width:
-            self._width = width
-            self._counts = self._counted(self._lines)
-            self._lay()
-        if follows:
-            self.scroll_end(animate=False, force=True)
-        elif top < len(self._ends):
-            self.scroll_to(y=self._ends[top] - self._counts[top], animate=False, force=True)
-
-    def _line_of(self, row: int) -> tuple[int, int]:
-        """The line that a row is of, and which of its rows it is."""
-        at = bisect_right(self._ends, row)
-        return at, row - (self._ends[at - 1] if at else 0)
-
     def render_line(self, y: int) -> Strip:
-        """Row ``y`` of the view."""
-        width = self.scrollable_content_region.width
-        at, part = self._line_of(self.scroll_offset.y + y)
-        base = self.rich_style
-        text = ""
-        if at < len(self._lines):
-            rows = _rows(self._lines[at], max(1, self._width))
-            text = rows[part] if part < len(rows) else ""
-        elif y == 0 and not self._lines:
+        """Draw a row."""
+        at, base, text = self.scroll_offset.y + y, self.rich_style, ""
+        if at < len(self._rows):
+            text = self._rows[at][1]
+        elif y == 0 and not self._rows:
             text = "nothing written yet" if self.live.running else "nothing was written"
+        width = self.scrollable_content_region.width
         return Strip([Segment(text, base)]).adjust_cell_length(width, base)
 
     def action_scroll(self, rows: int) -> None:
-        """Up or down by lines."""
+        """Scroll by lines."""
         self.scroll_relative(y=rows, animate=False, force=True)
 
     def action_page(self, pages: int) -> None:
-        """Up or down by pages."""
+        """Scroll by pages."""
         self.action_scroll(pages * max(1, self.size.height - 1))
 
     def action_edge(self, side: int) -> None:
-        """To the first or the last line."""
+        """Scroll to the first or the last line."""
         self.scroll_to(y=0 if side < 0 else self.max_scroll_y, animate=False, force=True)
 
     async def action_leave(self) -> None:
-        """Back to where one came from; where there is nothing else yet, to the end."""
+        """Go back to where one came from; where there is nothing else yet, to the end."""
         self.chosen = False
         if self.has_class("-alone"):
             self.action_edge(1)

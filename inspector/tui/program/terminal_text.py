@@ -1,8 +1,8 @@
-"""What a program wrote on its terminal: lines, and as much of cursors as progress bars use.
+"""The lines that a program wrote on its terminal, with what progress bars do to them.
 
 Colours and everything else that is not text is left out; nothing is obeyed but carriage return,
-backspace, tab, the moves of the cursor to a place near it, and erasing. A program that needs more
-of a terminal is given the real one.
+backspace, tab, moves of the cursor, and erasing. A program that needs more of a terminal is given
+the real one.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ import codecs
 import re
 import threading
 
-MOST = 10_000
-"""Lines that are kept."""
+MAX_LINES = 10_000
+"""Lines that are kept, the newest."""
 
-LONGEST = 2_000
-"""Characters of a line that are kept."""
+MAX_LINE_CHARS = 2_000
 
 _SEQUENCE = re.compile(
     r"\x1b\[([0-?]*)[ -/]*([@-~])"  # CSI, such as a colour or a move
@@ -27,19 +26,14 @@ _UNFINISHED = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]{0,4096}\x1b
 
 
 class TerminalText:
-    """Lines of output. ``feed`` by one thread, read by another."""
+    """Lines of output. ``feed`` is called by one thread, the rest by another."""
 
     def __init__(self, columns: int = 80, rows: int = 24) -> None:
         self.columns, self.rows = columns, rows
         self.version = 0
         """Grows with every change."""
-
         self.dropped = 0
         """Lines at the beginning that are not kept any more."""
-
-        self._touched = 0
-        """The first line that ``changes`` has not told, counted with those that were dropped."""
-
         self._lines: list[str] = [""]
         self._row = self._column = 0
         self._held = ""
@@ -47,7 +41,7 @@ class TerminalText:
         self._lock = threading.Lock()
 
     def feed(self, data: bytes) -> None:
-        """The program has written that."""
+        """Take what the program has written."""
         text = self._held + self._decoder.decode(data)
         cut = _UNFINISHED.search(text)
         self._held = text[cut.start() :] if cut else ""
@@ -59,46 +53,24 @@ class TerminalText:
                     self._control(match[3])
                 elif match[2] is not None:
                     self._sequence(match[1], match[2])
-            if (over := len(self._lines) - MOST) > 0:
+            if (over := len(self._lines) - MAX_LINES) > 0:
                 del self._lines[:over]
                 self._row = max(0, self._row - over)
                 self.dropped += over
             self.version += 1
 
-    def changes(self) -> tuple[int, int, list[str]]:
-        """What is new since this was asked last, by one alone: how many lines are dropped, the
-        first line that is another (both counted from the first that was ever written), and all
-        lines from there on."""
+    def lines(self, start: int = 0, stop: int | None = None) -> list[str]:
+        """Return lines of those that are kept, from 0."""
         with self._lock:
-            first = max(self._touched, self.dropped)
-            end = self._end()
-            self._touched = self.dropped + end
-            return self.dropped, first, self._lines[first - self.dropped : end]
-
-    def lines(self, start: int, stop: int) -> list[str]:
-        """Lines ``start`` to ``stop`` of those that are kept, counted from 0."""
-        with self._lock:
-            return self._lines[start:stop]
-
-    def __len__(self) -> int:
-        with self._lock:
-            return self._end()
-
-    def _end(self) -> int:
-        # The line after the last line feed is none until something stands in it.
-        return len(self._lines) - (not self._lines[-1])
-
-    def _touch(self) -> None:
-        """The line with the cursor changes."""
-        self._touched = min(self._touched, self.dropped + self._row)
+            # After the last line feed there is no line until something is written.
+            kept = self._lines if self._lines[-1] else self._lines[:-1]
+            return kept[start:stop]
 
     def _write(self, text: str) -> None:
-        self._touch()
         line = self._lines[self._row]
-        text = text[: max(0, LONGEST - self._column)]
-        self._lines[self._row] = (
-            line[: self._column].ljust(self._column) + text + line[self._column + len(text) :]
-        )
+        text = text[: max(0, MAX_LINE_CHARS - self._column)]
+        before, after = line[: self._column], line[self._column + len(text) :]
+        self._lines[self._row] = before.ljust(self._column) + text + after
         self._column += len(text)
 
     def _control(self, sign: str) -> None:
@@ -123,19 +95,14 @@ class TerminalText:
             self._row = max(min(top, self._row), self._row - by)
         elif final in "BE":
             self._row = min(len(self._lines) - 1, self._row + by)
-        elif final == "C":
-            self._column = min(LONGEST, self._column + by)
-        elif final == "D":
-            self._column = max(0, self._column - by)
-        elif final == "G":
-            self._column = min(LONGEST, by - 1)
+        elif final in "CDG":
+            column = by - 1 if final == "G" else self._column + (by if final == "C" else -by)
+            self._column = max(0, min(MAX_LINE_CHARS, column))
         elif final == "K":
-            self._touch()
-            keep = "" if many == 2 else line[: self._column]
             after = line[self._column + 1 :] if many == 1 else ""
-            self._lines[self._row] = (" " * len(keep + " ") + after) if many == 1 else keep
+            before = "" if many == 2 else line[: self._column]
+            self._lines[self._row] = " " * (self._column + 1) + after if many == 1 else before
         elif final == "J" and many == 0:
-            self._touch()
             self._lines[self._row] = line[: self._column]
             del self._lines[self._row + 1 :]
         if final in "EF":

@@ -17,6 +17,7 @@ from inspector.errors import Unreadable
 from inspector.model import Stage
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.code.code_view import CodeView
+from inspector.tui.diff import diff_screen
 from inspector.tui.diff.diff_screen import DiffScreen
 from inspector.tui.diff.diff_view import DiffView
 from inspector.tui.find.finder import Finder
@@ -839,7 +840,7 @@ async def test_marked_variants_are_given_to_the_screen_of_differences(
     def compare(reads: object, a: TreeSubject, b: TreeSubject) -> Overlay:
         return Overlay("Differences", Content(f"{a.key[1]} and {b.key[1]}"))
 
-    monkeypatch.setattr(acting, "COMPARE", compare)
+    monkeypatch.setattr(diff_screen, "DiffScreen", compare)
     async with start("d", "j", "j", "d", "D") as (ui, _):
         assert "3f2a91c0 and 84d20b7e" in text_of(ui)
 
@@ -919,7 +920,7 @@ async def test_the_editor_opens_the_source_where_it_lies(
 
     monkeypatch.setattr(acting, "run_program", run)
     monkeypatch.setattr(PtxviewApp, "suspend", lambda self: nullcontext())
-    monkeypatch.setattr(acting.MainScreen, "_recorded", lambda self, stage: tmp_path / "square.py")
+    monkeypatch.setattr(acting, "whole_path", lambda recorded: tmp_path / "square.py")
     monkeypatch.setenv("VISUAL", "vi")
     async with start("tab", "E") as (ui, _):
         assert calls == [["vi", "+11", str(tmp_path / "square.py")]]
@@ -944,7 +945,7 @@ async def test_control_c_leaves_as_q_does(start: Start) -> None:
 async def test_key_export(start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     async with start("tab", "tab", "X") as (ui, _):
-        assert "what is told of it are in" in text_of(ui)
+        assert "what is known of it are in" in text_of(ui)
         text = (tmp_path / "square_kernel-3f2a91c0.ptx.txt").read_text("utf-8")
         assert text.startswith("square_kernel  3f2a91c0  sm_90a  ptx")
         assert "if %p1: load 4 × 32 bits" in text

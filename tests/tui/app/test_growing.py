@@ -426,7 +426,9 @@ async def test_marks_and_a_diff_go_on_with_what_came_since() -> None:
         await until(pilot, lambda: diff.settled)
         shown = text_of(pilot)
         growth.next = reader(replace(growing, kernels=(square,)))
-        await until(pilot, lambda: Stage.SASS in screen.reads.recording.kernels[0].variants[0].stages)
+        await until(
+            pilot, lambda: Stage.SASS in screen.reads.recording.kernels[0].variants[0].stages
+        )
         await pilot.pause()
         assert text_of(pilot) == shown
         await pilot.press("7")

@@ -990,21 +990,3 @@ def showing(reads: Reader, *keys: str) -> Callable[[Ui], Awaitable[None]]:
 def test_how_a_diff_looks(snap_compare: Compare, size: tuple[int, int]) -> None:
     reads = two()
     assert snap_compare(two_app, terminal_size=size, run_before=showing(reads))
-
-
-def test_how_a_diff_looks_on_a_light_ground(snap_compare: Compare) -> None:
-    reads = two()
-    keys = showing(reads, "T", "n")
-    assert snap_compare(two_app, terminal_size=(120, 40), run_before=keys)
-
-
-@pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
-def test_how_the_table_looks(snap_compare: Compare, size: tuple[int, int]) -> None:
-    async def run(ui: Ui) -> None:
-        ui.app.animation_level = "none"
-        await settle(ui)
-        for key in ("V", "d", "j", "o", "o", "o", "o", "o"):
-            await ui.press(key)
-            await wait(ui)
-
-    assert snap_compare(tuned_app, terminal_size=size, run_before=run)

@@ -506,14 +506,6 @@ def test_how_a_block_looks(
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
-def test_how_counts_look(
-    snap_compare: Compare, own_lecture: SharedApp, size: tuple[int, int]
-) -> None:
-    keys = stepping(SQUARE, *TO_THE_LOAD, "c", "H")
-    assert snap_compare(own_lecture, terminal_size=size, run_before=keys)
-
-
-@pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
 def test_how_lanes_look(
     snap_compare: Compare, own_lecture: SharedApp, size: tuple[int, int]
 ) -> None:

@@ -584,12 +584,3 @@ def test_how_times_look(
         await rest(ui)
 
     assert snap_compare(app_of(own), terminal_size=size, run_before=run)
-
-
-@pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
-def test_how_the_question_looks(
-    snap_compare: Compare, device: Device, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
-) -> None:
-    monkeypatch.chdir(LECTURE.parents[2])
-    path = LECTURE.relative_to(LECTURE.parents[2])
-    assert snap_compare(app_of(path), terminal_size=size, run_before=_to_square)
