@@ -4,7 +4,7 @@ two frames only few differ."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -53,17 +53,30 @@ def mark_matches(strip: Strip, text: str, pattern: re.Pattern[str], style: Style
             cuts.append((first, first + cell_len(match.group())))
         if len(cuts) >= MARKED:
             break
-    if not cuts:
-        return strip
-    at = 0
-    parts = []
-    for start, end in cuts:
+    return styled(strip, cuts, style)
+
+
+def styled(strip: Strip, cells: Iterable[tuple[int, int]], style: Style) -> Strip:
+    """Return ``strip`` with some of its cells in ``style``, from the left to the right."""
+    at, parts = 0, []
+    for start, end in cells:
         parts.append(strip.crop(at, start))
-        marked = [Segment(s.text, (s.style or Style()) + style) for s in strip.crop(start, end)]
-        parts.append(Strip(marked))
+        parts.append(
+            Strip([Segment(s.text, (s.style or Style()) + style) for s in strip.crop(start, end)])
+        )
         at = end
-    parts.append(strip.crop(at, strip.cell_length))
-    return Strip.join(parts)
+    return Strip.join([*parts, strip.crop(at, strip.cell_length)]) if parts else strip
+
+
+def cropped(code: Strip, left: int, room: int, line: Style, sign: Style) -> Strip:
+    """Return the part of a line in view, with a sign where it goes on."""
+    right = left + room
+    strip = code.crop(left, right).extend_cell_length(room).apply_style(line)
+    if code.cell_length > right and room > 2:
+        strip = Strip.join([strip.crop(0, room - 1), Strip([Segment("›", sign)], 1)])
+    if left and code.cell_length and room > 2:
+        strip = Strip.join([Strip([Segment("‹", sign)], 1), strip.crop(1, room)])
+    return strip
 
 
 # -- where a long line is broken ------------------------------------------------------------------
@@ -131,12 +144,6 @@ class Look(NamedTuple):
     places: tuple[str, ...] = ()
     tint: int = 0
     flow: tuple[FlowCell, ...] = ()
-
-
-def tint_letter(tint: int) -> str:
-    """What stands for a colour where there are none; a capital is that of the cursor's line."""
-    letter = chr(ord("a") + abs(tint) - 1) if tint else " "
-    return letter.upper() if tint < 0 else letter
 
 
 class Part(NamedTuple):
@@ -210,7 +217,7 @@ class CodeRows:
             code = self._code(n).crop(part.start, part.end)
             code = code.extend_cell_length(room).apply_style(line)
         else:
-            code = self._crop(n, room, part.start, line, quiet)
+            code = cropped(self._code(n), part.start, room, line, quiet)
         if look.places and not part.again and not look.folded:
             code = self._placed(
                 code, look.places, self._code(n).cell_length - part.start, room, quiet
@@ -233,10 +240,11 @@ class CodeRows:
         cells = [Segment(c, peak if loud else quiet) for c, loud in self.gutter.parts(n)]
         value, runs = self.gutter.value(n)
         own = line + self._part("code--value") if runs else quiet + Style(dim=True)
-        letter = [Segment(tint_letter(look.tint), quiet)] if self.lettered else []
+        letter = chr(ord("a") + abs(look.tint) - 1) if look.tint else " "
+        letters = [Segment(letter.upper() if look.tint < 0 else letter, quiet)]
         return [
             sign,
-            *letter,
+            *(letters if self.lettered else ()),
             Segment(f"{n:>{digits}}", quiet),
             Segment(note, quiet if note == " " else line + self._part("code--note")),
             *cells,
@@ -260,17 +268,6 @@ class CodeRows:
         head = min(code.cell_length, max(0, room - len(tail)))
         strip = Strip([*code.crop(0, head), Segment(tail, quiet)])
         return strip.crop(0, room).extend_cell_length(room).apply_style(line)
-
-    def _crop(self, n: int, room: int, left: int, line: Style, sign: Style) -> Strip:
-        """The part of line ``n`` in view, with a sign where it goes on."""
-        code = self._code(n)
-        right = left + room
-        strip = code.crop(left, right).extend_cell_length(room).apply_style(line)
-        if code.cell_length > right and room > 2:
-            strip = Strip.join([strip.crop(0, room - 1), Strip([Segment("›", sign)], 1)])
-        if left and code.cell_length and room > 2:
-            strip = Strip.join([Strip([Segment("‹", sign)], 1), strip.crop(1, room)])
-        return strip
 
     def _make_code(self, n: int) -> Strip:
         assert self.source is not None

@@ -608,10 +608,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.scroll_to(y=max(0, self.map.row(n) - y), animate=False, force=True)
         self._led = False
 
-    def corresponding(self, lines: tuple[int, ...]) -> int:
-        """Which of ``lines`` to bring into view: the cursor's if it is one, else the nearest."""
-        return self.cursor if self.cursor in lines else self.nearest(lines)
-
     def reading_at(self) -> int:
         """The line by which other panes find what corresponds: the cursor's, else the middle."""
         first, last = self.span()

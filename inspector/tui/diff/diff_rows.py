@@ -15,7 +15,7 @@ from inspector.diff.beside import BesideRow, Sign
 from inspector.diff.compare import Compared
 from inspector.diff.passes import PassChange
 from inspector.report.diff_text import SIGNS
-from inspector.tui.code.code_rows import code_strip, mark_matches
+from inspector.tui.code.code_rows import code_strip, cropped, mark_matches, styled
 from inspector.tui.code.highlight import Highlighter
 from inspector.tui.widgets.visible import visible
 
@@ -30,20 +30,6 @@ ONE_COLUMN = {
 _GROUNDS = {"-": "diff--removed", "+": "diff--added", "~": "diff--changed"}
 _LOUD = {"-": "diff--minus", "+": "diff--plus", "~": "diff--tilde", "»": "diff--moved",
          "«": "diff--moved"}  # fmt: skip
-
-
-def marked(strip: Strip, text: str, spans: Spans, style: Style) -> Strip:
-    """``strip`` with those characters of its ``text`` in ``style``."""
-    at = 0
-    parts = []
-    for first, last in spans:
-        start, end = cell_len(text[:first]), cell_len(text[:last])
-        parts.append(strip.crop(at, start))
-        cut = strip.crop(start, end)
-        parts.append(Strip([Segment(s.text, (s.style or Style()) + style) for s in cut]))
-        at = end
-    parts.append(strip.crop(at, strip.cell_length))
-    return Strip.join(parts)
 
 
 def moved_spans(raw: str, text: str, spans: Spans) -> list[tuple[int, int]]:
@@ -167,11 +153,7 @@ class DiffRows:
         inner = max(0, room - len(tail))
         code = self._code(side, n, self._partner(row, side))
         quiet = line + self._part("diff--gutter")
-        strip = code.crop(left, left + inner).extend_cell_length(inner).apply_style(line)
-        if code.cell_length > left + inner and inner > 2:
-            strip = Strip.join([strip.crop(0, inner - 1), Strip([Segment("›", quiet)], 1)])
-        if left and code.cell_length and inner > 2:
-            strip = Strip.join([Strip([Segment("‹", quiet)], 1), strip.crop(1, inner)])
+        strip = cropped(code, left, inner, line, quiet)
         if not tail:
             return strip
         return Strip.join([strip, Strip([Segment(tail, line + self._part("diff--moved"))])])
@@ -191,7 +173,8 @@ class DiffRows:
         if partner is not None:
             spans = self._intra(partner, n)[1] if side else self._intra(n, partner)[0]
             shown = moved_spans(source.texts[n - 1], text, spans)
-            strip = marked(strip, text, shown, self._part("diff--new" if side else "diff--old"))
+            cells = [(cell_len(text[:first]), cell_len(text[:last])) for first, last in shown]
+            strip = styled(strip, cells, self._part("diff--new" if side else "diff--old"))
         if self.pattern is not None:
             strip = mark_matches(strip, text, self.pattern, self._part("diff--match"))
         return strip

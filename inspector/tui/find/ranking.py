@@ -98,10 +98,11 @@ def rank(
     words = [*map(_word, query.casefold().split())]
     if not words:
         return [Match(entry) for entry in entries]
-    scored: list[tuple[Score, int, Match]] = []
-    for entry in entries:
-        if not entry.heading and (fit := _score(entry, words)) is not None:
-            scored.append((fit[0], 0, Match(entry, fit[1])))
+    scored = [
+        (fit[0], 0, Match(entry, fit[1]))
+        for entry in entries
+        if not entry.heading and (fit := _score(entry, words)) is not None
+    ]
     for stage, others in _staged(words, stages):
         for entry in entries:
             fit = None if entry.also is None else _score(entry, others)

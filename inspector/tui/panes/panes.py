@@ -626,5 +626,6 @@ class Panes(Container):
                 n = view.map.line(row)
                 lines = (n,) if leader.request == pane.request else links.get(n)
                 if lines:
-                    pane.view.lead(pane.view.corresponding(lines), row - first)
+                    to = pane.view
+                    to.lead(to.cursor if to.cursor in lines else to.nearest(lines), row - first)
                     break

@@ -73,11 +73,8 @@ class CompilesScreen(ChoiceList[UserFrame | str | None]):
             Option(themed(_hanging(row.text, width)), disabled=not row.text.plain)
             for row in self.rows
         )
-        self.options.highlighted = at if at is not None else self._first()
-
-    def _first(self) -> int | None:
         there = (n for n, row in enumerate(self.rows) if row.place or row.kernel)
-        return next(there, 0 if self.rows else None)
+        self.options.highlighted = at if at is not None else next(there, 0 if self.rows else None)
 
     @on(OptionList.OptionSelected)
     def _chosen(self, message: OptionList.OptionSelected) -> None:

@@ -196,15 +196,12 @@ class PassesScreen(DiffSearching):
         self._filtered = self.table.query_text
         self.ask("passes", self._filtered)
 
+    @on(PassTable.Opened)
     def action_look(self) -> None:
         """Go to what the pass changed."""
         if self.shown is not None:
             self.set_focus(self.view)
             self._tell()
-
-    @on(PassTable.Opened)
-    def _opened(self) -> None:
-        self.action_look()
 
     def action_change(self, step: int) -> None:
         """The next change of the pass, from the list."""
