@@ -25,7 +25,7 @@ from inspector.tui.widgets.visible import label
 # Tokens and matches as strips of styled segments.
 
 MARKED = 200
-"""Matches lit up in one line; more are not told apart anyway."""
+"""Matches lit up in one line; more are not distinguished anyway."""
 
 
 def code_strip(text: str, spans: Spans, dark: bool) -> Strip:
@@ -129,7 +129,7 @@ def place_words(location: Location | None) -> tuple[str, ...]:
 
 
 class Look(NamedTuple):
-    """How a row stands out: one of ``SIGNS``, whether it is linked, whether it is chosen to be
+    """How a row is highlighted: one of ``SIGNS``, whether it is linked, whether it is chosen to be
     copied; the words of what is folded away there, and whether its first line is shown as well;
     whether it is the line of the step at hand; where its code is from, said in several ways; the
     colour of its source line, from 1, negative for that of the cursor's; 0 is none; the branches
@@ -168,7 +168,7 @@ class CodeRows:
         self.flow_width = 0
         """Cells that branches take before the text."""
         self.lettered = False
-        """Whether letters stand for the colours of source lines, where there are no colours."""
+        """Whether letters represent the colours of source lines, where there are no colours."""
         self._part = part
         self._code = lru_cache(maxsize=2048)(self._make_code)
         self._row = lru_cache(maxsize=2048)(self._make_row)
@@ -254,7 +254,7 @@ class CodeRows:
 
     @staticmethod
     def _placed(code: Strip, places: tuple[str, ...], used: int, room: int, quiet: Style) -> Strip:
-        """A row's code with where it is from at its right end, as far as that is free."""
+        """A row's code with where it is from at its right end, where that is free."""
         for words in places:
             width = cell_len(words)
             if max(0, used) + 2 + width <= room:
@@ -275,7 +275,7 @@ class CodeRows:
         if self.pattern is not None and not self.pattern.search(text):
             own = self.source.own_text(n)
             if own != text and self.pattern.search(own):
-                # What was found stands in a part that is left out for reading.
+                # What was found is in a part that is left out for reading.
                 text, spans = own, self.source.spans_of(own)
         strip = code_strip(text, spans, self.dark)
         if self.register is not None:

@@ -1,7 +1,7 @@
 """The text of one stage with a cursor: what the keys of a pane do to it.
 
 One module because it is one class: what a key does needs the cursor, the rows, the folds, the map
-and the place that is scrolled to at once. What can be known without them stands beside it.
+and the place that is scrolled to at once. What can be known without them is beside it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _STYLES = {"cursor": "code--mark", "match": "code--found", "note": "code--note",
 
 
 # -- what a pane shows of a listing ---------------------------------------------------------------
-# The cursor, the links, the matches, what is told, the folds.
+# The cursor, the links, the matches, what is shown, the folds.
 
 GAP = 6
 """Linked lines that lie this close are shown as one block, where the pane has room."""
@@ -87,7 +87,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     @dataclass
     class Columned(Message):
-        """Other columns stand before the text than before."""
+        """Other columns are before the text than before."""
 
         view: CodeView
 
@@ -226,7 +226,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self.say(text, warning=True)
             return
         before, at = self._largest
-        # Where one went on by oneself, it begins anew with the largest.
+        # Where one went on by oneself, it begins again with the largest.
         again = before == column and at < len(lines) and lines[at] == self.cursor
         at = (at + 1) % len(lines) if again else 0
         self._largest = column, at
@@ -372,7 +372,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     @property
     def lines(self) -> int:
-        """How many lines there are; 0 while a notice stands here."""
+        """How many lines there are; 0 while a notice is here."""
         return 0 if self.source is None else len(self.source.texts)
 
     @property
@@ -384,7 +384,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         fold = self.map.fold(ends[1])
         return ends[0], ends[1] if fold is None else fold.last
 
-    # Where things stand
+    # Where things are
 
     def measure(self) -> None:
         """The size of everything changed."""
@@ -435,7 +435,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         return self.map.row(laid[0][0]), self.map.row(laid[-1][0])
 
     def _top_for(self, row: int) -> int:
-        """The first row that can stand at the top while ``row`` is wholly in view."""
+        """The first row that can be at the top while ``row`` is wholly in view."""
         height = max(1, self.size.height)
         if not self.wrapped:
             return row - height + 1
@@ -477,7 +477,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     # Drawing
 
     def notify_style_update(self) -> None:
-        """The theme changed: colours are made anew."""
+        """Make colours again: the theme has changed."""
         super().notify_style_update()
         self.rows.dark = self.app.current_theme.dark
         self.rows.plain = self.rich_style
@@ -565,7 +565,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         if language == Stage.SASS.value or (language in IR and self.flow is not None):
             # MLIR is parsed as a whole: the thread that looks for its branches has done so.
             return place_words(source.new_place(n))
-        # Between a mark and what it is about, blanks and comments may stand.
+        # Between a mark and what it is about, there may be blanks and comments.
         for at in range(n, max(0, n - NEAR), -1):
             marks = self.map.marks(at)
             if marks is not None:
@@ -591,7 +591,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.measure()
 
     def light(self, group: int) -> None:
-        """The lines of this group stand out: the cursor is on one of them."""
+        """Highlight the lines of this group: the cursor is on one of them."""
         if group != self.lit:
             self.lit = group
             self.refresh()
@@ -726,7 +726,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self.cursor = self.nearest(lines)
             last = self.cursor
             for n in lines[bisect_left(lines, last) :]:
-                # Directives and labels stand between the instructions of one statement.
+                # Directives and labels are between the instructions of one statement.
                 if n - last > GAP:
                     break
                 last = n
@@ -740,7 +740,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.rows.pattern, self.matches = pattern, matches
         self.redraw()
 
-    # What is told of the lines
+    # What is shown of the lines
 
     def annotate(self, telling: Telling) -> None:
         """The analysis has answered: fill the gutter."""
@@ -781,7 +781,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self.redraw()
 
     def light_up(self, register: Register | None) -> None:
-        """Mark where a register is defined and used, and its name wherever it stands."""
+        """Mark where a register is defined and used, and its name wherever it is."""
         if register != self.register:
             self._light_up(register)
             self.redraw()
@@ -816,7 +816,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.fold()
 
     def fold(self) -> None:
-        """Fold anew; the cursor's row stays where it is."""
+        """Fold again; the cursor's row stays where it is."""
         at = self.map.row(self.cursor) - self.scroll_offset.y
         self.map = self.folding.rows(self.lines)
         hidden = self.map.fold(self.cursor)

@@ -20,8 +20,8 @@ from inspector.tui.code.highlight import texts_of
 class Fold(Enum):
     """What is folded; the value is its word in a folded row.
 
-    ``MARKS`` stand between instructions and do nothing: ``.loc``, labels of debuggers, the comments
-    around inline assembly. They have no row of their own; the line after them tells of them.
+    ``MARKS`` are between instructions and do nothing: ``.loc``, labels of debuggers, the comments
+    around inline assembly. They have no row of their own; the line after them describes them.
     """
 
     MARKS = "location marks"
@@ -39,7 +39,7 @@ class Region(NamedTuple):
 
     @property
     def words(self) -> str:
-        """What stands in its place: ``… 62 lines of debug sections``."""
+        """What is in its place: ``… 62 lines of debug sections``."""
         return f"… {self.last - self.first + 1} lines of {self.kind.value}"
 
 
@@ -127,13 +127,13 @@ _MARK = re.compile(
 
 
 def _is_mark(text: str) -> bool:
-    """Whether a line of PTX is a mark; most are told by one look for a character."""
+    """Whether a line of PTX is a mark; most are excluded by one search for a character."""
     return ("." in text or ":" in text or "/" in text) and _MARK(text) is not None
 
 
 def _marks(texts: Sequence[str], debug: Sequence[Region]) -> Iterator[Region]:
     """Stretches of marks outside of debug sections. The text's last line is never among them: each
-    mark has a line after it that tells of it."""
+    mark has a line after it that describes it."""
     sections = iter(debug)
     section = next(sections, None)
     first = 0
@@ -186,7 +186,7 @@ def regions(listing: Listing) -> dict[Fold, tuple[Region, ...]]:
 class RowMap:
     """Rows of the view, from 0, and the lines that they show, from 1.
 
-    A folded region is one row, which stands for its first line; marks have none, and belong to the
+    A folded region is one row, which represents its first line; marks have none, and belong to the
     row of the line after them.
     """
 
@@ -216,7 +216,7 @@ class RowMap:
         return self.closed[at] if at >= 0 and n <= self.closed[at].last else None
 
     def marks(self, n: int) -> Region | None:
-        """Return the folded marks that line ``n``, which has a row, stands for as well."""
+        """Return the folded marks that line ``n``, which has a row, shows as well."""
         above = self.fold(n - 1)
         return above if above is not None and above.kind is Fold.MARKS else None
 

@@ -79,7 +79,7 @@ class RunFigures(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Gutter:
-    """What stands there for one listing."""
+    """What is there for one listing."""
 
     telling: Telling = NOTHING
     wanted: tuple[str, ...] = ()
@@ -97,7 +97,7 @@ class Gutter:
 
     @property
     def there(self) -> tuple[str, ...]:
-        """The columns that this listing has something for, in the order in which they stand."""
+        """The columns that this listing has something for, in the order in which they are."""
         telling = self.telling
         classes = tuple(f"{LIVE}:{name}" for name in telling.classes)
         return (

@@ -56,7 +56,7 @@ class DiffBar(LineWidget):
         self.told = ""
 
     def show(self, stages: tuple[Stage, ...], stage: Stage | None, told: str) -> None:
-        """What stands beneath it."""
+        """What is beneath it."""
         self.stages, self.stage, self.told = stages, stage, told
         self.refresh()
 
@@ -126,7 +126,7 @@ class DiffSummary(Widget):
         self.fit()
 
     def fit(self) -> None:
-        """As high as what is to be told, but no higher than a quarter of the screen."""
+        """As high as what is to be shown, but no higher than a quarter of the screen."""
         lines = (
             self._lines(max(20, self.screen.size.width - 2)) if self.comparison is not None else []
         )

@@ -25,7 +25,7 @@ ONE_COLUMN = {
     Sign.EQUAL: ("  ", "  "), Sign.CHANGED: ("-~", "+~"), Sign.DELETED: ("- ", "- "),
     Sign.INSERTED: ("+ ", "+ "), Sign.MOVED_AWAY: ("» ", "» "), Sign.MOVED_HERE: ("« ", "« "),
 }  # fmt: skip
-"""The signs of lines of ``a`` and of ``b`` where both stand in one column."""
+"""The signs of lines of ``a`` and of ``b`` where both are in one column."""
 
 _GROUNDS = {"-": "diff--removed", "+": "diff--added", "~": "diff--changed"}
 _LOUD = {"-": "diff--minus", "+": "diff--plus", "~": "diff--tilde", "»": "diff--moved",
@@ -33,7 +33,7 @@ _LOUD = {"-": "diff--minus", "+": "diff--plus", "~": "diff--tilde", "»": "diff-
 
 
 def moved_spans(raw: str, text: str, spans: Spans) -> list[tuple[int, int]]:
-    """Characters of a line in its ``text`` as it is shown: tabs are expanded, symbols stand for
+    """Characters of a line in its ``text`` as it is shown: tabs are expanded, symbols represent
     control characters, and the spaces before an instruction of SASS are fewer."""
     lost = len(visible(raw)) - len(text)
 
@@ -88,7 +88,7 @@ class DiffRows:
     # Rows
 
     def fold(self, row: BesideRow, here: str, width: int) -> Strip:
-        """What stands for equal lines that are folded away."""
+        """What represents equal lines that are folded away."""
         line = self.plain + (self._part("diff--cursor") if here.strip() else Style())
         said = f"… {row.count} equal lines"
         quiet = line + self._part("diff--fold")

@@ -88,7 +88,7 @@ class DiffScreen(DiffSearching):
         return self._reading is None and outcome is not None and outcome.request == self.request
 
     def renew(self, reads: Reader) -> None:
-        """The recording has grown: from now on the two are read as it has them by now."""
+        """The recording has grown: from now on the two are read as it has them so far."""
         if self.fixed:
             return
         self.reads = reads

@@ -19,7 +19,7 @@ from inspector.tui.keys.command_table import Where, bindings
 from inspector.tui.widgets.notice import Notice, notice_row
 
 WIDE = 100
-"""Columns from which on two listings stand beside each other, unless the user says otherwise."""
+"""Columns from which on two listings are beside each other, unless the user says otherwise."""
 
 MARGIN = 3
 """Rows kept visible above and below the cursor."""
@@ -38,7 +38,7 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
     }  # fmt: skip
 
     class Moved(Message):
-        """The cursor went to another row, or something else stands here."""
+        """The cursor went to another row, or something else is here."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def beside(self) -> bool:
-        """Whether the two stand beside each other."""
+        """Whether the two are beside each other."""
         return self._beside
 
     @property
@@ -116,7 +116,7 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         self._close(self._layout.stretches)
 
     def _close(self, closed: tuple[tuple[int, int], ...]) -> None:
-        """Fold these stretches away; each leaves its first row, which stands for it."""
+        """Fold these stretches away; each leaves its first row, which represents it."""
         self._shut = closed
         self._folds = [first for first, _ in closed]
         visible: list[int] = []
@@ -133,7 +133,7 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         return self._shut[at] if at >= 0 and row < self._shut[at][1] else None
 
     def _open(self, row: int) -> None:
-        """Unfold what hides a row; what stands for a fold is not hidden by it."""
+        """Unfold what hides a row; what represents a fold is not hidden by it."""
         fold = self._fold_at(row)
         if fold is not None:
             self._close(tuple(one for one in self._shut if one != fold))
@@ -147,7 +147,7 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def at(self) -> int:
-        """The row of the view that the cursor stands in."""
+        """The row of the view that the cursor is in."""
         fold = self._fold_at(self.cursor)
         return bisect_left(self._visible, self.cursor if fold is None else fold[0])
 
@@ -259,7 +259,7 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
     # Folding
 
     def action_unfold(self) -> None:
-        """Unfold what the cursor stands on, or fold what it stands in."""
+        """Unfold what the cursor is on, or fold what it is in."""
         fold = self._fold_at(self.cursor)
         if fold is not None:
             self._close(tuple(one for one in self._shut if one != fold))
@@ -294,7 +294,7 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
     # Drawing
 
     def notify_style_update(self) -> None:
-        """The theme changed: colours are made anew."""
+        """Make colours again: the theme has changed."""
         super().notify_style_update()
         self.rows.dark, self.rows.plain = self.app.current_theme.dark, self.rich_style
         self.rows.forget()

@@ -23,14 +23,14 @@ CONTEXT = 3
 """Equal rows that stay in view before and after a change."""
 
 FOLDED = 2
-"""Rows that a fold stands for at least."""
+"""Rows that a fold represents at least."""
 
 NEAR = 50
 """Lines round the cursor in which one is looked for that is linked with the other stage."""
 
 
 class DiffPlace(NamedTuple):
-    """Where the cursor stands: a line of either side, or of both that stand in one row."""
+    """Where the cursor is: a line of either side, or of both that are in one row."""
 
     stage: Stage
     a: int | None
@@ -107,8 +107,8 @@ def _runs(rows: tuple[BesideRow, ...]) -> Iterator[tuple[int, int, bool]]:
 
 
 def unified(rows: Iterable[BesideRow]) -> Iterator[BesideRow]:
-    """One column of lines: a line that became another stands above it, ``other`` names it; lines
-    that have nothing to do with one another stand in two blocks."""
+    """One column of lines: a line that became another is above it, ``other`` names it; lines
+    that have nothing to do with one another are in two blocks."""
     waiting: list[BesideRow] = []
     for row in rows:
         if row.sign is Sign.UNLIKE:

@@ -70,7 +70,7 @@ class Finder(ModalScreen[Entry | None]):
         nearest: bool = False,
         does: str = "goes there",
     ) -> None:
-        """``hint`` stands where nothing is typed yet; ``closes``, typed first, closes it; ``does``
+        """``hint`` is where nothing is typed yet; ``closes``, typed first, closes it; ``does``
         says what Enter does; ``lead`` is how many cells the column at the left has."""
         super().__init__()
         self.heading, self.entries, self.stages = heading, list(entries), stages

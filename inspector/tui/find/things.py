@@ -81,7 +81,7 @@ def _entry(screen: MainScreen, entry: TreeEntry, here: tuple[str, str, str], abo
 
 
 def _at_stage(screen: MainScreen, row: TreeRow, text: str, stage: str) -> Entry | None:
-    """A stage of what a row stands for, if it has it."""
+    """A stage of what a row represents, if it has it."""
     wanted = Stage(stage)
     if not row.subject.has(wanted):
         return None
@@ -93,7 +93,7 @@ def _at_stage(screen: MainScreen, row: TreeRow, text: str, stage: str) -> Entry 
 
 
 def go(screen: MainScreen, row: TreeRow, stage: Stage | None = None) -> None:
-    """To what a row of the tree stands for, and to a stage of it; one can come back."""
+    """To what a row of the tree represents, and to a stage of it; one can come back."""
     panes = screen.panes
     panes.leave_here()
     if not screen.kernels.go_to(row.key):

@@ -31,7 +31,7 @@ class Where(Enum):
 class Command:
     """One command.
 
-    ``id`` is stable: keys can be bound anew by it. ``keys`` are Textual's names, the first is the
+    ``id`` is stable: keys can be rebound by it. ``keys`` are Textual's names, the first is the
     one shown, as ``shown``. ``action`` is Textual's action string. ``footer`` is its word in the
     footer, "" if it has none; a few words of ``help`` are for the palette and the overlay.
     """

@@ -1,4 +1,4 @@
-"""Keys as people write them, and which keys every command has once some are bound anew."""
+"""Keys as people write them, and which keys every command has once some are rebound."""
 
 from __future__ import annotations
 

@@ -49,8 +49,8 @@ class VariantCard(LineWidget):
             self._read(subject, subject.variant)
 
     def renew(self, reads: Reader, before: TreeSubject, now: TreeSubject) -> None:
-        """What was shown is ``now`` by what the recording holds; what is known of it stands until
-        it is read anew."""
+        """What was shown is ``now`` by what the recording holds; what is known of it stays until
+        it is read again."""
         self.reads = reads
         if now.variant is None or before.variant is None or before.key[0] != now.key[0]:
             if now != before:

@@ -1,4 +1,7 @@
-"""The main screen: tree, panes, and the lines above and beneath them."""
+"""The main screen: tree, panes, and the lines above and beneath them.
+
+One module because it is one class: what a key does needs the tree, the panes and the lines at once.
+"""
 
 from __future__ import annotations
 
@@ -121,7 +124,7 @@ class MainScreen(PaneScreen[None]):
         yield self.footer
 
     def _filled(self) -> Iterator[Widget]:
-        """What stands between the first line and the output once there is something to read."""
+        """What is between the first line and the output once there is something to read."""
         yield self.card
         yield Horizontal(self.kernels, self.panes, id="body")
         yield from (self.reading, self.status, self.prompt)

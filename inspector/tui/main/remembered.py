@@ -1,7 +1,7 @@
 """What the interface remembers of each recording: its panes, their stages, and where one was.
 
 One small JSON file in the user's state folder; nothing is written into a recording. Where it cannot
-be read or written, nothing is remembered, and nobody is told.
+be read or written, nothing is remembered, and no error is shown.
 """
 
 from __future__ import annotations

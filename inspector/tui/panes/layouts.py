@@ -1,4 +1,4 @@
-"""Layouts by name: which stages stand beside each other."""
+"""Layouts by name: which stages are beside each other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from inspector.tui.widgets.subject import TreeSubject
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """``stages`` are those of the panes, each with what stands for it where there is none; none at
+    """``stages`` are those of the panes, each with its substitutes; none at
     all are one pane with whatever it shows."""
 
     name: str

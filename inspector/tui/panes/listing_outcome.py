@@ -112,7 +112,7 @@ def load(reads: Reader, request: ListingRequest) -> ListingOutcome:
 
 def missing(subject: TreeSubject, stage: Stage, complete: bool = True) -> Notice:
     """Why there is no such stage, and which there are; in a recording that is not ``complete``,
-    by now."""
+    so far."""
     there = "   ".join(f"{digit(other)} {other}" for other in subject.stages())
     return Notice(
         "∅" if complete else "◔",

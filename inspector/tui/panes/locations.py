@@ -60,7 +60,7 @@ def _said(listing: Listing, n: int) -> Location | None:
 
 
 def _has_places(listing: Listing, n: int) -> bool:
-    """Whether line ``n`` stands among instructions, and not between functions."""
+    """Whether line ``n`` is among instructions, and not between functions."""
     if listing.language not in ("ptx", "sass"):
         return False
     return any(f.first < n < f.last for f in listing.functions)

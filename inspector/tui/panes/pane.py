@@ -75,7 +75,7 @@ class PaneTitle(LineWidget):
             (f" {digit(stage)} {stage} " if words else f" {digit(stage)}", stage)
             for stage in (*KERNEL_STAGES, *GRAPH_STAGES)
             if stage is self.stage
-            # One of a graph's stands for all that share its key.
+            # One of a graph's represents all that share its key.
             or (self.subject.has(stage) and stage is Stage.OPERATIONS and no_graph)
             or (stage in KERNEL_STAGES and (not words or self.subject.has(stage)))
         ]

@@ -73,13 +73,13 @@ class History:
 
 
 BESIDE = 88
-"""Columns from which two panes stand beside each other; with fewer, one above the other."""
+"""Columns from which two panes are beside each other; with fewer, one above the other."""
 
 NEAR = 40
 """Lines beneath the kernel's first in which one that is linked is looked for."""
 
 THREE = 150
-"""Columns from which three stand beside each other; with fewer, the third beneath the two."""
+"""Columns from which three are beside each other; with fewer, the third beneath the two."""
 
 LOW = 5
 """Rows below which panes above each other are too low: then only one is shown."""
@@ -294,7 +294,7 @@ class Panes(Container):
             at = there.index(now) if now in there else 0
             self.choose(there[(at + by) % len(there)])
 
-    # Which is active, and how they stand
+    # Which is active, and how they are arranged
 
     def activate(self, pane: Pane) -> None:
         """Make a pane the active one and give it the focus."""
@@ -323,7 +323,7 @@ class Panes(Container):
     # Borders
 
     def _share(self, beside: bool, grid: bool, alone: bool) -> None:
-        """The room, divided as the borders stand. Across the way that panes follow each other one
+        """Divide the room as the borders are. Across the way that panes follow each other one
         has all of it."""
         wide, high = self.widths, self.heights
         if grid and not alone:
@@ -435,7 +435,7 @@ class Panes(Container):
         return True
 
     def on_descendant_focus(self) -> None:
-        """The pane that has the focus is told by its title."""
+        """Mark the title of the pane that has the focus."""
         for pane in self.panes:
             pane.set_class(self.screen.focused is pane.view, "-focused")
 
@@ -448,7 +448,7 @@ class Panes(Container):
         self.fit()
 
     def turn(self) -> None:
-        """The other way to stand."""
+        """Turn the panes the other way."""
         self.beside = not self.has_class("-beside")
         self.zoomed = False
         self.fit()
@@ -528,7 +528,7 @@ class Panes(Container):
             self.history.leave(VisitedPlace(self.subject, pane.stage, message.n))
 
     def forget_links(self) -> None:
-        """Links that were not there may be there by now, and so may be maps."""
+        """Forget links and maps that were missing: they may exist now."""
         self._links = {pair: links for pair, links in self._links.items() if links}
         self._groups = {
             request: groups
@@ -600,7 +600,7 @@ class Panes(Container):
             self.align(self.active)
 
     def _light(self) -> None:
-        """The cursor's group stands out in all panes."""
+        """Highlight the cursor's group in all panes."""
         groups = self.active.view.groups
         group = 0 if groups is None else groups.group(self.active.view.cursor)
         for pane in self.panes:

@@ -126,7 +126,7 @@ class ReadingLine(Widget):
 Rows = list[list[tuple[str, str]]]
 
 ROOMY = 4
-"""Rows from which what is said stands each on its own."""
+"""Rows from which each part has rows of its own."""
 
 
 def packed(parts: list[tuple[str, str]], width: int, height: int) -> Rows:

@@ -53,7 +53,7 @@ class Question:
 
     @property
     def heading(self) -> str:
-        """What stands above the answer."""
+        """What is above the answer."""
         headings = {"profile": "Profile", "explain": "Reference"}
         return headings.get(self.what) or f"{label(self.subject.name)} {self.subject.key[1]}"
 

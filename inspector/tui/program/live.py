@@ -1,6 +1,6 @@
 """A recording that grows while it is looked at, and the program that makes it, if it is ours.
 
-Nothing here draws. Threads of whoever runs the program change ``Live``; the application looks at it
+Nothing here draws. Threads of the program's runner change ``Live``; the application looks at it
 a few times a second, so that neither ever waits for the other.
 """
 
@@ -68,10 +68,10 @@ class Choice(Enum):
 
 
 class Live:
-    """What grows: ``look`` gives a reader of what there is by now, or None if nothing is new.
+    """What grows: ``look`` gives a reader of what there is so far, or None if nothing is new.
 
     ``look`` is called in a thread of its own and may take a while. ``send`` sends the program a
-    signal; None if there is no program of ours to send one to.
+    signal; None if there is no program that we started to send one to.
     """
 
     def __init__(
@@ -98,13 +98,13 @@ class Live:
         self._tail = b""
         self._lock = threading.Lock()
         self.news: list[tuple[str, str, bool]] = []
-        """What is to be told in the corner: a title, a text, whether it is bad."""
+        """What is to be shown in the corner: a title, a text, whether it is bad."""
         self.said = ""
         """What the title says where there is no program."""
 
     @property
     def running(self) -> bool:
-        """Whether a program of ours has yet to end."""
+        """Whether a program that we started has yet to end."""
         return self.state in (ProgramState.RUNNING, ProgramState.ENDING)
 
     @property

@@ -50,7 +50,7 @@ class HotLine:
 
 
 def _heat(line: ExecutedLine) -> tuple[int, int]:
-    """Instructions of warps, then what they asked of memory; lines of one loop are told apart."""
+    """Instructions of warps, then what they asked of memory, which tells lines of a loop apart."""
     of_global, shared = line.use(GLOBAL), line.use(SHARED)
     asked = 0 if of_global is None else of_global.sectors
     return line.executed, asked + (0 if shared is None else shared.wavefronts)
@@ -67,7 +67,7 @@ class StageFigures:
     """The other way round: the lines of this stage of each line of the PTX."""
     lines: Mapping[int, ExecutedLine]
     texts: Sequence[str]
-    """Its lines, for the names that stand in them; () where they are not wanted."""
+    """Its lines, for the names in them; () where they are not wanted."""
     total: int
     """Instructions of warps, of all lines of the PTX."""
     columns: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class StageFigures:
     _least: int = 0
 
     def __post_init__(self) -> None:
-        """A column stands there where some line has something in it."""
+        """A column is there where some line has something in it."""
         lines = self.lines.values()
         executed = [line.executed for line in lines if line.executed]
         self._most, self._least = max(executed, default=0), min(executed, default=0)
@@ -185,7 +185,7 @@ class SteppedKernel:
         self._made.clear()
 
     def link(self, stage: Stage, links: Links, texts: Sequence[str] = ()) -> None:
-        """Which lines of the PTX the lines of a stage are tied to, and what stands in them."""
+        """Which lines of the PTX the lines of a stage are tied to, and what is in them."""
         self.links[stage], self.texts[stage] = links, texts
         self._made.pop(stage, None)
 
@@ -229,7 +229,7 @@ def _reversed(links: Links) -> dict[int, tuple[int, ...]]:
 
 
 def stages_with_ptx(stages: tuple[Stage | None, ...], subject: TreeSubject) -> tuple[Stage, ...]:
-    """The stages to show: what stood there, and PTX; two at least where there are two."""
+    """The stages to show: what was there, and PTX; two at least where there are two."""
     shown = [stage for stage in stages if stage is not None and subject.has(stage)]
     if Stage.PTX not in shown:
         shown = [*shown[: max(1, len(stages) - 1)], Stage.PTX]

@@ -39,9 +39,9 @@ from inspector.tui.widgets.threads import in_thread
 from inspector.tui.widgets.visible import cut, label
 
 MIN_PANEL_CELLS = 110
-"""Columns from which registers stand beside the panes."""
+"""Columns from which registers are beside the panes."""
 MIN_BESIDE_CELLS = 120
-"""Columns of the panes from which two stand beside each other: values take some of them."""
+"""Columns of the panes from which two are beside each other: values take some of them."""
 GLANCE_SECONDS = 0.2
 """Seconds between two looks at how far a run is."""
 
@@ -58,7 +58,7 @@ class StepScreen(PaneScreen[None]):
         self, reads: Reader, subject: TreeSubject, stages: tuple[Stage | None, ...],
         times: RecordingTimes,
     ) -> None:  # fmt: skip
-        """``stages`` are those that stood in the panes, PTX takes the place of the last if it is
+        """``stages`` are those that were in the panes, PTX takes the place of the last if it is
         not among them. The subject has a variant."""
         panes = Panes(reads, len(stages_with_ptx(stages, subject)))
         super().__init__(reads, panes, times)
@@ -122,7 +122,7 @@ class StepScreen(PaneScreen[None]):
         self._run(self.block)
 
     def on_resize(self) -> None:
-        """The panel gives way when it gets narrow, and panes stand as values leave room."""
+        """The panel gives way when it gets narrow, and panes are arranged as values leave room."""
         self.fit()
 
     def fit(self) -> None:
@@ -261,7 +261,7 @@ class StepScreen(PaneScreen[None]):
                 tie(stage)
 
     def _fill(self) -> None:
-        """The columns of every pane, of what is known by now."""
+        """The columns of every pane, of what is known so far."""
         for pane in self.panes.panes:
             figures = None
             if self.kernel is not None and pane.stage is not None and pane.settled:

@@ -194,7 +194,7 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         return max(0, self.size.height - bool(self.query_text))
 
     def moved(self) -> None:
-        """Say what the row stands for."""
+        """Say what the row represents."""
         self._ask()
         row = self.row
         if row is not None and (row.subject.kernel is not None or row.subject.graph is not None):
@@ -246,7 +246,7 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         self.go(next((i for i, row in enumerate(self.rows) if row.key == key), self.cursor))
 
     def step(self, by: int) -> None:
-        """Go to the next row that stands for one variant, round the ends."""
+        """Go to the next row that represents one variant, round the ends."""
         every, here = self._every(), self.row
         at = next((i for i, row in enumerate(every) if here and row.key == here.key), 0)
         for distance in range(1, len(every) + 1):
@@ -256,7 +256,7 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
                 return
 
     def again(self, row: TreeRow) -> TreeRow | None:
-        """Return the row that stands for what ``row`` stood for before the recording grew."""
+        """Return the row that represents what ``row`` represented before the recording grew."""
         what = stands_for(row)
         every = rows(self.entries, "", None)
         return next((one for one in every if stands_for(one) == what), None)
@@ -267,7 +267,7 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         return None if entry is None else entry.row
 
     def beneath(self, row: TreeRow) -> tuple[TreeSubject, ...]:
-        """Return every variant that a row stands for, whatever is filtered."""
+        """Return every variant that a row represents, whatever is filtered."""
         entry = entry_of(self.entries, row.key)
         return () if entry is None else tuple(subjects(entry))
 

@@ -1,4 +1,4 @@
-"""In which order the tree stands: as compiled, or by a figure, the costliest first."""
+"""The order of the tree: as compiled, or by a figure, the costliest first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Measured = Callable[[Kernel | None, Variant | None], float | None]
 
 
 class Order(Enum):
-    """The orders; the value is the word that says which one stands."""
+    """The orders; the value is the word for it."""
 
     COMPILED = "compiled"
     REGISTERS = "registers"
@@ -74,7 +74,7 @@ def ordered(
 def _ordered(
     entry: TreeEntry, order: Order, figure: Callable[[TreeSubject], float | None]
 ) -> tuple[TreeEntry, float | None]:
-    """An entry with what stands beneath it in order, and its own figure."""
+    """An entry with what is beneath it in order, and its own figure."""
     below = [_ordered(one, order, figure) for one in entry.beneath]
     fixed = [one for one, _ in below if one.row.kind is TreeKind.OPERATORS]
     rest = [(one, value) for one, value in below if one.row.kind is not TreeKind.OPERATORS]

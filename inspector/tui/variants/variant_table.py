@@ -160,7 +160,7 @@ class VariantTable(RowList[VariantRow], can_focus=True, inherit_bindings=False):
         self.post_message(self.Changed())
 
     def moved(self) -> None:
-        """Another row is what the screen tells of."""
+        """Have the screen describe another row."""
         self.post_message(self.Changed())
 
     def on_click(self, event: events.Click) -> None:

@@ -81,7 +81,7 @@ def recorded(reads: Reader, scope: Scope) -> tuple[VariantRow, ...]:
 
 
 def row_of(reads: Reader, kernel: Kernel, variant: Variant, code: bool = True) -> VariantRow:
-    """A variant's row with the figures that were read by now. ``code``: what is counted are
+    """A variant's row with the figures that were read so far. ``code``: what is counted are
     instructions of SASS, else of PTX."""
     summary = reads.summaries.of(variant)
     row = VariantRow(
@@ -138,7 +138,7 @@ class VariantsScreen(ToolScreen[Left]):
         at: Variant | None = None, times: RecordingTimes | None = None,
         again: Callable[[], Scope] | None = None,
     ) -> None:  # fmt: skip
-        """``again`` says what it is of by now, where the recording may grow."""
+        """``again`` returns the current scope, where the recording may grow."""
         super().__init__()
         self.again = again
         self.widened = False
@@ -218,7 +218,7 @@ class VariantsScreen(ToolScreen[Left]):
             self._begin()
 
     def _keep(self, before: Reader, was: Scope) -> None:
-        """What was read of a variant that is as it was need not be read anew."""
+        """What was read of a variant that is as it was need not be read again."""
         own = {(v.hash, v.symbol): v for _, v in was.variants}
         for _, variant in self.scope.variants:
             earlier = own.get((variant.hash, variant.symbol))

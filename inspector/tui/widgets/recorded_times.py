@@ -14,7 +14,7 @@ from inspector.report import timings
 
 
 def now() -> datetime.datetime:
-    """The time of day, of which the age of a measurement is told."""
+    """The time of day, of which the age of a measurement is computed."""
     return datetime.datetime.now(datetime.UTC)
 
 

@@ -18,7 +18,7 @@ RowType = TypeVar("RowType")
 
 
 class RowList(ScrollView, Generic[RowType], can_focus=True, inherit_bindings=False):
-    """Base of all tables. A subclass draws one row, and is told when the cursor moves."""
+    """Base of all tables. A subclass draws one row, and is notified when the cursor moves."""
 
     COMPONENT_CLASSES: ClassVar = {
         "row--cursor", "row--cursor-blurred", "row--head", "row--sorted", "row--mark",

@@ -1,7 +1,7 @@
 """Colours: two themes, and what a token looks like in each.
 
 Hues run from blue to orange, which colour-blind readers tell apart, and every one has a contrast
-of at least 4.5 : 1 to the backgrounds that it stands on. What a colour says, a mark says as well.
+of at least 4.5 : 1 to the backgrounds that it is on. What a colour says, a mark says as well.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ from rich.style import Style
 from textual.theme import Theme
 
 TINTS = {
-    # How a row of the map looks, and how it looks when it comes from the cursor's source line:
-    # found by a search for the eight grounds that lie farthest apart, the nearest two for whoever
-    # sees them worst (normal sight, protanopia, deuteranopia, tritanopia), while every token can
-    # be read on them; neighbours in the source lie farther apart still.
+    # How a row of the map looks, and how it looks when it comes from the cursor's source line. The
+    # eight colours are as far apart as possible, for normal sight, protanopia, deuteranopia and
+    # tritanopia, with every token readable; neighbours in the source differ most.
     "dark": (
         ("#3e0301", "#501a00", "#290e4f", "#023420", "#340035", "#3f1c3e", "#351f60", "#0c2522"),
         ("#6d1b12", "#682200", "#47247d", "#004229", "#611861", "#562655", "#45247e", "#00413b"),

@@ -32,7 +32,7 @@ LINES = {"bold cyan": "bold $accent", "bold red": "bold $error", "yellow": "$war
 """What the colours of a line are in a theme, whose grounds each can be read on."""
 GROUNDS = {"blue": "cursor-line", "cyan": "lit-7", "green": "lit-2", "magenta": "lit-5",
            "red": "lit-1", "yellow": "lit-8"}  # fmt: skip
-"""What a phase's letter stands on, by the colour that a terminal gives it."""
+"""The background of a phase's letter, by the colour that a terminal gives it."""
 
 
 def themed(text: Text) -> Content:

@@ -51,7 +51,7 @@ class PassTable(RowList[PassRun], can_focus=True, inherit_bindings=False):
         self.lay()
 
     def say(self, notice: Notice) -> None:
-        """There are none; a sentence stands there."""
+        """Show a sentence instead of passes."""
         self.known, self.rows, self.notice = (), (), notice
         self.refresh()
 

@@ -34,7 +34,7 @@ from inspector.tui.widgets.visible import label
 from inspector.tui.work.pass_table import PassTable
 
 WIDE = 110
-"""Columns from which on the passes stand beside what one changed, and not above it."""
+"""Columns from which the passes are beside what one changed, and not above it."""
 
 
 class PassesScreen(DiffSearching):
