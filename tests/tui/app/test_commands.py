@@ -119,7 +119,9 @@ def test_every_command_has_a_test() -> None:
     # test_try_screen.py.
     elsewhere = (Where.DIFF, Where.VARIANTS, Where.TIMING, Where.STEP, Where.PASSES,
                  Where.TRYING)  # fmt: skip
-    assert {c.id.replace(".", "_") for c in TABLE if c.where not in elsewhere} <= {
+    moves = ("move(", "page(", "edge(", "sideways(")  # see the two tests of movement keys
+    own = [c for c in TABLE if c.where not in elsewhere and not c.action.startswith(moves)]
+    assert {c.id.replace(".", "_") for c in own} <= {
         name.removeprefix("test_key_") for name in globals()
     }
 
@@ -414,45 +416,33 @@ async def test_key_quit(start: Start) -> None:
 # In a pane
 
 
-async def test_key_down(start: Start) -> None:
-    async with start("tab", "j", "down") as (_, screen):
-        assert cursor(screen) == 13
-
-
-async def test_key_up(start: Start) -> None:
-    async with start("tab", "k", "up") as (_, screen):
-        assert cursor(screen) == 9
-
-
-async def test_key_first(start: Start) -> None:
-    async with start("tab", "g") as (_, screen):
-        assert cursor(screen) == 1
-
-
-async def test_key_last(start: Start) -> None:
-    async with start("tab", "tab", "G") as (_, screen):
-        assert cursor(screen) == screen.panes.active.view.lines
-
-
-async def test_key_page_down(start: Start) -> None:
-    async with start("tab", "tab", "g", "pagedown", size=(120, 24)) as (_, screen):
-        assert cursor(screen) == screen.panes.active.view.size.height
-
-
-async def test_key_page_up(start: Start) -> None:
-    async with start("tab", "tab", "G", "pageup", "pageup", "pageup", "pageup") as (_, screen):
-        assert cursor(screen) == 1
-
-
-async def test_key_half_down(start: Start) -> None:
-    async with start("tab", "tab", "g", "ctrl+d", size=(120, 24)) as (_, screen):
-        assert cursor(screen) == 1 + (screen.panes.active.view.size.height - 1) // 2
-
-
-async def test_key_half_up(start: Start) -> None:
-    async with start("tab", "tab", "G", "ctrl+u", size=(120, 24)) as (_, screen):
+@pytest.mark.parametrize(
+    ("keys", "line"),
+    [("g", 1), ("g j down", 3), ("g j j k up", 1), ("G", "last"), ("g pagedown", "page"),
+     ("g pagedown pageup", 1), ("g ctrl+d", "half"), ("g ctrl+d ctrl+u", 1)],
+)  # fmt: skip
+async def test_movement_keys_of_a_pane(start: Start, keys: str, line: int | str) -> None:
+    async with start("tab", "tab", *keys.split(), size=(120, 24)) as (_, screen):
         view = screen.panes.active.view
-        assert cursor(screen) == view.lines - (view.size.height - 1) // 2
+        page = view.size.height - 1
+        assert cursor(screen) == {"last": view.lines, "page": 1 + page, "half": 1 + page // 2}.get(
+            str(line), line
+        )
+
+
+@pytest.mark.parametrize(("keys", "x"), [("l", 8), ("l l h", 8), ("l l 0", 0)])
+async def test_a_pane_is_scrolled_sideways(start: Start, keys: str, x: int) -> None:
+    async with start("tab", "tab", "3", *keys.split(), size=(80, 24)) as (_, screen):
+        assert screen.panes.active.view.scroll_offset.x == x
+
+
+@pytest.mark.parametrize(
+    ("keys", "row"),
+    [("j", 2), ("k", 0), ("j j g", 0), ("G", -1), ("pagedown", -1), ("G pageup", 0)],
+)
+async def test_movement_keys_of_the_tree(start: Start, keys: str, row: int) -> None:
+    async with start(*keys.split()) as (_, screen):
+        assert screen.kernels.cursor == row % len(screen.kernels.rows)
 
 
 async def test_key_goto(start: Start) -> None:
@@ -464,21 +454,6 @@ async def test_key_goto(start: Start) -> None:
 async def test_goto_wants_a_number(start: Start) -> None:
     async with start("tab", "colon", "x", "enter") as (pilot, _):
         assert "“x” is not a line number." in text_of(pilot)
-
-
-async def test_key_right(start: Start) -> None:
-    async with start("tab", "tab", "3", "l", size=(80, 24)) as (_, screen):
-        assert screen.panes.active.view.scroll_offset.x == 8
-
-
-async def test_key_left(start: Start) -> None:
-    async with start("tab", "tab", "3", "l", "l", "h", size=(80, 24)) as (_, screen):
-        assert screen.panes.active.view.scroll_offset.x == 8
-
-
-async def test_key_line_start(start: Start) -> None:
-    async with start("tab", "tab", "3", "l", "l", "0", size=(80, 24)) as (_, screen):
-        assert screen.panes.active.view.scroll_offset.x == 0
 
 
 async def test_key_search(start: Start) -> None:
@@ -602,36 +577,6 @@ async def test_key_copy(start: Start) -> None:
 
 
 # In the tree
-
-
-async def test_key_tree_down(start: Start) -> None:
-    async with start("j") as (_, screen):
-        assert screen.kernels.cursor == 2
-
-
-async def test_key_tree_up(start: Start) -> None:
-    async with start("k") as (_, screen):
-        assert screen.kernels.cursor == 0
-
-
-async def test_key_tree_first(start: Start) -> None:
-    async with start("j", "j", "g") as (_, screen):
-        assert screen.kernels.cursor == 0
-
-
-async def test_key_tree_last(start: Start) -> None:
-    async with start("G") as (_, screen):
-        assert screen.kernels.cursor == len(screen.kernels.rows) - 1
-
-
-async def test_key_tree_page_down(start: Start) -> None:
-    async with start("pagedown") as (_, screen):
-        assert screen.kernels.cursor == len(screen.kernels.rows) - 1
-
-
-async def test_key_tree_page_up(start: Start) -> None:
-    async with start("G", "pageup") as (_, screen):
-        assert screen.kernels.cursor == 0
 
 
 async def test_key_tree_open(start: Start) -> None:

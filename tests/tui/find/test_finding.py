@@ -169,15 +169,6 @@ async def test_where_nothing_was_compiled_commands_are_found() -> None:
         assert hits(ui) == [("command", "Dark or light")]
 
 
-async def test_names_are_shown_and_never_obeyed() -> None:
-    from tests.tui.main.test_behaviour import NAMES, hostile
-
-    for name in NAMES:
-        async with started("ctrl+p", reads=hostile(name)) as (ui, _):
-            shown = text_of(ui)
-            assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", shown)
-
-
 async def test_another_screen_has_its_own_commands() -> None:
     async with started("V", "ctrl+p", *"reverse") as (ui, _):
         assert ("command", "Reverse") in hits(ui)

@@ -56,8 +56,6 @@ def test_a_hash_is_found_by_its_beginning_alone(typed: str, fits: bool) -> None:
     assert bool(ranked(typed, entry("x", digest="ea237a1f"))) is fits
 
 
-
-
 def test_a_stage_beside_other_words_is_that_stage_of_what_fits_them() -> None:
     def of(name: str) -> Entry:
         at = lambda stage: None if name == "b_7" else Entry(stage, f"{name} at {stage}")  # noqa: E731
