@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -18,10 +18,6 @@ from inspector import printing
 from inspector.reader.reader import Reader
 from inspector.text import lines_shown, shown
 from inspector.tui.app.config import Config, read_config
-from inspector.tui.find.finder import Finder
-from inspector.tui.find.help import help_entries, problems_text
-from inspector.tui.find.palette import palette
-from inspector.tui.find.ranking import Entry
 from inspector.tui.keys.places import config_path, memory_path
 from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.main.remembered import Memory
@@ -32,6 +28,10 @@ from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.overlay import Overlay
 from inspector.tui.widgets.theme import DARK, LIGHT
 from inspector.tui.widgets.threads import in_thread
+
+if TYPE_CHECKING:
+    # Imported when something is looked for: the first frame does not wait for it.
+    from inspector.tui.find.ranking import Entry
 
 GC_THRESHOLDS = 10_000, 10, 1_000
 """Objects until the youngest are collected; collections of a generation until the next.
@@ -210,6 +210,9 @@ class PtxviewApp(App[None]):
 
     def action_help(self) -> None:
         """Show all keys, those of where one is first."""
+        from inspector.tui.find.finder import Finder
+        from inspector.tui.find.help import help_entries
+
         entries = help_entries(self.screen, self.reads.recording, self.keys, self.config.problems)
         screen = Finder(
             "Help", entries, "type to search", lead=7, closes="?", nearest=True, does="runs it"
@@ -217,7 +220,9 @@ class PtxviewApp(App[None]):
         self.push_screen(screen, self._run)
 
     def action_find(self) -> None:
-        """Find whatever has a name: commands, kernels, variants, stages, labels, hints."""
+        """Find anything that has a name: commands, kernels, variants, stages, labels, hints."""
+        from inspector.tui.find.palette import palette
+
         main = self.main if self.screen is self.main else None
         self.push_screen(palette(self.screen, main, self.keys), self._run)
 
@@ -227,6 +232,8 @@ class PtxviewApp(App[None]):
 
     def action_problems(self) -> None:
         """Show what could not be recorded or read."""
+        from inspector.tui.find.help import problems_text
+
         recording = self.reads.recording
         self.push_screen(Overlay("Problems", problems_text(recording), banner(recording)))
 

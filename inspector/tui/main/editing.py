@@ -10,7 +10,6 @@ from pathlib import Path
 from inspector.errors import UsageError
 from inspector.model import Stage, Variant
 from inspector.reader.reader import Reader
-from inspector.report import annotated, card
 from inspector.system.toolchain import which
 from inspector.tui.widgets.subject import TreeSubject
 
@@ -58,6 +57,8 @@ def save(path: Path, data: bytes) -> Path:
 
 def text_of(reads: Reader, subject: TreeSubject, variant: Variant, stage: Stage) -> str:
     """Return a listing with its card, its hints and line annotations; called in a thread."""
+    from inspector.report import annotated, card
+
     listing = reads.listing(variant, stage)
     telling = reads.telling(variant, stage)
     head = [f"{subject.name}  {variant.id}  {variant.target or ''}  {stage.value}"]

@@ -16,13 +16,11 @@ from textual.widgets import OptionList
 
 from inspector.analyse.hints.subject import Finding
 from inspector.analyse.telling import Explained
-from inspector.measure.profile.read import profiles, why_none
 from inspector.model import Recording, Stage
 from inspector.printing import page
 from inspector.reader.reader import Reader
 from inspector.recording.layout import is_recording, kept_cache
 from inspector.report import card as card_report
-from inspector.report import profile as profile_report
 from inspector.text import shown
 from inspector.tui.code.gutter import SIGNS
 from inspector.tui.widgets.choice_list import ChoiceList
@@ -77,6 +75,9 @@ def answer(reads: Reader, asked: Question) -> Content | tuple[Finding, ...] | No
 
 def _profile(recording: Recording, width: int) -> Content | Notice:
     """The tables of a recording's last profile; reading a trace may take seconds."""
+    from inspector.measure.profile.read import profiles, why_none
+    from inspector.report import profile as profile_report
+
     path = Path(recording.path)
     if not is_recording(path):
         return Notice("∅", "Only a recording holds profiles.", "ptxview profile SCRIPT makes one.")
