@@ -32,9 +32,9 @@ async def at_rest(pilot: Pilot[None]) -> None:
     end = monotonic() + 120
     while True:
         assert monotonic() < end, "it never comes to rest"
-        screen = await settle(pilot)
-        reading = any(not worker.is_finished for worker in pilot.app.workers)
-        if not reading and (screen is not pilot.app.screen or "…" not in text_of(pilot)):
+        await settle(pilot)
+        await pilot.pause(0.2)  # figures of rows in view are asked for a moment later
+        if all(worker.is_finished for worker in pilot.app.workers):
             return
         await pilot.pause(0.05)
 
