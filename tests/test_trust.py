@@ -33,9 +33,9 @@ from inspector.recording.layout import (
 )
 from inspector.recording.slim import Lying
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.app.command_table import TABLE, Where
-from inspector.tui.main.screen import editor, file_name
-from inspector.tui.timing.screen import TimingScreen, TimingState
+from inspector.tui.keys.command_table import TABLE, Where
+from inspector.tui.main.editing import editor, file_name
+from inspector.tui.work.timing_screen import TimingScreen, TimingState
 from tests.helpers.ptxview import EXTENSION, REPOSITORY, SQUARE, Done, call, environment, ptxview
 from tests.helpers.ptxview import LECTURE as CACHES
 from tests.helpers.shared import once

@@ -283,7 +283,7 @@ def finish(args: argparse.Namespace, outcome: CompileOutcome) -> int:
         return status
     # Where nothing compiled there is nothing to browse, and the compilers' messages are printed.
     if on_terminal() and not args.no_tui and outcome.failed < len(outcome.recording.compilations):
-        browse(lambda: (reader, None), outcome.path.name, path=outcome.path)
+        browse(lambda: (reader, None), outcome.path.name)
         narrate(f"ptxview: {outcome.path}")
         return status
     print_table(table_of(reader, args.threads), outcome.path)

@@ -28,7 +28,7 @@ from inspector.report.compiled import CompiledTable, RowChange
 from inspector.text import plural, shown
 
 if TYPE_CHECKING:
-    from inspector.tui.app.live import Live
+    from inspector.tui.program.live import Live
 
 LOOK = 0.25
 """Seconds between two looks at the files."""
@@ -217,7 +217,7 @@ def _summary(outcome: CompileOutcome, changes: list[RowChange]) -> str:
 def watch_in_interface(compiles: Compiles, table: Table, browse: Callable[..., None]) -> int:
     """Open the interface, which stays where it is while files are recompiled."""
     # Imported here: only who sits at a terminal needs the interface.
-    from inspector.tui.app.live import Live
+    from inspector.tui.program.live import Live
 
     stop = threading.Event()
     fresh: list[Reader] = []

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 
 from inspector import printing
 from inspector.errors import Exit, ToolMissing, UsageError
-from inspector.tui.app.places import config_path
+from inspector.tui.keys.places import config_path
 
 if TYPE_CHECKING:
     # Imported where they are used: the first frame does not wait for them.
     from inspector.measure.ncu.samples import Profiled
     from inspector.reader.reader import Reader
-    from inspector.tui.app.live import Live
-    from inspector.tui.app.opening import Opener
+    from inspector.tui.program.live import Live, Opener
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,7 +85,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         made = open_profiled(args.path, reports=args.ncu)
         return made.reader, None if is_report(Path(args.path)) else following(made)
 
-    browse(opener, Path(args.path).name, path=Path(args.path))
+    browse(opener, Path(args.path).name)
     return Exit.OK
 
 
@@ -165,22 +164,18 @@ def _serve(args: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def browse(opener: Opener, name: str, live: Live | None = None, path: Path | None = None) -> None:
-    """The TUI, imported only here; ``opener`` is called in a thread while its first frame stands,
-    with the rows kept of ``path``.
-
-    Raises what ``opener`` raises.
-    """
+def browse(opener: Opener, name: str, live: Live | None = None) -> None:
+    """Show the interface, imported only here. Raises what ``opener`` raises."""
     from inspector.tui.app.app import run_tui
 
-    run_tui(opener, name, live, path)
+    run_tui(opener, name, live)
 
 
 def following(made: Profiled) -> Live | None:
     """What tells how a recording grows that another process still writes; None if none does."""
     from inspector.capture.running import Follower, grows
     from inspector.commands.common import profiled
-    from inspector.tui.app.live import Live
+    from inspector.tui.program.live import Live
 
     recording = made.reader.recording
     path = Path(recording.path)

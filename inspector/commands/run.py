@@ -9,7 +9,6 @@ itself gets the terminal until it ends.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import re
 import sys
 from pathlib import Path
@@ -181,8 +180,6 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         _print(reader)
         if args.time:
             _times(reader, outcome.path, args.python or _typed(request))
-        if rec.kernels:
-            _keep_rows(reader, outcome.path)
     return outcome.status
 
 
@@ -190,8 +187,7 @@ def _load_the_rest() -> None:
     """Import what the end of a run needs, while the program runs."""
     load_the_rest()
     import inspector.commands.list
-    import inspector.measure.ncu.samples
-    import inspector.tui.tree.kernel_tree  # noqa: F401
+    import inspector.measure.ncu.samples  # noqa: F401
 
 
 def _print(reader: Reader) -> None:
@@ -207,15 +203,6 @@ def _print(reader: Reader) -> None:
         print_kernels(reader, err, seconds=seconds)
     tables.graphs(rec, err)
     tables.problems(rec, err)
-
-
-def _keep_rows(reader: Reader, path: Path) -> None:
-    """Have the interface's first frame ready for when the recording is opened."""
-    # Imported here: it takes a quarter of a second, after all else that is printed.
-    from inspector.tui.tree.kernel_tree import keep_rows
-
-    with contextlib.suppress(PtxviewError, OSError):
-        keep_rows(reader, path)
 
 
 def _typed(request: RunRequest) -> str | None:
@@ -270,7 +257,7 @@ def _watched(request: RunRequest) -> int:
     narrate(summary(outcome))
     if wanted and outcome.recording is not None:
         made = reader_of(outcome.recording)
-        browse(lambda: (made, None), outcome.path.name, path=outcome.path)
+        browse(lambda: (made, None), outcome.path.name)
     return outcome.status
 
 

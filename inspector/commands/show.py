@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from inspector import printing
@@ -467,9 +467,8 @@ def _annotated(
 
 def _part(
     listing: Listing, function: Function | None, lines: tuple[int, int] | None
-) -> Iterator[Line]:
-    """The lines that were asked for one after the other, else those of a function, or of the whole:
-    a listing may have millions."""
+) -> Sequence[Line]:
+    """The requested lines, else those of a function, or all."""
     if lines is not None:
         return listing.between(*lines)
     first, last = (1, len(listing.lines)) if function is None else (function.first, function.last)

@@ -29,8 +29,7 @@ from inspector.printing import narrate
 from inspector.reader.reader import Reader
 from inspector.system.process import ENDING, STOPPING, forwarded
 from inspector.system.terminal_program import WANTS_TERMINAL, Attended
-from inspector.tui.app.live import Choice, Live, ProgramState
-from inspector.tui.app.opening import Opener
+from inspector.tui.program.live import Choice, Live, Opener, ProgramState
 
 HANG_UP = 60.0
 """Seconds in which a program whose terminal is gone may end, and its recording be completed."""

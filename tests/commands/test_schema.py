@@ -22,14 +22,13 @@ from jsonschema import Draft202012Validator
 
 from inspector.cli import COMMANDS
 from inspector.reader.schemas import names, schema
-from inspector.report import profile, race, timings
+from inspector.report import profile, timings
 from tests.helpers import json_page
 from tests.helpers.profile_traces import Made
 from tests.helpers.ptxview import MATMUL, REPOSITORY, Done, call
 from tests.helpers.schemas import hold, validator
 from tests.measure.profile.test_traces import of
 from tests.measure.time import test_results as results
-from tests.measure.time.test_racing import compared
 
 RECORDED = str(REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview")
 LECTURE = str(REPOSITORY / "tests" / "data" / "core" / "lecture")
@@ -129,7 +128,6 @@ def test_what_only_a_gpu_can_measure_is_as_the_schema_says() -> None:
     for command, document in (
         ("time", timed),
         ("time", {"schema": 1, "sessions": [timed], "rows": []}),
-        ("time", race.document(compared([{"N": 4}, {"N": 8}], "N"))),
         ("profile", profile.document("x", [found.window], found, [])),
     ):
         hold(command, json.loads(json.dumps(document)))

@@ -32,7 +32,7 @@ from inspector import files
 from inspector.errors import Unreadable, UsageError
 from inspector.listing.cubin import cubin_parameters, debug_ptx, read_cubin
 from inspector.tui.app.config import read_config
-from inspector.tui.app.remembered import Memory
+from inspector.tui.main.remembered import Memory
 from tests.helpers.ptxview import (
     EXTENSION,
     MATMUL,
@@ -261,7 +261,7 @@ def test_files_of_the_users_own_may_be_odd(tmp_path: Path, make: Make) -> None:
     code = (
         "import sys\nfrom pathlib import Path\n"
         "from inspector.tui.app.config import read_config\n"
-        "from inspector.tui.app.remembered import Memory\n"
+        "from inspector.tui.main.remembered import Memory\n"
         "print(*read_config(Path(sys.argv[1], 'config.toml')).problems)\n"
         "print(Memory(Path(sys.argv[1], 'remembered.json')).view('x'))"
     )

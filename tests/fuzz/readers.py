@@ -61,7 +61,7 @@ from inspector.report.words import as_json
 from inspector.text import harmless as draws_itself
 from inspector.text import lines_shown
 from inspector.tui.app.config import read_config
-from inspector.tui.app.remembered import Memory
+from inspector.tui.main.remembered import Memory
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 SEEDS = DATA / "fuzz"

@@ -32,7 +32,7 @@ from inspector.model import (
 from inspector.reader import tables
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
-from inspector.tui.main.screen import MainScreen
+from inspector.tui.main.main_screen import MainScreen
 
 NOTE = Note("narrow-access", "hint", "4 loads of 4 bytes could be one of 16.")
 SENTENCES = {

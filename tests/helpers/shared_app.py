@@ -32,7 +32,7 @@ from inspector.commands.common import open_reader
 from inspector.reader.reader import Reader
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.code.highlight import Highlighter
-from inspector.tui.main.screen import MainScreen
+from inspector.tui.main.main_screen import MainScreen
 from tests.helpers.sample import reader, settle
 
 RECORDING = Path(__file__).parents[2] / "examples" / "recordings" / "lecture-h200.ptxview"
@@ -135,7 +135,7 @@ def _looks(app: PtxviewApp) -> Looks:
     """All that is to be the same again: of the application and of every part, and the screen."""
     out: Looks = [
         (app.theme, app.clipboard, app.animation_level, len(app._notifications), dict(app.keys),
-         app.screen_stack == [app.made], app._exit, app.app_focus),
+         app.screen_stack == [app.main], app._exit, app.app_focus),
     ]  # fmt: skip
     for node in app.screen.walk_children(with_self=True):
         where = (id(node), node._id, frozenset(node._classes), node.pseudo_classes, node.display)
@@ -202,8 +202,8 @@ async def _end(running: Running) -> None:
 
 async def _again(running: Running) -> bool:
     """Bring it back to its beginning; False if it is not as it was then."""
-    app, main = running.app, running.app.made
-    if not app._running or app._exit or main is None or main not in app.screen_stack:
+    app, main = running.app, running.app.main
+    if not app._running or app._exit or main not in app.screen_stack:
         return False
     while app.screen is not main:
         await app.pop_screen()
@@ -212,7 +212,7 @@ async def _again(running: Running) -> bool:
     app._set_mouse_over(None, None)
     app._clipboard = ""
     app.animation_level = "full"
-    app.theme = PtxviewApp(None).theme
+    app.theme = PtxviewApp(main.reads).theme
     main.prompt.kind = ""  # what stands there is not to be searched for
     main.prompt.display, main.status.display = False, True
     main.prompt.input.value = main.prompt.input.placeholder = ""

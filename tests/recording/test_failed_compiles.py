@@ -11,7 +11,7 @@ from inspector.reader.reader import Reader
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent, DerivedCache
 from inspector.report import jsons, tables
-from inspector.tui.variants.screen import recorded, whole_scope
+from inspector.tui.variants.variants_screen import recorded, whole_scope
 
 
 def test_the_reason_is_a_problem_of_the_recording() -> None:

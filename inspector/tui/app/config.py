@@ -63,8 +63,8 @@ def read_config(path: Path) -> Config:
 
 def parse_config(said: Mapping[str, object]) -> Config:
     """The settings of a parsed file."""
-    from inspector.tui.app.command_table import TABLE
-    from inspector.tui.app.keymap import rebind
+    from inspector.tui.keys.command_table import TABLE
+    from inspector.tui.keys.keymap import rebind
 
     problems = [f"there is no setting {label(name)}" for name in said
                 if name not in ("keys", "theme")]  # fmt: skip
@@ -108,7 +108,7 @@ def _unknown(name: str, value: object, ids: Iterable[str]) -> str:
 
 
 def _keys(value: object) -> tuple[str, ...] | None:
-    from inspector.tui.app.keymap import parse_key
+    from inspector.tui.keys.keymap import parse_key
 
     texts = value if isinstance(value, list) else [value]
     found = [parse_key(t) if isinstance(t, str) and t else None for t in texts]

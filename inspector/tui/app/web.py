@@ -60,7 +60,7 @@ def allowed(host: str, origin: str | None, bound: str) -> bool:
 
 
 class WebServer(Server):
-    """Serves one command, anew for every page that is opened."""
+    """Serves one command: a process for every page that is opened."""
 
     def __init__(self, argv: list[str], host: str, port: int, title: str) -> None:
         super().__init__(
@@ -68,7 +68,7 @@ class WebServer(Server):
         )
         self.token = secrets.token_urlsafe(24)
         self.place = f"/{secrets.token_urlsafe(24)}"
-        # A name of its own: a cookie of another port's would stand in its way.
+        # A name of its own: a cookie of another port would overwrite it.
         self.cookie = f"ptxview-{secrets.token_hex(8)}"
 
     def knows(self, given: str | None) -> bool:

@@ -33,7 +33,7 @@ def lanes_shown(flow: FlowLanes | None, width: int) -> int:
 
 
 def cells(flow: FlowLanes, shown: int, n: int, cursor: int, again: bool) -> tuple[FlowCell, ...]:
-    """What stands beside line ``n``: the outermost lane first, then the arrow's head or its foot.
+    """What is beside line ``n``: the outermost lane first, then the arrow's head or its foot.
 
     ``again``: a further row of a wrapped line, past which arrows only go on.
     """

@@ -7,12 +7,10 @@ of them would take too long.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from copy import copy
 from enum import Enum
-from itertools import accumulate, groupby, islice, repeat
-from operator import add, is_, itemgetter, lt, sub
+from itertools import groupby
 from typing import NamedTuple
 
 from inspector.listing.line import Listing
@@ -22,8 +20,8 @@ from inspector.tui.code.highlight import texts_of
 class Fold(Enum):
     """What is folded; the value is its word in a folded row.
 
-    ``MARKS`` stand between instructions and do nothing: ``.loc``, labels of debuggers, the comments
-    around inline assembly. They have no row of their own; the line after them tells of them.
+    ``MARKS`` are between instructions and do nothing: ``.loc``, labels of debuggers, the comments
+    around inline assembly. They have no row of their own; the line after them describes them.
     """
 
     MARKS = "location marks"
@@ -41,7 +39,7 @@ class Region(NamedTuple):
 
     @property
     def words(self) -> str:
-        """What stands in its place: ``… 62 lines of debug sections``."""
+        """What is in its place: ``… 62 lines of debug sections``."""
         return f"… {self.last - self.first + 1} lines of {self.kind.value}"
 
 
@@ -129,13 +127,13 @@ _MARK = re.compile(
 
 
 def _is_mark(text: str) -> bool:
-    """Whether a line of PTX is a mark; most are told by one look for a character."""
+    """Whether a line of PTX is a mark; most are excluded by one search for a character."""
     return ("." in text or ":" in text or "/" in text) and _MARK(text) is not None
 
 
 def _marks(texts: Sequence[str], debug: Sequence[Region]) -> Iterator[Region]:
     """Stretches of marks outside of debug sections. The text's last line is never among them: each
-    mark has a line after it that tells of it."""
+    mark has a line after it that describes it."""
     sections = iter(debug)
     section = next(sections, None)
     first = 0
@@ -185,80 +183,45 @@ def regions(listing: Listing) -> dict[Fold, tuple[Region, ...]]:
     }
 
 
-# -- rows of lines, lines of rows -----------------------------------------------------------------
-# Which line stands in which row once some lines are folded away; both ways in logarithmic time.
-
-_FIRST, _LAST, _KIND = itemgetter(0), itemgetter(1), itemgetter(2)
-
-
-def _outer(regions: list[Region]) -> list[Region]:
-    """Of regions by their first line, those that lie in no other."""
-    if all(map(lt, map(_LAST, regions), map(_FIRST, islice(regions, 1, None)))):
-        return regions
-    outer: list[Region] = []
-    end = 0
-    for region in regions:
-        if region[0] > end:
-            outer.append(region)
-            end = region[1]
-        elif region[1] > end and region[0] == outer[-1][0]:
-            outer[-1] = region
-            end = region[1]
-    return outer
-
-
 class RowMap:
-    """Rows count from 0, lines from 1. A folded region is one row, which stands for its first
-    line; marks have none, and belong to the row of the line after them."""
+    """Rows of the view, from 0, and the lines that they show, from 1.
+
+    A folded region is one row, which represents its first line; marks have none, and belong to the
+    row of the line after them.
+    """
 
     def __init__(self, lines: int, closed: Iterable[Region] = ()) -> None:
         """``closed`` in any order; one that lies in another is folded away with it."""
         self.lines = lines
-        self.closed = _outer(sorted(closed, key=_FIRST))
-        # Without a step of Python's for each: there may be a hundred thousand of them.
-        self._firsts: list[int] = list(map(_FIRST, self.closed))
-        # How many lines are hidden before each region, and in all of them.
-        hidden: Iterable[int] = map(sub, map(_LAST, self.closed), self._firsts)
-        marks: Iterable[int] = map(is_, map(_KIND, self.closed), repeat(Fold.MARKS))
-        self._hidden: list[int] = [0, *accumulate(map(add, hidden, marks))]
-        self._rows: list[int] = list(map(sub, self._firsts, map((1).__add__, self._hidden)))
-        # Of those, the few that are open again: their first lines and rows, and how many rows
-        # more there are before each of them, and in all.
-        self._open: list[Region] = []
-        self._open_rows: list[int] = []
-        self._more: list[int] = [0]
-
-    def opening(self, regions: Iterable[Region]) -> RowMap:
-        """The same with some of the closed regions open, for what these are to be found."""
-        new = copy(self)
-        new._open, new._open_rows, new._more = sorted(regions, key=_FIRST), [], [0]
-        for region in new._open:
-            new._open_rows.append(self._row(region.first) + new._more[-1])
-            hidden = region.last - region.first + (region.kind is Fold.MARKS)
-            new._more.append(new._more[-1] + hidden)
-        return new
+        self.closed: list[Region] = []
+        self._hidden = [0]
+        for region in sorted(closed, key=lambda one: (one.first, -one.last)):
+            if not self.closed or region.first > self.closed[-1].last:
+                self.closed.append(region)
+                hidden = region.last - region.first + (region.kind is Fold.MARKS)
+                self._hidden.append(self._hidden[-1] + hidden)
+        self._firsts = [region.first for region in self.closed]
+        # The row of each region's first line.
+        self._rows = [first - 1 - hidden for first, hidden
+                      in zip(self._firsts, self._hidden, strict=False)]  # fmt: skip
 
     @property
     def rows(self) -> int:
         """How many rows there are."""
-        return self.lines - self._hidden[-1] + self._more[-1]
+        return self.lines - self._hidden[-1]
 
     def fold(self, n: int) -> Region | None:
-        """The folded region that line ``n`` lies in."""
-        region = self._fold(n)
-        return None if region is None or (self._open and region in self._open) else region
-
-    def _fold(self, n: int) -> Region | None:
+        """Return the folded region that line ``n`` lies in."""
         at = bisect_right(self._firsts, n) - 1
         return self.closed[at] if at >= 0 and n <= self.closed[at].last else None
 
     def marks(self, n: int) -> Region | None:
-        """The folded marks that line ``n``, which has a row, stands for as well."""
+        """Return the folded marks that line ``n``, which has a row, shows as well."""
         above = self.fold(n - 1)
         return above if above is not None and above.kind is Fold.MARKS else None
 
     def shown(self, n: int) -> int:
-        """The line whose row line ``n`` stands in."""
+        """Return the line whose row shows line ``n``."""
         region = self.fold(n)
         if region is not None and region.kind is Fold.MARKS:
             n = region.last + 1
@@ -266,42 +229,26 @@ class RowMap:
         return n if region is None else region.first
 
     def row(self, n: int) -> int:
-        """The row of line ``n``."""
+        """Return the row of line ``n``."""
         n = self.shown(n)
-        at = bisect_right(self._open, n, key=_FIRST) - 1
-        if at >= 0 and n <= self._open[at].last:
-            return self._open_rows[at] + n - self._open[at].first
-        return self._row(n) + self._more[at + 1]
-
-    def _row(self, n: int) -> int:
-        """The row of a line that has one, or that of a region's first, with none of them open."""
         return n - 1 - self._hidden[bisect_right(self._firsts, n - 1)]
 
     def line(self, row: int) -> int:
-        """The first line that has that row."""
-        within = bisect_right(self._open_rows, row) - 1
-        if within >= 0:
-            region, into = self._open[within], row - self._open_rows[within]
-            if into <= region.last - region.first:
-                return region.first + into
-            row -= self._more[within + 1]
+        """Return the first line that has that row."""
         at = bisect_right(self._rows, row) - 1
         if at >= 0 and row == self._rows[at] and self.closed[at].kind is not Fold.MARKS:
             return self._firsts[at]
         return row + 1 + self._hidden[at + 1]
 
 
-# -- what is folded at the moment -----------------------------------------------------------------
-
 USUAL = ("usual",)
-"""Remembered instead of the folds and columns that there are at first, which may be others one
-day."""
+"""Remembered instead of the first folds and columns, which may be others in another release."""
 
 AS_IT_IS = "as it is"
 """Remembered among the folds of a pane that shows the file as it is."""
 
 BEFORE_MARKS = ("debug sections",)
-"""What was remembered of usual folds before marks of locations were among them."""
+"""What was remembered of usual folds before location marks were among them."""
 
 
 class Folding:
@@ -311,7 +258,6 @@ class Folding:
         self.level: frozenset[Fold] = LEVELS[0]
         self.as_it_is = False
         self.regions: Mapping[Fold, tuple[Region, ...]] = {}
-        self._maps: Mapping[frozenset[Fold], RowMap] = {}
         self._flipped: set[Region] = set()
         self._to_read: frozenset[Fold] = LEVELS[0]
 
@@ -324,25 +270,21 @@ class Folding:
         return USUAL if self.level == LEVELS[0] else folds
 
     def restore(self, words: tuple[str, ...]) -> None:
-        """As it was remembered."""
+        """Fold as it was remembered."""
         usual = words in (USUAL, BEFORE_MARKS)
         self.level = LEVELS[0] if usual else frozenset(k for k in Fold if k.value in words)
         self.as_it_is = AS_IT_IS in words
 
-    def know(
-        self,
-        regions: Mapping[Fold, tuple[Region, ...]],
-        maps: Mapping[frozenset[Fold], RowMap],
-    ) -> None:
-        """What can be folded in another listing; ``maps`` are those of the usual levels."""
-        self.regions, self._maps, self._flipped = regions, maps, set()
+    def know(self, regions: Mapping[Fold, tuple[Region, ...]]) -> None:
+        """Take what can be folded in another listing."""
+        self.regions, self._flipped = regions, set()
 
     def flip(self, region: Region) -> None:
         """Fold a region against the level, or as the level says again."""
         self._flipped ^= {region}
 
     def deeper(self) -> str:
-        """The next level, in words."""
+        """Take the next level; return it in words."""
         at = LEVELS.index(self.level) + 1 if self.level in LEVELS else 0
         self.level = LEVELS[at % len(LEVELS)]
         self._flipped = set()
@@ -351,7 +293,7 @@ class Folding:
         return said.replace("the function", "functions")
 
     def turn(self) -> str:
-        """From reading to the file as it is, or back, in words."""
+        """Change between reading and the file as it is; return which in words."""
         self.as_it_is = not self.as_it_is
         self._flipped = set()
         if self.as_it_is:
@@ -361,45 +303,16 @@ class Folding:
         return "For reading: marks and debug sections are folded, names are short."
 
     def at(self, n: int) -> Region | None:
-        """The smallest region of lines that line ``n`` lies in."""
+        """Return the smallest region of lines that line ``n`` lies in."""
         around: list[Region] = []
         for each in self.regions.values():
-            at = bisect_right(each, n, key=_FIRST) - 1
+            at = bisect_right(each, n, key=lambda region: region.first) - 1
             if at >= 0 and n <= each[at].last:
                 around.append(each[at])
         return min(around, key=lambda region: region.last - region.first, default=None)
 
     def rows(self, lines: int) -> RowMap:
-        """Rows and lines, of so many, as they stand now."""
-        made = self._maps.get(self.level)
-        if made is None or not all(map(self._stands_alone, self._flipped)):
-            return RowMap(lines, self._closed())
-        return made.opening(self._flipped) if self._flipped else made
-
-    def _stands_alone(self, region: Region) -> bool:
-        """Whether the level folds a region that lies in no other and has no other in it: it can be
-        opened without going through all of them, which takes a while where there are many."""
-        if region.kind not in self.level:
-            return False
-        for kind in self.level - {region.kind}:
-            each = self.regions.get(kind, ())
-            at = bisect_right(each, region.last, key=_FIRST) - 1
-            if at >= 0 and each[at].last >= region.first:
-                return False
-        return True
-
-    def _closed(self) -> list[Region]:
-        """What is folded: what is wanted so but for what was flipped."""
-        out: list[Region] = []
-        for kind, each in self.regions.items():
-            flipped = sorted(region for region in self._flipped if region.kind is kind)
-            if kind not in self.level:
-                out += flipped
-                continue
-            at = 0
-            for region in flipped:
-                end = bisect_left(each, region)
-                out += each[at:end]
-                at = end + 1
-            out += each[at:]
-        return out
+        """Return the rows of so many lines."""
+        every = (region for each in self.regions.values() for region in each)
+        closed = (one for one in every if (one.kind in self.level) != (one in self._flipped))
+        return RowMap(lines, closed)

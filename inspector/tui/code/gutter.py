@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 from textual import on
-from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import OptionList
 
 from inspector.analyse.telling import NOTHING, Telling, Told, ranked, virtual
+from inspector.tui.widgets.choice_list import ChoiceList
 
 LIVE, STALL, NOTES, SAMPLES = "live", "stall", "notes", "samples"
 """Columns by name; ``live:pred`` counts the live registers of one class, ``samples`` are a
@@ -80,7 +79,7 @@ class RunFigures(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Gutter:
-    """What stands there for one listing."""
+    """What is there for one listing."""
 
     telling: Telling = NOTHING
     wanted: tuple[str, ...] = ()
@@ -98,7 +97,7 @@ class Gutter:
 
     @property
     def there(self) -> tuple[str, ...]:
-        """The columns that this listing has something for, in the order in which they stand."""
+        """The columns that this listing has something for, in the order in which they are."""
         telling = self.telling
         classes = tuple(f"{LIVE}:{name}" for name in telling.classes)
         return (
@@ -240,31 +239,18 @@ def _width(column: str) -> int:
     return _WIDTHS[column.partition(":")[0]]
 
 
-# -- columns, chosen one by one -------------------------------------------------------------------
-# Which columns stand between a line's number and its text, chosen one by one.
-
-
-class ColumnList(ModalScreen[tuple[str, ...]]):
+class ColumnList(ChoiceList[tuple[str, ...]]):
     """The columns that the listing has something for; answers with those that are wanted."""
 
     BINDINGS: ClassVar = [
-        Binding("escape,q,C", "done", "Close", show=False, priority=True),
-        Binding("space", "flip", "Choose", show=False),
-        Binding("j", "cursor(1)", show=False),
-        Binding("k", "cursor(-1)", show=False),
+        Binding("escape,q,C", "done", show=False, priority=True),
+        Binding("space", "flip", show=False),
     ]
 
     def __init__(self, gutter: Gutter) -> None:
-        super().__init__()
         self.there = gutter.there
         self.wanted = set(gutter.wanted)
-
-    def compose(self) -> ComposeResult:
-        """One row a column."""
-        rows = OptionList(*map(self._row, self.there))
-        rows.border_title = Content("Columns")
-        rows.border_subtitle = Content("Space chooses, Esc closes")
-        yield rows
+        super().__init__("Columns", [*map(self._row, self.there)], "Space chooses, Esc closes")
 
     def _row(self, column: str) -> Content:
         return Content(f"{'✓' if column in self.wanted else ' '} {title(column)}")
@@ -272,16 +258,10 @@ class ColumnList(ModalScreen[tuple[str, ...]]):
     @on(OptionList.OptionSelected)
     def action_flip(self) -> None:
         """Show the column, or hide it."""
-        rows = self.query_one(OptionList)
-        at = rows.highlighted
+        at = self.options.highlighted
         if at is not None:
             self.wanted ^= {self.there[at]}
-            rows.replace_option_prompt_at_index(at, self._row(self.there[at]))
-
-    def action_cursor(self, by: int) -> None:
-        """Up or down."""
-        rows = self.query_one(OptionList)
-        (rows.action_cursor_down if by > 0 else rows.action_cursor_up)()
+            self.options.replace_option_prompt_at_index(at, self._row(self.there[at]))
 
     def action_done(self) -> None:
         """Answer; what this listing has nothing for stays as it was wanted."""

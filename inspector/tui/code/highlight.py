@@ -30,7 +30,7 @@ NEAR = 4
 """Lines between two instructions, or between a ``.loc`` and its first."""
 
 INDENT = "  "
-"""What stands for the tab before each instruction of PTX: beside others a pane is narrow."""
+"""What represents the tab before each instruction of PTX: beside others a pane is narrow."""
 
 LONGEST = 5000
 """Characters beyond which a line is shown plain: such lines are data, and lexers are slow."""
@@ -66,7 +66,7 @@ def _unless_it_names(match: re.Match[str]) -> str:
 
 
 def without_place(text: str, language: str) -> str:
-    """A line of IR without its location, which stands at the right end of its row."""
+    """A line of IR without its location, which is at the right end of its row."""
     if len(text) > LONGEST or text[:1] in ("#", "!"):
         return text
     if language == "llvm":
@@ -144,7 +144,7 @@ class Highlighter:
         self._spans.cache_clear()
 
     def as_it_is(self, verbatim: bool) -> None:
-        """Show each line as it stands in the file, or so that it is read more easily."""
+        """Show each line as it is in the file, or so that it is read more easily."""
         self.verbatim, self.abridged = verbatim, not verbatim
         self._spans.cache_clear()
 

@@ -26,7 +26,7 @@ def placed(
 ) -> Iterator[tuple[int, str]]:
     """(row of the bar, kind) of what there is to mark, in time of the bar's height.
 
-    ``wanted`` has ascending lines by kind. Each row of the bar stands for as many rows of the
+    ``wanted`` has ascending lines by kind. Each row of the bar represents as many rows of the
     listing; a listing that fits is not spread.
     """
     many = max(rows.rows, height)

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
-from textual import work
-from textual.message import Message
+from textual.screen import Screen
 
-from inspector.tui.app.command_table import command
-from inspector.tui.app.keymap import shown
+from inspector.analyse.hints.subject import Finding
+from inspector.model import Stage
 from inspector.tui.code.labels import labels_of
-from inspector.tui.find.commands import palette_entries
 from inspector.tui.find.finder import Finder
-from inspector.tui.find.places import (
+from inspector.tui.find.help import palette_entries
+from inspector.tui.find.ranking import Entry
+from inspector.tui.find.things import (
     STAGES,
     hint_entries,
     kernel_entries,
     label_entries,
     stage_entries,
-    subject_listings,
 )
-from inspector.tui.find.ranking import Entry
-from inspector.tui.main.outcome import attempt
-from inspector.tui.main.screen import MainScreen
+from inspector.tui.keys.command_table import command
+from inspector.tui.keys.keymap import shown
+from inspector.tui.main.main_screen import MainScreen
+from inspector.tui.widgets.notice import Notice
+from inspector.tui.widgets.threads import in_thread
 
 HINT = "a kernel, an id, settings, a label, a hint, a stage, a command"
 
@@ -30,46 +32,43 @@ HINT = "a kernel, an id, settings, a label, a hint, a stage, a command"
 class Palette(Finder):
     """Commands and what the recording has, at once; labels and hints a thread later."""
 
-    class Named(Message):
-        """A thread has found what of the listings in view has a name, or the hints on them."""
-
-        def __init__(self, entries: Sequence[Entry]) -> None:
-            super().__init__()
-            self.entries = entries
-
     def __init__(self, main: MainScreen | None, entries: Sequence[Entry]) -> None:
         super().__init__("Palette", entries, HINT, STAGES)
         self.main = main
 
     def on_mount(self) -> None:
-        """What is not known yet is looked for meanwhile."""
-        super().on_mount()
-        if self.main is not None:
-            self._look(self.main)
-
-    @work(thread=True, exclusive=True, group="find", exit_on_error=False, description="find")
-    def _look(self, main: MainScreen) -> None:
-        subject, listings = subject_listings(main)
+        """Look for what is not known yet."""
+        main = self.main
+        if main is None:
+            return
+        listings = [
+            (pane.stage, pane.view.source.listing)
+            for pane in sorted(main.panes.panes, key=lambda pane: pane is not main.panes.active)
+            if pane.stage is not None and pane.view.source is not None and pane.settled
+        ]
         for stage, listing in listings:
-            names = attempt(lambda of=listing, at=stage: labels_of(of, at))  # type: ignore[misc]
-            if isinstance(names, list):
-                self.post_message(self.Named(label_entries(main, stage, names)))
-        variant = subject.variant
+            names = partial(labels_of, listing, stage)
+            in_thread(self, names, partial(self._named, main, stage), f"labels {stage}")
+        variant = main.panes.subject.variant
         if variant is not None and listings:
-            findings = attempt(lambda: main.reads.findings(variant))
-            if isinstance(findings, tuple):
-                self.post_message(self.Named(hint_entries(main, findings)))
+            in_thread(
+                self, lambda: main.reads.findings(variant), partial(self._hinted, main), "hints"
+            )
 
-    def on_palette_named(self, message: Named) -> None:
-        """More can be found now."""
-        message.stop()
-        if message.entries:
-            self.add(message.entries)
+    def _named(
+        self, main: MainScreen, stage: Stage, names: list[tuple[str, int, str]] | Notice
+    ) -> None:
+        if isinstance(names, list):
+            self.add(label_entries(main, stage, names))
+
+    def _hinted(self, main: MainScreen, findings: tuple[Finding, ...] | Notice) -> None:
+        if isinstance(findings, tuple):
+            self.add(hint_entries(main, findings))
 
 
-def palette(screen: object, main: MainScreen | None, keys: Mapping[str, str]) -> Palette:
-    """What can be found from a screen: its commands, and on the main one what there is to read."""
-    entries = palette_entries(screen, keys)  # type: ignore[arg-type]
+def palette(screen: Screen[object], main: MainScreen | None, keys: Mapping[str, str]) -> Palette:
+    """Return what can be found from a screen: its commands, and what there is to read."""
+    entries = palette_entries(screen, keys)
     if main is None or main.empty:
         return Palette(None, entries)
     stages = stage_entries(main, lambda name: shown(command(name), keys))

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from textual import on, work
 from textual.content import Content
-from textual.message import Message
-from textual.widget import Widget
 
 from inspector.analyse.card import Card
 from inspector.measure.time.stored import COLD
@@ -16,11 +13,13 @@ from inspector.report.failure import refused
 from inspector.report.tables import shared
 from inspector.report.timings import duration
 from inspector.text import plural
-from inspector.tui.main.outcome import attempt
-from inspector.tui.timing.times import RecordingTimes, age
 from inspector.tui.tree.ordering import time_of
 from inspector.tui.widgets.figures import UNKNOWN, configuration, figure, spilled, spills
+from inspector.tui.widgets.lines import LineWidget
+from inspector.tui.widgets.notice import Notice
+from inspector.tui.widgets.recorded_times import RecordingTimes, age
 from inspector.tui.widgets.subject import TreeSubject, told_alike
+from inspector.tui.widgets.threads import in_thread
 from inspector.tui.widgets.visible import cut, label, shorten
 
 if TYPE_CHECKING:
@@ -29,25 +28,8 @@ if TYPE_CHECKING:
 _TOLD = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 
 
-class VariantCard(Widget):
+class VariantCard(LineWidget):
     """``square_kernel 3f2a91c0  sm_90a  22 registers  spills 0  shared 0  num_warps 4``."""
-
-    class Known(Message):
-        """A thread has read a variant's resources, or could not: None."""
-
-        def __init__(self, subject: TreeSubject, resources: Resources | None) -> None:
-            super().__init__()
-            self.subject = subject
-            self.resources = resources
-
-    class Analysed(Message):
-        """A thread has looked at a variant as a whole: its card and its hints, None if not."""
-
-        def __init__(self, subject: TreeSubject, card: Card | None, hints: int | None) -> None:
-            super().__init__()
-            self.subject = subject
-            self.card = card
-            self.hints = hints
 
     def __init__(self, reads: Reader, times: RecordingTimes) -> None:
         super().__init__()
@@ -67,8 +49,8 @@ class VariantCard(Widget):
             self._read(subject, subject.variant)
 
     def renew(self, reads: Reader, before: TreeSubject, now: TreeSubject) -> None:
-        """What was shown is ``now`` by what the recording holds; what is known of it stands until
-        it is read anew."""
+        """What was shown is ``now`` by what the recording holds; what is known of it stays until
+        it is read again."""
         self.reads = reads
         if now.variant is None or before.variant is None or before.key[0] != now.key[0]:
             if now != before:
@@ -80,33 +62,22 @@ class VariantCard(Widget):
         if now != before or not told_alike(before.variant, now.variant):
             self._read(now, now.variant)
 
-    @work(thread=True, exclusive=True, group="card", exit_on_error=False, description="card")
     def _read(self, subject: TreeSubject, variant: Variant) -> None:
-        answer = attempt(lambda: self.reads.resources(variant))
-        self.post_message(self.Known(subject, answer if isinstance(answer, Resources) else None))
-        card = attempt(lambda: self.reads.card(variant))
-        hints = attempt(lambda: len(self.reads.findings(variant)))
-        self.post_message(
-            self.Analysed(
-                subject,
-                card if isinstance(card, Card) else None,
-                hints if isinstance(hints, int) else None,
-            )
+        def resources(found: Resources | Notice) -> None:
+            if subject == self.subject:
+                self.resources = found if isinstance(found, Resources) else None
+                self.refresh()
+
+        def analysed(found: tuple[Card, int] | Notice) -> None:
+            if subject == self.subject:
+                self.card, self.hints = (None, None) if isinstance(found, Notice) else found
+                self.refresh()
+
+        reads = self.reads
+        in_thread(self, lambda: reads.resources(variant), resources, "resources")
+        in_thread(
+            self, lambda: (reads.card(variant), len(reads.findings(variant))), analysed, "card"
         )
-
-    @on(Known)
-    def _known(self, message: Known) -> None:
-        message.stop()
-        if message.subject == self.subject:
-            self.resources = message.resources
-            self.refresh()
-
-    @on(Analysed)
-    def _analysed(self, message: Analysed) -> None:
-        message.stop()
-        if message.subject == self.subject:
-            self.card, self.hints = message.card, message.hints
-            self.refresh()
 
     def _parts(self, short: bool) -> list[tuple[str, str]]:
         variant, graph = self.subject.variant, self.subject.graph

@@ -1,4 +1,4 @@
-"""What stands in place of the tree and the panes when a recording has nothing in it."""
+"""What is in place of the tree and the panes when a recording has nothing in it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from textual.widgets import Static
 
 from inspector.model import Recording
 from inspector.text import ended_by, plural
-from inspector.tui.app.live import Live, ProgramState
-from inspector.tui.widgets.title_bar import banner
+from inspector.tui.main.title_bar import banner
+from inspector.tui.program.live import Live, ProgramState
 from inspector.tui.widgets.visible import label
 
 
 def watched_text(recording: Recording, live: Live) -> Content:
-    """What stands above the output of a program that has made no kernel: few lines, since it is
+    """What is above the output of a program that has made no kernel: few lines, since it is
     the output that one wants to see."""
     if live.running or live.state is not ProgramState.ENDED:
         return Content.assemble(
@@ -81,7 +81,7 @@ class EmptyState(VerticalScroll, can_focus=True):
     """A text that says what to do; few words where a program's output is to be seen."""
 
     def __init__(self, recording: Recording, live: Live | None = None) -> None:
-        """``live`` is of a program of ours, whose output is shown."""
+        """``live`` is of a program that we started, whose output is shown."""
         self._text = Static(self._of(recording, live))
         super().__init__(self._text)
 

@@ -1,33 +1,29 @@
-"""The tree of kernels, drawn row by row: ten thousand variants cost what a page does."""
+"""The tree of kernels: rows, figures that are read in threads, folds, a filter and an order."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rich.cells import cell_len
 from rich.segment import Segment
+from rich.style import Style
 from textual import events
 from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 
-from inspector.model import Recording
-from inspector.recording.layout import DerivedCache, user_cache
+from inspector.model import Recording, Resources, Variant
+from inspector.reader.reader import Reader
 from inspector.report.naming import apart
-from inspector.tui.app.command_table import Where, bindings
-from inspector.tui.timing.times import RecordingTimes
-from inspector.tui.tree.kept_tree import MOST_ROWS, KeptRow, KeptTree, TreeKeeper
-from inspector.tui.tree.ordering import Order, ordered, orders
-from inspector.tui.tree.row_look import RowLook, shorten_variant
+from inspector.report.timings import duration
+from inspector.tui.keys.command_table import Where, bindings
+from inspector.tui.tree.ordering import Order, ordered, orders, time_of
 from inspector.tui.tree.rows import (
     Key,
-    TreeEntry,
     TreeKind,
     TreeRow,
-    beginning,
     entry_of,
     fitness,
     flips,
@@ -37,94 +33,110 @@ from inspector.tui.tree.rows import (
     subjects,
     whole_tree,
 )
-from inspector.tui.tree.tree_figures import TreeFigures
+from inspector.tui.widgets.figures import UNKNOWN, UNREAD, figure, spilled, spills, warps
+from inspector.tui.widgets.recorded_times import RecordingTimes
+from inspector.tui.widgets.row_list import RowList
 from inspector.tui.widgets.subject import TreeSubject
-from inspector.tui.widgets.title_bar import parts
+from inspector.tui.widgets.threads import attempt, cancelled, in_thread
 from inspector.tui.widgets.visible import cut, label, shorten
 
-if TYPE_CHECKING:
-    from inspector.reader.reader import Reader
+BATCH_VARIANTS = 48
+"""Variants between two answers while all are read: each sorts the tree again."""
+
+READ_DELAY_SECONDS = 0.05
+"""Before the figures of rows in view are read: keys are answered first."""
+
+MIN_IDENT_DIGITS, MIN_SETTINGS_CELLS = 2, 8
+"""Fewer digits are no beginning of an id; in fewer cells the settings beside them say nothing."""
+
+_STYLES = {TreeKind.ORIGIN: "origin", TreeKind.OPERATORS: "quiet"}
+
+Read = Sequence[tuple[Key, Resources | None]]
 
 
-_STYLES = {
-    TreeKind.ORIGIN: "tree--origin", TreeKind.GRAPH: "tree--kernel",
-    TreeKind.KERNEL: "tree--kernel", TreeKind.VARIANT: "", TreeKind.OPERATORS: "tree--quiet",
-}  # fmt: skip
-"""How a name looks, by what the row stands for."""
+def shorten_variant(text: str, width: int) -> str:
+    """Shorten ``128 w4 a361``: the settings stay first, then as much of the id as has room."""
+    if cell_len(text) <= width:
+        return text
+    settings, _, ident = text.rpartition(" ")
+    wide = cell_len(settings)
+    if settings and wide <= width:
+        left = width - wide - 1
+        return f"{settings} {ident[:left]}" if left >= MIN_IDENT_DIGITS else settings
+    if settings and width >= MIN_SETTINGS_CELLS:
+        begin = ident if width >= 4 * cell_len(ident) else ident[:MIN_IDENT_DIGITS]
+        return f"{cut(settings, width - cell_len(begin) - 1)} {begin}"
+    return shorten(text, width)
 
 
-def _names(tree: tuple[TreeEntry, ...]) -> tuple[str, ...]:
-    """The names of kernels in a tree, each once."""
-    every = (row for row in rows(tree, "", None) if row.kind is TreeKind.KERNEL)
-    return tuple(dict.fromkeys(row.text for row in every))
-
-
-class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
+class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
     """Origins, graphs, kernels and variants, with registers, warps and spills."""
 
     BINDINGS = bindings(Where.TREE)
+    empty_text = " nothing matches the filter"
 
+    @dataclass
     class Selected(Message):
         """The cursor came to a row that can be read."""
 
-        def __init__(self, subject: TreeSubject) -> None:
-            super().__init__()
-            self.subject = subject
+        subject: TreeSubject
 
     class Opened(Message):
         """A row was chosen for reading: the panes should have the focus."""
 
     class Filtered(Message):
-        """Only rows that fit something are shown, or all again."""
+        """The filter has changed."""
 
+    @dataclass
     class Ordered(Message):
-        """The tree stands in another order; of how many variants the figures are read."""
+        """The order has changed, or figures of ``read`` of ``of`` variants decide it."""
 
-        def __init__(self, order: Order, read: int, of: int) -> None:
-            super().__init__()
-            self.order = order
-            self.read = read
-            self.of = of
+        order: Order
+        read: int
+        of: int
 
     def __init__(self, reads: Reader, times: RecordingTimes | None = None) -> None:
-        super().__init__(reads, times)
+        super().__init__()
+        self.reads = reads
+        self.times = times if times is not None else RecordingTimes(reads.recording.path)
+        self.order = Order.COMPILED
         self.query_text = ""
-        self.cursor = 0
         self.marked: tuple[Key, ...] = ()
-        self._tree = whole_tree(reads.recording)
-        self._entries = self._tree
+        # By kernel and variant: two kernels of one object file share its hash.
+        self._resources: dict[Key, Resources | None] = {}
+        self._stale: frozenset[Key] = frozenset()
+        self._asked = False
         self._flipped: frozenset[Key] = frozenset()
+        self._plant()
+
+    def _plant(self) -> None:
+        """Make the tree of the recording as it is now."""
+        self._tree = whole_tree(self.reads.recording)
+        every = rows(self._tree, "", None)
+        names = (row.text for row in every if row.kind is TreeKind.KERNEL)
+        self._names = tuple(dict.fromkeys(names))
         self._shortened: dict[int, dict[str, str]] = {}
-        self._names = _names(self._tree)
+        self._sort()
+
+    def _sort(self) -> None:
+        self.entries = ordered(self._tree, self.order, self._resources, self.times.us)
 
     @property
     def recording(self) -> Recording:
-        """What the tree is of."""
+        """The recording that the tree shows."""
         return self.reads.recording
-
-    @property
-    def whole(self) -> tuple[TreeEntry, ...]:
-        """Every row there is, whatever is filtered, in the order in which they stand."""
-        return self._entries
 
     def on_mount(self) -> None:
         """Begin at the first row that can be read."""
         self._rebuild()
-        first = next((i for i, r in enumerate(self.rows) if r.subject.kernel is not None), 0)
-        self.go(first)
+        self.go(next((i for i, r in enumerate(self.rows) if r.subject.kernel is not None), 0))
 
     # Rows
 
-    @property
-    def row(self) -> TreeRow | None:
-        """The row under the cursor."""
-        return self.rows[self.cursor] if 0 <= self.cursor < len(self.rows) else None
-
     def _rebuild(self) -> None:
-        """Make the rows anew; the cursor stays on its row, wherever that stands now, or on one that
-        it stood beneath."""
+        """Make the rows again; the cursor stays on its row, or goes to the one above it."""
         here = self.row
-        self.rows = rows(self._entries, self.query_text, self._flipped)
+        self.rows = rows(self.entries, self.query_text, self._flipped)
         # The last line of the view says what is filtered: the last row must come above it.
         self.virtual_size = Size(0, len(self.rows) + bool(self.query_text))
         if here is not None:
@@ -139,15 +151,13 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
         self._ask()
 
     def renew(self, reads: Reader) -> None:
-        """Show what ``reads`` has by now; the cursor stays on its row, the row in its place."""
+        """Show a recording that has grown; the cursor's row stays where it is on the screen."""
         self.reads = reads
-        self.stale = frozenset(self._resources)
+        self._stale = frozenset(self._resources)
         folds = folded(self._tree, self._flipped)
-        self._tree = whole_tree(reads.recording)
+        self._plant()
         # One that has come to have so many rows that it would begin folded stays as it is.
         self._flipped = flips(self._tree, folds)
-        self._names, self._shortened = _names(self._tree), {}
-        self._entries = ordered(self._tree, self.order, self._resources, self.times.us)
         before, selected = self.cursor, self.row
         self._rebuild()
         if selected is None:
@@ -156,91 +166,57 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
             self.scroll_to(y=self.scroll_offset.y + moved, animate=False, force=True)
 
     def filter(self, text: str) -> None:
-        """Show only rows with all the words of ``text``; the cursor goes to the first match."""
+        """Show only rows with all the words of ``text``; the cursor goes to the best match."""
         self.query_text = text
         self._rebuild()
         self.post_message(self.Filtered())
-        if not text.strip() or not self.rows:
-            return
-        fits = [fitness(row, text) for row in self.rows]
-        best = max(fits)
-        here = fits[self.cursor] if self.row is not None else 0
-        if here < best or not here:
-            self.go(fits.index(best))
+        if text.strip() and self.rows:
+            fits = [fitness(row, text) for row in self.rows]
+            best = max(fits)
+            if not fits[self.cursor] or fits[self.cursor] < best:
+                self.go(fits.index(best))
 
     @property
     def filtered(self) -> str:
-        """What is filtered for, how much of the tree that leaves, and how to be rid of it."""
+        """What is filtered for, how much of the tree that leaves, and the key that ends it."""
         there = {r.subject.kernel.id for r in self.rows if r.subject.kernel is not None}
         many = f"{len(there)} of {len(self.recording.kernels)}"
         return f"{many}  Esc  /{label(self.query_text)}"
-
-    def action_order(self) -> None:
-        """The next order that means something here."""
-        there = orders(self.recording, bool(self.times))
-        self.order = there[(there.index(self.order) + 1) % len(there)]
-        self.reorder()
-        if self.order in (Order.REGISTERS, Order.SPILLS):
-            self.read_every()
-        self.tell_order()
-
-    def tell_order(self) -> None:
-        """Say how the tree stands, and of how many the figures are read that it stands by."""
-        every = {(k.id, v.id) for k, v in self.recording.variants()}
-        read = len(every & self._resources.keys())
-        self.post_message(self.Ordered(self.order, read, len(every)))
-
-    def timed(self) -> None:
-        """Other times are known."""
-        if self.order is Order.TIME:
-            self.reorder()
-        self.refresh()
-
-    def reorder(self) -> None:
-        """The rows in their order, the cursor on the row that it is on."""
-        self._entries = ordered(self._tree, self.order, self._resources, self.times.us)
-        self._rebuild()
-        self._reveal()
 
     def mark(self, marked: tuple[Key, ...]) -> None:
         """Show which variants are marked, the first as A and the second as B."""
         self.marked = marked
         self.refresh()
 
-    def go(self, index: int) -> None:
-        """Put the cursor on a row and say what it stands for."""
-        if not self.rows:
-            return
-        self.cursor = max(0, min(index, len(self.rows) - 1))
-        self._reveal()
-        self.refresh()
-        self._ask()
-        subject = self.rows[self.cursor].subject
-        if subject.kernel is not None or subject.graph is not None:
-            self.post_message(self.Selected(subject))
+    @property
+    def rows_in_view(self) -> int:
+        """How many rows there is room for above the line of the filter."""
+        return max(0, self.size.height - bool(self.query_text))
 
-    def _reveal(self) -> None:
-        """Scroll no further than it takes to see the cursor."""
-        height = self.size.height
-        self.reveal(self.cursor, max(1, height - bool(self.query_text)) if height else 0)
+    def moved(self) -> None:
+        """Say what the row represents."""
+        self._ask()
+        row = self.row
+        if row is not None and (row.subject.kernel is not None or row.subject.graph is not None):
+            self.post_message(self.Selected(row.subject))
 
     def on_resize(self) -> None:
-        """The cursor stays in view."""
-        super().on_resize()
-        self._reveal()
+        """Keep the cursor in view."""
+        self._ask()
+        self.reveal()
+
+    # Going to a row
 
     def find(self, subject: tuple[str, ...]) -> bool:
-        """To the row of a subject with these ids, unfolding what it stands beneath; whether there
-        is one."""
+        """Go to the row of a subject with these ids; return whether there is one."""
         found = next((row for row in self._every() if row.subject.key == subject), None)
-        if found is None:
-            return False
-        self._show(found.key)
-        return True
+        if found is not None:
+            self._show(found.key)
+        return found is not None
 
     def go_to(self, key: Key) -> bool:
-        """To the row with this key, without the filter if that hides it; False if there is none."""
-        if entry_of(self._entries, key) is None:
+        """Go to the row with this key, without the filter if that hides it."""
+        if entry_of(self.entries, key) is None:
             return False
         if not any(row.key == key for row in self._every()):
             self.filter("")
@@ -248,104 +224,181 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
         return True
 
     def find_variant(self, ids: tuple[str, ...]) -> bool:
-        """To the row of a variant alone, by the ids of its kernel and its own: see ``find``."""
+        """Go to the row of a variant alone, by the ids of its kernel and its own."""
         every = [row for row in self._every() if row.subject.key[:2] == ids]
         leaves = [row for row in every if not row.count and row.kind is not TreeKind.OPERATORS]
         for row in leaves[:1]:
             self._show(row.key)
         return bool(leaves)
 
-    def _every(self) -> tuple[TreeRow, ...]:
+    def _every(self) -> Sequence[TreeRow]:
         """Every row that the filter leaves, as if nothing were folded."""
-        return rows(self._entries, self.query_text, None)
+        return rows(self.entries, self.query_text, None)
 
     def _show(self, key: Key) -> None:
-        """The cursor on the row with this key, which must not be filtered away."""
-        there = {row.key for row in self.rows}
-        if key not in there:
+        """Put the cursor on the row with this key, which must not be filtered away."""
+        if all(row.key != key for row in self.rows):
             for end in range(1, len(key)):
-                above = entry_of(self._entries, key[:end])
+                above = entry_of(self.entries, key[:end])
                 if above is not None and above.row.open == (key[:end] in self._flipped):
-                    self._flipped = self._flipped ^ {key[:end]}
+                    self._flipped ^= {key[:end]}
             self._rebuild()
         self.go(next((i for i, row in enumerate(self.rows) if row.key == key), self.cursor))
 
     def step(self, by: int) -> None:
-        """To the next row that stands for one variant, over everything else, round the ends."""
+        """Go to the next row that represents one variant, round the ends."""
         every, here = self._every(), self.row
-        count = len(every)
         at = next((i for i, row in enumerate(every) if here and row.key == here.key), 0)
-        for distance in range(1, count + 1):
-            row = every[(at + by * distance) % count]
+        for distance in range(1, len(every) + 1):
+            row = every[(at + by * distance) % len(every)]
             if row.kind is TreeKind.VARIANT or (row.kind is TreeKind.KERNEL and not row.count):
                 self._show(row.key)
                 return
 
     def again(self, row: TreeRow) -> TreeRow | None:
-        """The row that stands for what ``row`` stood for before the recording grew."""
+        """Return the row that represents what ``row`` represented before the recording grew."""
         what = stands_for(row)
-        every = rows(self._entries, "", None)
+        every = rows(self.entries, "", None)
         return next((one for one in every if stands_for(one) == what), None)
 
     def above(self, row: TreeRow) -> TreeRow | None:
-        """The row that this one stands beneath."""
-        entry = entry_of(self._entries, row.key[:-1])
+        """Return the row that this one is beneath."""
+        entry = entry_of(self.entries, row.key[:-1])
         return None if entry is None else entry.row
 
     def beneath(self, row: TreeRow) -> tuple[TreeSubject, ...]:
-        """Every variant that a row stands for, in the order of the tree, whatever is filtered."""
-        entry = entry_of(self._entries, row.key)
+        """Return every variant that a row represents, whatever is filtered."""
+        entry = entry_of(self.entries, row.key)
         return () if entry is None else tuple(subjects(entry))
+
+    # Figures
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Read the figures of the rows that come into view."""
+        super().watch_scroll_y(old_value, new_value)
+        self._ask()
+
+    def _ask(self) -> None:
+        if not self._asked and self.is_mounted:
+            self._asked = True
+            self.set_timer(READ_DELAY_SECONDS, self._read_visible)
+
+    def _read_visible(self) -> None:
+        self._asked = False
+        top = self.scroll_offset.y
+        shown = [row.subject for row in self.rows[top : top + max(1, self.size.height)]]
+        wanted = [
+            one for one in shown
+            if one.variant is not None
+            and (one.key[:2] not in self._resources or one.key[:2] in self._stale)
+        ]  # fmt: skip
+
+        def read() -> Read:
+            found: list[tuple[Key, Resources | None]] = []
+            for subject in wanted:
+                if cancelled():
+                    break
+                found.append(self._one(subject))
+            return found
+
+        if wanted:
+            in_thread(self, read, self._were_read, "figures")
+
+    def _one(self, subject: TreeSubject) -> tuple[Key, Resources | None]:
+        variant = subject.variant
+        assert variant is not None
+        answer = attempt(lambda: self.reads.resources(variant))
+        return subject.key[:2], answer if isinstance(answer, Resources) else None
+
+    def read_every(self) -> None:
+        """Read the figures of all variants."""
+        pairs = self.recording.variants()
+        wanted = [one for one in (TreeSubject(*pair) for pair in pairs)
+                  if one.key[:2] not in self._resources]  # fmt: skip
+
+        def read() -> Read:
+            # Some at once, so that the tools run side by side.
+            for begin in range(0, len(wanted), BATCH_VARIANTS):
+                part = wanted[begin : begin + BATCH_VARIANTS]
+                variants = [one.variant for one in part if one.variant is not None]
+                attempt(lambda of=variants: deque(self.reads.figures(of), 0))  # type: ignore[misc]
+                if cancelled():
+                    break
+                self.call_later(self._were_read, tuple(map(self._one, part)), sorts=True)
+            return ()
+
+        in_thread(self, read, self._were_read, "order")
+
+    def _were_read(self, found: object, sorts: bool = False) -> None:
+        if isinstance(found, tuple | list):
+            self._resources.update(found)
+            self._stale -= {key for key, _ in found}
+        if sorts:
+            self.reorder()
+            self.report_order()
+        self.refresh()
+
+    # Order
+
+    def action_order(self) -> None:
+        """Take the next order that means something here."""
+        there = orders(self.recording, bool(self.times))
+        self.order = there[(there.index(self.order) + 1) % len(there)]
+        self.reorder()
+        if self.order in (Order.REGISTERS, Order.SPILLS):
+            self.read_every()
+        self.report_order()
+
+    def report_order(self) -> None:
+        """Say how the tree is ordered, and of how many variants the figures are read."""
+        every = {(k.id, v.id) for k, v in self.recording.variants()}
+        self.post_message(self.Ordered(self.order, len(every & self._resources.keys()), len(every)))
+
+    def timed(self) -> None:
+        """Show other measured times."""
+        if self.order is Order.TIME:
+            self.reorder()
+        self.refresh()
+
+    def reorder(self) -> None:
+        """Sort the rows again; the cursor stays on its row."""
+        self._sort()
+        self._rebuild()
+        self.reveal()
 
     # Drawing
 
     def render_line(self, y: int) -> Strip:
-        """Row ``y`` of the view: name at the left, figures at the right."""
-        width = self.scrollable_content_region.width
-        index = self.scroll_offset.y + y
-        base = self.rich_style
-        if self.query_text and y > 0 and y == self.size.height - 1:
-            loud = base + self.part("tree--warning")
-            return Strip([Segment(shorten(f" {self.filtered}", width), loud)]).extend_cell_length(
-                width, base
-            )
-        if index >= len(self.rows):
-            if not self.rows and y == 1:
-                quiet = base + self.part("tree--quiet")
-                text = shorten(" nothing matches the filter", width)
-                return Strip([Segment(text, quiet)]).extend_cell_length(width, base)
-            return Strip.blank(width, base)
-        row = self.rows[index]
-        return self.drawn(
-            self.look_of(row), width, index == self.cursor, lambda room: self.fitted(row, room)
-        )
+        """Draw a row, or the line that says what is filtered."""
+        if self.query_text and 0 < y == self.size.height - 1:
+            width, base = self.scrollable_content_region.width, self.rich_style
+            loud = base + self.part("warning")
+            line = Strip([Segment(shorten(f" {self.filtered}", width), loud)])
+            return line.extend_cell_length(width, base)
+        return super().render_line(y)
 
-    def look_of(self, row: TreeRow) -> RowLook:
-        """What is drawn of a row."""
-        many, figures, spill = self.figures_of(row)
-        return RowLook(
-            row.depth, _STYLES[row.kind], self._sign(row), row.text, figures, many,
-            self.measured(row), spill,
-        )  # fmt: skip
+    def draw_row(self, index: int, width: int, base: Style) -> Strip:
+        """Draw a name at the left and its figures, as many as have room, at the right."""
+        row, chosen = self.rows[index], index == self.cursor
+        if chosen:
+            base += self.part("cursor" if self.has_focus else "cursor-blurred")
+        many, figures, warned = self._figures_of(row)
+        lead = ("›" if chosen else " ") + "  " * row.depth + self._sign(row)
+        wide, room = cell_len(row.text), width - cell_len(lead) - cell_len(figures) - 1
+        for more, gap in ((self._measured(row), "  "), (f"{many:<3}" if many else "", " ")):
+            if more and wide + cell_len(more + gap) <= room:
+                figures = f"{more}{gap}{figures}"
+                room -= cell_len(more + gap)
+        text = self._fitted(row, room)
+        gap = " " * max(0, width - cell_len(lead) - cell_len(text) - cell_len(figures))
+        style = self.part(_STYLES[row.kind]) if row.kind in _STYLES else Style()
+        right = base + self.part("warning" if warned else "figures")
+        parts = [(lead, base + self.part("quiet")), (text, base + style), (gap, base),
+                 (figures, right)]  # fmt: skip
+        return Strip([Segment(*part) for part in parts]).adjust_cell_length(width, base)
 
-    def kept(self, title: tuple[str, ...]) -> KeptTree:
-        """The whole tree as it begins, to be drawn the next time before it is read."""
-        width = self.scrollable_content_region.width
-        return KeptTree(
-            title,
-            tuple(self._kept_row(row, width) for row in islice(beginning(self._tree), MOST_ROWS)),
-        )
-
-    def _kept_row(self, row: TreeRow, width: int) -> KeptRow:
-        look = replace(self.look_of(row), timed="")
-        if look.sign[0] in "AB":
-            look = replace(look, sign=f" {look.sign[1]}")
-        room = look.room(width)
-        cut = self.fitted(row, room) if 0 < room < cell_len(row.text) else ""
-        return KeptRow(look, row.subject.key, room, cut, row.short)
-
-    def fitted(self, row: TreeRow, room: int) -> str:
-        """The text of a row in so many cells: names of kernels are told apart by what is left."""
+    def _fitted(self, row: TreeRow, room: int) -> str:
+        """Cut the text of a row; names of kernels keep what tells them apart."""
         if cell_len(row.text) <= room:
             return row.text
         if row.kind is TreeKind.OPERATORS:
@@ -359,7 +412,7 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
         return self._shortened[room].get(row.text) or shorten(row.text, room)
 
     def _sign(self, row: TreeRow) -> str:
-        """Whether it is folded; of a leaf, the letter of its mark."""
+        """Whether a row is folded; of a leaf, the letter of its mark."""
         if row.kind is TreeKind.OPERATORS:
             return "∘ "
         if row.count:
@@ -368,22 +421,53 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
         mark = "AB"[self.marked.index(key)] if key in self.marked else " "
         return f"{mark}{'★' if row.winner else ' '}"
 
+    def _measured(self, row: TreeRow) -> str:
+        """The measured time of a leaf, where the order shows none already."""
+        leaf = row.kind in (TreeKind.KERNEL, TreeKind.VARIANT) and not row.count
+        us = self.times.us(row.subject.kernel, row.subject.variant) if leaf else None
+        return "" if us is None or self.order is Order.TIME else f"{duration(us)} µs"
+
+    def _figures_of(self, row: TreeRow) -> tuple[str, str, bool]:
+        """Return (warps, what the order is by or a count, whether it warns)."""
+        variant = row.subject.variant
+        if row.kind is TreeKind.OPERATORS:
+            return "", "", False
+        if (row.failed and row.kind is TreeKind.GRAPH and not row.count) or (
+            not row.count and variant is not None and variant.uncompiled
+        ):
+            return "", "failed ", True
+        failed = f"{row.failed} failed  " if row.failed else ""
+        if row.kind in (TreeKind.ORIGIN, TreeKind.GRAPH) or variant is None:
+            return "", f"{failed}{row.count or UNKNOWN} ", bool(failed)
+        if row.count:
+            return "", f"{failed}×{row.count} ", bool(failed)
+        resources = self._resources.get(row.subject.key[:2]) or variant.known
+        figures, spill = self._ordered_by(row, variant, resources), spilled(resources)
+        if variant.error is not None:
+            return figures.strip(), "failed ", True
+        # Where its siblings have others, the variant's own text tells its warps.
+        many = warps(variant) if row.kind is TreeKind.KERNEL else None
+        return "" if many is None else f"w{many}", figures, spill
+
+    def _ordered_by(self, row: TreeRow, variant: Variant, resources: Resources) -> str:
+        unread = row.subject.key[:2] not in self._resources
+        warning = "⚠" if spilled(resources) else " "
+        if self.order is Order.SPILLS:
+            text = spills(resources)
+            return (UNREAD if unread and text == UNKNOWN else text.removesuffix(" ⚠")) + warning
+        if self.order is Order.TIME:
+            us, tuned = self.times.us(row.subject.kernel, variant), time_of(variant)
+            if us is not None:
+                return f"{duration(us)} µs "
+            return f"{UNKNOWN} " if tuned is None else f"{duration(tuned)} µs°"
+        if unread and resources.registers is None:
+            return f"{UNREAD:>3} {warning}"
+        return f"{figure(resources.registers):>3}r{warning}"
+
     # Commands
 
-    def action_move(self, by: int) -> None:
-        """Up or down by rows."""
-        self.go(self.cursor + by)
-
-    def action_page(self, pages: int) -> None:
-        """Up or down by pages."""
-        self.go(self.cursor + pages * max(1, self.size.height - 1))
-
-    def action_edge(self, side: int) -> None:
-        """To the first or the last row."""
-        self.go(0 if side < 0 else len(self.rows) - 1)
-
     def enter(self) -> bool:
-        """Whether the row can be read; one that cannot is folded or unfolded."""
+        """Return whether the row can be read; one that cannot is folded or unfolded."""
         row = self.row
         if row is not None and row.kind is TreeKind.ORIGIN:
             self.action_flip()
@@ -391,7 +475,7 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
         return row is not None
 
     def action_unfold(self) -> None:
-        """Unfold, or go in."""
+        """Unfold, or go to the first row beneath."""
         row = self.row
         if row is not None and row.count:
             if row.open:
@@ -402,39 +486,27 @@ class KernelTree(TreeFigures, can_focus=True, inherit_bindings=False):
     def action_fold(self) -> None:
         """Fold, or go to the row above."""
         row = self.row
-        if row is None:
-            return
-        if row.count and row.open and not self.query_text:
+        if row is not None and row.count and row.open and not self.query_text:
             self.action_flip()
-        else:
-            above = [i for i, r in enumerate(self.rows) if r.key == row.key[:-1]]
-            self.go(above[0] if above else self.cursor)
+        elif row is not None:
+            above = (i for i, r in enumerate(self.rows) if r.key == row.key[:-1])
+            self.go(next(above, self.cursor))
 
     def action_flip(self) -> None:
         """Fold or unfold."""
         row = self.row
         if row is not None and row.count:
-            self._flipped = self._flipped ^ {row.key}
+            self._flipped ^= {row.key}
             self._rebuild()
 
     def on_click(self, event: events.Click) -> None:
         """Choose a row; its sign folds it, a double click reads it."""
-        offset = event.get_content_offset(self)
-        if offset is None or self.scroll_offset.y + offset.y >= len(self.rows):
+        index = self.clicked(event)
+        if index is None:
             return
-        self.go(self.scroll_offset.y + offset.y)
-        row = self.row
-        if row is not None and row.count and offset.x <= 2 * row.depth + 2:
+        self.go(index)
+        row = self.rows[index]
+        if row.count and event.x <= 2 * row.depth + 2:
             self.action_flip()
         elif event.chain == 2 and self.enter():
             self.post_message(self.Opened())
-
-
-def keep_rows(reads: Reader, path: Path) -> None:
-    """Keep the rows of a recording that was just made, so that its first opening finds them.
-
-    How long names were cut depends on a screen, and none has shown them: they are cut when drawn.
-    """
-    keeper = TreeKeeper(DerivedCache(user_cache()), path)
-    title = tuple(part for part in parts(reads.recording) if part)
-    keeper.keep(KernelTree(reads).kept(title))

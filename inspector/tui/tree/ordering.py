@@ -1,4 +1,4 @@
-"""In which order the tree stands: as compiled, or by a figure, the costliest first."""
+"""The order of the tree: as compiled, or by a figure, the costliest first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Measured = Callable[[Kernel | None, Variant | None], float | None]
 
 
 class Order(Enum):
-    """The orders; the value is the word that says which one stands."""
+    """The orders; the value is the word for it."""
 
     COMPILED = "compiled"
     REGISTERS = "registers"
@@ -34,38 +34,27 @@ def time_of(variant: Variant) -> float | None:
     return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
 
 
-def _not_measured(kernel: Kernel | None, variant: Variant | None) -> float | None:
-    return None
-
-
 def orders(recording: Recording, measured: bool = False) -> tuple[Order, ...]:
     """The orders that mean something here: by time only where one is known."""
     timed = measured or any(time_of(variant) is not None for _, variant in recording.variants())
     return tuple(order for order in Order if order is not Order.TIME or timed)
 
 
-def _registers(variant: Variant, resources: Resources) -> float | None:
-    return resources.registers
-
-
-def _spills(variant: Variant, resources: Resources) -> float | None:
+def _figure(variant: Variant, resources: Resources, order: Order) -> float | None:
+    if order is Order.REGISTERS:
+        return resources.registers
     known = (resources.spill_store_bytes, resources.spill_load_bytes)
-    return None if known == (None, None) else sum(known_ or 0 for known_ in known)
-
-
-_FIGURES: Mapping[Order, Callable[[Variant, Resources], float | None]] = {
-    Order.REGISTERS: _registers,
-    Order.SPILLS: _spills,
-}
+    return None if known == (None, None) else sum(bytes_ or 0 for bytes_ in known)
 
 
 def ordered(
-    tree: tuple[TreeEntry, ...], order: Order, figures: Figures, measured: Measured = _not_measured
+    tree: tuple[TreeEntry, ...], order: Order, figures: Figures, measured: Measured | None = None
 ) -> tuple[TreeEntry, ...]:
-    """The tree in an order. A kernel counts as its costliest variant does, a graph as its costliest
-    kernel; what is not known comes last. Origins, and the operators of a kernel, stay in place.
+    """Return the tree in an order.
 
-    The time of a variant is the measured one, else its tuner's.
+    A kernel counts as its costliest variant does, a graph as its costliest kernel; what is not
+    known comes last. Origins, and the operators of a kernel, stay in place. The time of a variant
+    is the measured one, else its tuner's.
     """
     if order is Order.COMPILED:
         return tree
@@ -75,9 +64,9 @@ def ordered(
         if variant is None:
             return None
         if order is Order.TIME:
-            found = measured(subject.kernel, variant)
+            found = None if measured is None else measured(subject.kernel, variant)
             return time_of(variant) if found is None else found
-        return _FIGURES[order](variant, figures.get(subject.key[:2]) or variant.known)
+        return _figure(variant, figures.get(subject.key[:2]) or variant.known, order)
 
     return tuple(_ordered(entry, order, figure)[0] for entry in tree)
 
@@ -85,7 +74,7 @@ def ordered(
 def _ordered(
     entry: TreeEntry, order: Order, figure: Callable[[TreeSubject], float | None]
 ) -> tuple[TreeEntry, float | None]:
-    """An entry with what stands beneath it in order, and its own figure."""
+    """An entry with what is beneath it in order, and its own figure."""
     below = [_ordered(one, order, figure) for one in entry.beneath]
     fixed = [one for one, _ in below if one.row.kind is TreeKind.OPERATORS]
     rest = [(one, value) for one, value in below if one.row.kind is not TreeKind.OPERATORS]

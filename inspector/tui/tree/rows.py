@@ -21,7 +21,7 @@ MANY = 12
 
 
 class TreeKind(Enum):
-    """What a row stands for."""
+    """What a row represents."""
 
     ORIGIN = "origin"
     GRAPH = "graph"
@@ -34,9 +34,9 @@ class TreeKind(Enum):
 class TreeRow:
     """One row. ``key`` is its path in the tree and outlives a filter; ``depth`` counts from 0.
 
-    ``count`` is how many rows stand beneath it, folded or not; ``text`` is safe to draw.
+    ``count`` is how many rows are beneath it, folded or not; ``text`` is safe to draw.
     ``winner`` is whether a tuner chose the variant; ``short`` is a text for where there is little
-    room, "" if there is none. ``failed`` counts what came to nothing of what stands beneath, or
+    room, "" if there is none. ``failed`` counts what failed of what is beneath, or
     itself.
     """
 
@@ -57,7 +57,7 @@ class TreeEntry:
     """A row of the whole tree with the rows beneath it and the text that a filter looks in.
 
     ``digest`` is the variant's hash, which is found by its beginning alone: somewhere in 64 digits
-    stands nearly every short number.
+    there is nearly every short number.
     """
 
     row: TreeRow
@@ -103,7 +103,7 @@ def _own_words(variant: Variant) -> str:
 
 
 def _failed(both: Iterable[tuple[Kernel, Variant]]) -> int:
-    """How many of these variants came to nothing."""
+    """How many of these variants failed."""
     return sum(variant.error is not None for _, variant in both)
 
 
@@ -145,8 +145,8 @@ def _ident(row: TreeRow) -> str:
 def _kernel(
     kernels: Sequence[Kernel], name: str, above: Key, depth: int, graph: Graph | None
 ) -> TreeEntry:
-    """The kernels of one name, as a rule one; with one variant only it stands for that variant,
-    which saves a row. Several kernels stand for the one that a tuner chose, if it chose."""
+    """The kernels of one name, as a rule one; with one variant only it represents that variant,
+    which saves a row. Several kernels represent the one that a tuner chose, if it chose."""
     first = kernels[0]
     both = [(kernel, variant) for kernel in kernels for variant in kernel.variants]
     chosen = [pair for pair in both if _won(pair[1])] if len(kernels) > 1 else []
@@ -293,13 +293,6 @@ def _foldable(tree: tuple[TreeEntry, ...]) -> Iterator[TreeRow]:
         yield from _foldable(entry.beneath)
 
 
-def beginning(tree: tuple[TreeEntry, ...]) -> Iterator[TreeRow]:
-    """Every row as it begins, and what stands beneath those that begin folded too."""
-    for entry in tree:
-        yield entry.row
-        yield from beginning(entry.beneath)
-
-
 def fitness(row: TreeRow, query: str) -> int:
     """How well a row fits a filter, for the cursor to go to the best: an id or a part of the name
     that is exactly what was typed says more than one that has it somewhere."""
@@ -322,7 +315,7 @@ def fitness(row: TreeRow, query: str) -> int:
 
 
 def stands_for(row: TreeRow) -> tuple[object, ...]:
-    """What a row stands for wherever it stands: a kernel may come to be of a graph, and an id,
+    """What a row represents wherever it is: a kernel may come to be of a graph, and an id,
     which is as short as can be, may grow."""
     kernel, variant, graph = row.subject.kernel, row.subject.variant, row.subject.graph
     if row.kind is TreeKind.ORIGIN:
@@ -346,7 +339,7 @@ def entry_of(tree: tuple[TreeEntry, ...], key: Key) -> TreeEntry | None:
 
 
 def subjects(entry: TreeEntry) -> Iterator[TreeSubject]:
-    """Every variant beneath a row, itself where it stands for one alone, in the tree's order."""
+    """Every variant beneath a row, itself where it represents one alone, in the tree's order."""
     if entry.row.kind is TreeKind.VARIANT or (
         entry.row.kind is TreeKind.KERNEL and not entry.row.count
     ):

@@ -1,4 +1,4 @@
-"""The columns of the table of variants: what stands in them, and what they are sorted by."""
+"""The columns of the table of variants: what is in them, and what they are sorted by."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST = 24
 """Cells of a column at most, but for the configuration as a whole and reasons."""
 
 CHOICE = "choice"
-"""What max-autotune calls a candidate, which stands after its settings."""
+"""What max-autotune calls a candidate, which is after its settings."""
 
 LEAST = 12
 """Cells below which the configuration as a whole is of no use."""
@@ -34,7 +34,7 @@ LEAST = 12
 class VariantColumn:
     """``value`` is what rows are sorted by, numbers before words; None is not known, and last.
 
-    ``least`` is whether the least is the best, which stands first.
+    ``least`` is whether the least is the best, which is first.
     """
 
     name: str
@@ -70,7 +70,7 @@ def _won(row: VariantRow) -> float | None:
 
 
 def _sign(row: VariantRow) -> str:
-    """The tuner's choice, or what came to nothing."""
+    """The tuner's choice, or what failed."""
     if row.winner:
         return "★"
     return "✗" if (row.reason or "").partition(":")[0] == "failed" else " "
@@ -89,7 +89,7 @@ def _read(
     head: str = "",
     least: bool = True,
 ) -> VariantColumn:
-    """A column of a figure that is read while the table stands: what is not read yet is "…"."""
+    """A column of a figure that is read while the table is open: what is not read yet is "…"."""
 
     def shown(row: VariantRow) -> str:
         told = text(row)
@@ -202,7 +202,7 @@ def columns(
 ) -> list[tuple[VariantColumn, int]]:
     """The columns that fit into ``width`` cells, each with its own width.
 
-    Each setting that differs has a column; where they do not fit, all stand in one. ``of`` gives
+    Each setting that differs has a column; where they do not fit, all are in one. ``of`` gives
     the measured time of a variant; the tuner's has a column where there is one, alone where nothing
     else was measured.
     """

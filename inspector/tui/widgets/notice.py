@@ -1,4 +1,4 @@
-"""What stands in a pane that has nothing to show: a sentence, and what to do about it."""
+"""What is in a pane that has nothing to show: a sentence, and what to do about it."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ HINTS = {
 
 
 class Prompt(Horizontal):
-    """Hidden until asked for; Escape gives up, Enter accepts, what is typed is told at once."""
+    """Hidden until asked for; Escape gives up, Enter accepts, what is typed is shown at once."""
 
     class Edited(Message):
         """Something was typed."""

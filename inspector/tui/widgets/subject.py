@@ -64,6 +64,12 @@ class TreeSubject:
     def __hash__(self) -> int:
         return hash(self.key)
 
+    def marked_in(self, marked: tuple[TreeSubject, ...]) -> tuple[TreeSubject, ...]:
+        """Return the marks with this one added or taken away; a third replaces the second."""
+        if self in marked:
+            return tuple(one for one in marked if one != self)
+        return (*marked[:1], self)
+
     @property
     def name(self) -> str:
         """The kernel's name as written, else the graph's."""
@@ -130,7 +136,7 @@ class TreeSubject:
         return self.kernel is not None and self.kernel.origin is Origin.INDUCTOR
 
     def default(self, pane: int, taken: tuple[Stage, ...]) -> Stage:
-        """The stage for a pane (0 the first), other than those that stand in other panes."""
+        """The stage for a pane (0 the first), other than those in other panes."""
         order: tuple[Stage, ...] = LEFT if pane == 0 else RIGHT
         if self.kernel is None and self.graph is not None:
             order = OF_GRAPH
@@ -142,7 +148,7 @@ class TreeSubject:
 
 
 def told_alike(one: Variant | None, other: Variant | None) -> bool:
-    """Whether there is the same to be told of a variant in two states of its recording: how often
+    """Whether two states of a variant look the same: how often
     it was launched changes nothing."""
     if one is None or other is None:
         return one is other
@@ -158,7 +164,7 @@ def _told_of(variant: Variant) -> tuple[object, ...]:
 
 
 def successor(kernel: Kernel, variant: Variant) -> Variant:
-    """The variant with this hash; compiled anew from an edited source, the one in its place."""
+    """The variant with this hash; compiled again from an edited source, the one in its place."""
     told = dict(variant.config)
     # What was compiled before the edit may still be there, beside what took its place.
     own = [v for v in kernel.variants if EDIT in told or EDIT not in v.config]

@@ -1,36 +1,38 @@
-"""The first line of a screen about one variant: what the screen is, of what, and what is so."""
+"""The first line of a screen over the main one: what the screen is, of what, and its state."""
 
 from __future__ import annotations
 
 from textual.content import Content
-from textual.widget import Widget
 
-from inspector.tui.widgets.subject import TreeSubject
+from inspector.tui.widgets.lines import LineWidget, ends
 from inspector.tui.widgets.visible import label, shorten
 
-LEAST = 10
-"""Columns that a kernel's name keeps, however long what stands at the right is."""
+MIN_NAME_CELLS = 10
+"""Cells that a name keeps, however long the text at the right is."""
 
 
-class SubjectBar(Widget):
+class SubjectBar(LineWidget):
     """``time  square_kernel 3f2a91c0      cupti · cold L2``."""
 
-    def __init__(self, head: str, subject: TreeSubject, told: str = "") -> None:
+    def __init__(self, head: str, name: str, ident: str = "", right: str = "") -> None:
         super().__init__()
-        self.head, self.subject, self.told = head, subject, told
+        self.head, self.name_text, self.ident, self.right = head, name, ident, right
+        self.part = ""
 
-    def tell(self, told: str) -> None:
-        """What stands at the right."""
-        self.told = told
+    def tell(self, right: str, part: str = "") -> None:
+        """Show a text at the right, and the ``part`` of the subject that is shown."""
+        self.right, self.part = right, part
         self.refresh()
 
     def render(self) -> Content:
-        """The name is shortened, what stands at the right only where that does not do."""
-        width, head, ident = self.size.width, f" {self.head}  ", f" {self.subject.key[1]}"
-        told = shorten(self.told, max(0, width - len(head) - len(ident) - LEAST))
-        name = shorten(label(self.subject.name), width - len(head) - len(ident) - len(told) - 3)
-        used = len(head) + Content(name).cell_length + len(ident) + len(told) + 1
-        return Content.assemble(
-            (head, "bold"), (name, ""), (ident, "dim"), (" " * max(1, width - used), ""),
-            (told, "bold $accent"),
-        )  # fmt: skip
+        """The name is shortened; the text at the right only where that does not do."""
+        width, head = self.size.width, f" {self.head}  "
+        part = f"  {self.part}" if self.part else ""
+        ident = f" {self.ident}" if self.ident else ""
+        if width - len(head) - len(ident) - len(part) - len(self.right) - 3 < MIN_NAME_CELLS:
+            ident = ""
+        used = len(head) + len(ident) + len(part)
+        right = shorten(self.right, max(0, width - used - MIN_NAME_CELLS))
+        name = shorten(label(self.name_text), width - used - len(right) - 3)
+        left = Content.assemble((head, "bold"), name, (ident, "dim"), (part, "bold"))
+        return ends(left, Content.styled(right, "bold $accent"), width - 1)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from inspector.probes.replay.calls import Again
+from inspector.probes.replay.calls import ReplayableCall
 from inspector.probes.target import nvcc
 from tests.helpers.tools import lack
 from tests.probes.conftest import BINDINGS, PROGRAMS, Outcome, Run, ok
@@ -285,7 +285,7 @@ def _again(event: dict[str, Any]) -> Any:
     arguments = [{**known, **a, "device": "cpu", "alignment": None} for a in event["arguments"]]
     said = {"kind": "extension", "name": event["name"], "module": module, "function": function,
             "library": event["library"]["path"], "arguments": arguments}  # fmt: skip
-    return Again(torch, said, "cpu", 64).made()
+    return ReplayableCall(torch, said, "cpu", 64).made()
 
 
 @pytest.mark.skipif(not nvcc.homes(), reason=lack("nvcc"))

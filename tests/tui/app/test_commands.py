@@ -16,27 +16,28 @@ from textual.screen import Screen
 from inspector.errors import Unreadable
 from inspector.model import Stage
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.app.command_table import TABLE, Where, command, footer
-from inspector.tui.app.live import Live, ProgramState
-from inspector.tui.app.output_view import OutputView
-from inspector.tui.code.view import CodeView
-from inspector.tui.diff.screen import DiffScreen
-from inspector.tui.diff.view import DiffView
+from inspector.tui.code.code_view import CodeView
+from inspector.tui.diff import diff_screen
+from inspector.tui.diff.diff_screen import DiffScreen
+from inspector.tui.diff.diff_view import DiffView
 from inspector.tui.find.finder import Finder
-from inspector.tui.main import screen as acting
-from inspector.tui.main.screen import MainScreen
-from inspector.tui.main.understanding import HintList
-from inspector.tui.passes import screen as passes_screen
-from inspector.tui.passes.screen import PassesScreen
-from inspector.tui.passes.table import PassTable
-from inspector.tui.step.screen import StepScreen
-from inspector.tui.timing.screen import TimingScreen
+from inspector.tui.keys.command_table import TABLE, Where, command, footer
+from inspector.tui.main import main_screen as acting
+from inspector.tui.main.main_screen import MainScreen
+from inspector.tui.panes.understanding import HintList
+from inspector.tui.program.live import Live, ProgramState
+from inspector.tui.program.output_view import OutputView
+from inspector.tui.step.step_screen import StepScreen
 from inspector.tui.tree.kernel_tree import KernelTree
-from inspector.tui.trying.screen import TryScreen
-from inspector.tui.variants.screen import VariantsScreen
-from inspector.tui.variants.table import VariantTable
+from inspector.tui.variants.variant_table import VariantTable
+from inspector.tui.variants.variants_screen import VariantsScreen
 from inspector.tui.widgets.overlay import Overlay
 from inspector.tui.widgets.subject import TreeSubject, digit
+from inspector.tui.work import passes_screen as passes_screen
+from inspector.tui.work.pass_table import PassTable
+from inspector.tui.work.passes_screen import PassesScreen
+from inspector.tui.work.timing_screen import TimingScreen
+from inspector.tui.work.try_screen import TryScreen
 from tests.helpers.sample import reader, settle, text_of
 from tests.helpers.shared_app import lecture_app, small_app
 
@@ -118,7 +119,9 @@ def test_every_command_has_a_test() -> None:
     # test_try_screen.py.
     elsewhere = (Where.DIFF, Where.VARIANTS, Where.TIMING, Where.STEP, Where.PASSES,
                  Where.TRYING)  # fmt: skip
-    assert {c.id.replace(".", "_") for c in TABLE if c.where not in elsewhere} <= {
+    moves = ("move(", "page(", "edge(", "sideways(")  # see the two tests of movement keys
+    own = [c for c in TABLE if c.where not in elsewhere and not c.action.startswith(moves)]
+    assert {c.id.replace(".", "_") for c in own} <= {
         name.removeprefix("test_key_") for name in globals()
     }
 
@@ -413,45 +416,33 @@ async def test_key_quit(start: Start) -> None:
 # In a pane
 
 
-async def test_key_down(start: Start) -> None:
-    async with start("tab", "j", "down") as (_, screen):
-        assert cursor(screen) == 13
-
-
-async def test_key_up(start: Start) -> None:
-    async with start("tab", "k", "up") as (_, screen):
-        assert cursor(screen) == 9
-
-
-async def test_key_first(start: Start) -> None:
-    async with start("tab", "g") as (_, screen):
-        assert cursor(screen) == 1
-
-
-async def test_key_last(start: Start) -> None:
-    async with start("tab", "tab", "G") as (_, screen):
-        assert cursor(screen) == screen.panes.active.view.lines
-
-
-async def test_key_page_down(start: Start) -> None:
-    async with start("tab", "tab", "g", "pagedown", size=(120, 24)) as (_, screen):
-        assert cursor(screen) == screen.panes.active.view.size.height
-
-
-async def test_key_page_up(start: Start) -> None:
-    async with start("tab", "tab", "G", "pageup", "pageup", "pageup", "pageup") as (_, screen):
-        assert cursor(screen) == 1
-
-
-async def test_key_half_down(start: Start) -> None:
-    async with start("tab", "tab", "g", "ctrl+d", size=(120, 24)) as (_, screen):
-        assert cursor(screen) == 1 + (screen.panes.active.view.size.height - 1) // 2
-
-
-async def test_key_half_up(start: Start) -> None:
-    async with start("tab", "tab", "G", "ctrl+u", size=(120, 24)) as (_, screen):
+@pytest.mark.parametrize(
+    ("keys", "line"),
+    [("g", 1), ("g j down", 3), ("g j j k up", 1), ("G", "last"), ("g pagedown", "page"),
+     ("g pagedown pageup", 1), ("g ctrl+d", "half"), ("g ctrl+d ctrl+u", 1)],
+)  # fmt: skip
+async def test_movement_keys_of_a_pane(start: Start, keys: str, line: int | str) -> None:
+    async with start("tab", "tab", *keys.split(), size=(120, 24)) as (_, screen):
         view = screen.panes.active.view
-        assert cursor(screen) == view.lines - (view.size.height - 1) // 2
+        page = view.size.height - 1
+        assert cursor(screen) == {"last": view.lines, "page": 1 + page, "half": 1 + page // 2}.get(
+            str(line), line
+        )
+
+
+@pytest.mark.parametrize(("keys", "x"), [("l", 8), ("l l h", 8), ("l l 0", 0)])
+async def test_a_pane_is_scrolled_sideways(start: Start, keys: str, x: int) -> None:
+    async with start("tab", "tab", "3", *keys.split(), size=(80, 24)) as (_, screen):
+        assert screen.panes.active.view.scroll_offset.x == x
+
+
+@pytest.mark.parametrize(
+    ("keys", "row"),
+    [("j", 2), ("k", 0), ("j j g", 0), ("G", -1), ("pagedown", -1), ("G pageup", 0)],
+)
+async def test_movement_keys_of_the_tree(start: Start, keys: str, row: int) -> None:
+    async with start(*keys.split()) as (_, screen):
+        assert screen.kernels.cursor == row % len(screen.kernels.rows)
 
 
 async def test_key_goto(start: Start) -> None:
@@ -463,21 +454,6 @@ async def test_key_goto(start: Start) -> None:
 async def test_goto_wants_a_number(start: Start) -> None:
     async with start("tab", "colon", "x", "enter") as (pilot, _):
         assert "“x” is not a line number." in text_of(pilot)
-
-
-async def test_key_right(start: Start) -> None:
-    async with start("tab", "tab", "3", "l", size=(80, 24)) as (_, screen):
-        assert screen.panes.active.view.scroll_offset.x == 8
-
-
-async def test_key_left(start: Start) -> None:
-    async with start("tab", "tab", "3", "l", "l", "h", size=(80, 24)) as (_, screen):
-        assert screen.panes.active.view.scroll_offset.x == 8
-
-
-async def test_key_line_start(start: Start) -> None:
-    async with start("tab", "tab", "3", "l", "l", "0", size=(80, 24)) as (_, screen):
-        assert screen.panes.active.view.scroll_offset.x == 0
 
 
 async def test_key_search(start: Start) -> None:
@@ -601,36 +577,6 @@ async def test_key_copy(start: Start) -> None:
 
 
 # In the tree
-
-
-async def test_key_tree_down(start: Start) -> None:
-    async with start("j") as (_, screen):
-        assert screen.kernels.cursor == 2
-
-
-async def test_key_tree_up(start: Start) -> None:
-    async with start("k") as (_, screen):
-        assert screen.kernels.cursor == 0
-
-
-async def test_key_tree_first(start: Start) -> None:
-    async with start("j", "j", "g") as (_, screen):
-        assert screen.kernels.cursor == 0
-
-
-async def test_key_tree_last(start: Start) -> None:
-    async with start("G") as (_, screen):
-        assert screen.kernels.cursor == len(screen.kernels.rows) - 1
-
-
-async def test_key_tree_page_down(start: Start) -> None:
-    async with start("pagedown") as (_, screen):
-        assert screen.kernels.cursor == len(screen.kernels.rows) - 1
-
-
-async def test_key_tree_page_up(start: Start) -> None:
-    async with start("G", "pageup") as (_, screen):
-        assert screen.kernels.cursor == 0
 
 
 async def test_key_tree_open(start: Start) -> None:
@@ -839,7 +785,7 @@ async def test_marked_variants_are_given_to_the_screen_of_differences(
     def compare(reads: object, a: TreeSubject, b: TreeSubject) -> Overlay:
         return Overlay("Differences", Content(f"{a.key[1]} and {b.key[1]}"))
 
-    monkeypatch.setattr(acting, "COMPARE", compare)
+    monkeypatch.setattr(diff_screen, "DiffScreen", compare)
     async with start("d", "j", "j", "d", "D") as (ui, _):
         assert "3f2a91c0 and 84d20b7e" in text_of(ui)
 
@@ -919,7 +865,7 @@ async def test_the_editor_opens_the_source_where_it_lies(
 
     monkeypatch.setattr(acting, "run_program", run)
     monkeypatch.setattr(PtxviewApp, "suspend", lambda self: nullcontext())
-    monkeypatch.setattr(acting.MainScreen, "_recorded", lambda self, stage: tmp_path / "square.py")
+    monkeypatch.setattr(acting, "whole_path", lambda recorded: tmp_path / "square.py")
     monkeypatch.setenv("VISUAL", "vi")
     async with start("tab", "E") as (ui, _):
         assert calls == [["vi", "+11", str(tmp_path / "square.py")]]
@@ -944,7 +890,7 @@ async def test_control_c_leaves_as_q_does(start: Start) -> None:
 async def test_key_export(start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     async with start("tab", "tab", "X") as (ui, _):
-        assert "what is told of it are in" in text_of(ui)
+        assert "what is known of it are in" in text_of(ui)
         text = (tmp_path / "square_kernel-3f2a91c0.ptx.txt").read_text("utf-8")
         assert text.startswith("square_kernel  3f2a91c0  sm_90a  ptx")
         assert "if %p1: load 4 × 32 bits" in text

@@ -13,12 +13,12 @@ from textual.widgets._toast import Toast
 
 from inspector.model import Stage
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.app.command_table import TABLE, Where, command
 from inspector.tui.app.config import Config, parse_config, read_config
-from inspector.tui.app.keymap import UNBOUND, parse_key, places, shown_key
-from inspector.tui.app.remembered import MOST, Memory, View
 from inspector.tui.code.folding import LEVELS
 from inspector.tui.code.gutter import CHOICES
+from inspector.tui.keys.command_table import TABLE, Where, command
+from inspector.tui.keys.keymap import UNBOUND, parse_key, places, shown_key
+from inspector.tui.main.remembered import MAX_RECORDINGS, Memory, View
 from tests.helpers.sample import empty, reader, settle, text_of
 
 
@@ -354,12 +354,12 @@ async def test_a_damaged_memory_is_no_memory(tmp_path: Path, content: str) -> No
 
 def test_the_oldest_is_forgotten_first(tmp_path: Path) -> None:
     memory = Memory(tmp_path / "remembered.json")
-    for n in range(MOST + 1):
+    for n in range(MAX_RECORDINGS + 1):
         memory.keep(f"/r{n}", View())
     memory.keep("/r1", View())
     assert memory.view("/r0") is None
     assert memory.view("/r1") == View()
-    assert len(json.loads(memory.path.read_text())["recordings"]) == MOST
+    assert len(json.loads(memory.path.read_text())["recordings"]) == MAX_RECORDINGS
 
 
 def test_two_interfaces_keep_each_others_views(tmp_path: Path) -> None:

@@ -25,13 +25,13 @@ from inspector.model import Call, Kernel, Origin, Recording, Resources, Stage, V
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.app.live import Live
-from inspector.tui.app.remembered import Memory
-from inspector.tui.code.view import CodeView
-from inspector.tui.diff.screen import DiffScreen
-from inspector.tui.main.screen import MainScreen
+from inspector.tui.code.code_view import CodeView
+from inspector.tui.diff.diff_screen import DiffScreen
+from inspector.tui.main.main_screen import MainScreen
+from inspector.tui.main.remembered import Memory
+from inspector.tui.program.live import Live
 from inspector.tui.tree.rows import MANY, TreeKind
-from inspector.tui.variants.screen import VariantsScreen
+from inspector.tui.variants.variants_screen import VariantsScreen
 from tests.helpers.sample import (
     FakeReader,
     reader,
@@ -323,7 +323,7 @@ async def test_who_types_while_kernels_come_goes_on_typing(
         before = [stands(pane.view) for pane in screen.panes.panes]
         subject, key = screen.panes.subject, screen.kernels.row and screen.kernels.row.key
         growth.next = reader(kernels_more(30))
-        await until(pilot, lambda: len(screen.recording.kernels) > 30)
+        await until(pilot, lambda: len(screen.reads.recording.kernels) > 30)
         await settle(pilot)
         assert screen.focused is screen.prompt.input
         assert screen.prompt.input.value == expected
@@ -343,7 +343,7 @@ async def test_what_lies_over_it_stays_and_the_cursor_beneath_it(size: tuple[int
         help_shown, before = text_of(pilot), stands(screen.panes.active.view)
         focus = screen.focused
         growth.next = reader(kernels_more(40))
-        await until(pilot, lambda: len(screen.recording.kernels) > 40)
+        await until(pilot, lambda: len(screen.reads.recording.kernels) > 40)
         await settle(pilot)
         assert text_of(pilot) == help_shown
         await pilot.press("escape")
@@ -370,7 +370,7 @@ async def test_the_tree_stands_still_while_rows_come_above() -> None:
         assert row is not None
         at = shown_at(screen, row.text)
         growth.next = reader(kernels_more(90))
-        await until(pilot, lambda: len(screen.recording.kernels) > 90)
+        await until(pilot, lambda: len(screen.reads.recording.kernels) > 90)
         await settle(pilot)
         assert screen.kernels.row is not None and screen.kernels.row.text == row.text
         assert shown_at(screen, row.text) == at
@@ -426,7 +426,9 @@ async def test_marks_and_a_diff_go_on_with_what_came_since() -> None:
         await until(pilot, lambda: diff.settled)
         shown = text_of(pilot)
         growth.next = reader(replace(growing, kernels=(square,)))
-        await until(pilot, lambda: Stage.SASS in screen.recording.kernels[0].variants[0].stages)
+        await until(
+            pilot, lambda: Stage.SASS in screen.reads.recording.kernels[0].variants[0].stages
+        )
         await pilot.pause()
         assert text_of(pilot) == shown
         await pilot.press("7")

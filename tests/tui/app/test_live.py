@@ -20,16 +20,15 @@ from textual.pilot import Pilot
 
 from inspector.capture.opening import open_path
 from inspector.capture.running import Follower, grows
-from inspector.errors import Unreadable
 from inspector.listing.line import Listing
 from inspector.model import Recording, Stage, Variant
 from inspector.reader.reader import Reader
 from inspector.recording.layout import Writer
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.app.leaving import Leaving
-from inspector.tui.app.live import KEPT, Choice, Live, ProgramState, ending
-from inspector.tui.app.output_view import OutputView
-from inspector.tui.app.terminal_text import LONGEST, MOST, TerminalText
+from inspector.tui.program.leaving import Leaving
+from inspector.tui.program.live import KEPT, Choice, Live, ProgramState, ending
+from inspector.tui.program.output_view import OutputView
+from inspector.tui.program.terminal_text import MAX_LINE_CHARS, MAX_LINES, TerminalText
 from tests.helpers.sample import FakeReader, empty, reader, recording, settle, text_of
 from tests.helpers.tools import skip_without
 
@@ -44,7 +43,7 @@ def shown(*pieces: bytes) -> list[str]:
     text = TerminalText(80, 24)
     for piece in pieces:
         text.feed(piece)
-    return text.lines(0, len(text))
+    return text.lines()
 
 
 # Output
@@ -79,21 +78,6 @@ def test_output_reads_the_same_in_any_pieces(output: bytes, size: int) -> None:
     assert not any(re.search(r"[\x00-\x1f\x7f-\x9f]", line) for line in whole)
 
 
-@given(st.lists(st.binary(max_size=60) | st.sampled_from(MOVES), max_size=12), st.booleans())
-def test_what_has_changed_is_told_whole(pieces: list[bytes], crowded: bool) -> None:
-    """Who asks only for changes has, line by line, what is there."""
-    text = TerminalText(20, 5)
-    if crowded:
-        text.feed(b"line\n" * (MOST + 3))
-    first, lines = 0, list[str]()
-    for piece in pieces:
-        text.feed(piece)
-        dropped, changed, new = text.changes()
-        lines = lines[dropped - first : changed - first] + new
-        first = dropped
-        assert lines == text.lines(0, len(text))
-
-
 @pytest.mark.parametrize(
     ("status", "seconds", "killed_by", "said"),
     [
@@ -114,11 +98,11 @@ def test_how_a_program_ended_is_said_in_words(
 
 def test_output_is_bounded() -> None:
     text = TerminalText()
-    text.feed(b"x" * 10 * LONGEST + b"\x1b[99999Cy\r\n")
-    text.feed(b"line\n" * (MOST + 50))
-    assert len(text) <= MOST
+    text.feed(b"x" * 10 * MAX_LINE_CHARS + b"\x1b[99999Cy\r\n")
+    text.feed(b"line\n" * (MAX_LINES + 50))
+    assert len(text.lines()) <= MAX_LINES
     assert text.dropped == 52
-    assert max(len(line) for line in text.lines(0, MOST)) <= LONGEST
+    assert max(len(line) for line in text.lines(0, MAX_LINES)) <= MAX_LINE_CHARS
 
 
 def test_output_is_kept_for_the_terminal_to_its_last_megabyte() -> None:
@@ -368,16 +352,16 @@ async def test_who_reads_output_is_not_carried_away_by_lines_that_go() -> None:
     app = PtxviewApp(empty(), live=live)
     async with app.run_test(size=(80, 24)) as pilot:
         await settle_empty(pilot)
-        live.feed(b"".join(b"%06d\n\r" % n for n in range(MOST)))
-        await until(pilot, lambda: f"{MOST - 1:06}" in text_of(pilot))
+        live.feed(b"".join(b"%06d\n\r" % n for n in range(MAX_LINES)))
+        await until(pilot, lambda: f"{MAX_LINES - 1:06}" in text_of(pilot))
         await pilot.press(*["pageup"] * 4)
         top = first_of_output(pilot)
-        live.feed(b"".join(b"%06d\n\r" % n for n in range(MOST, MOST + 500)))
+        live.feed(b"".join(b"%06d\n\r" % n for n in range(MAX_LINES, MAX_LINES + 500)))
         output = app.query_one(OutputView)
-        await until(pilot, lambda: output._first >= 500)
+        await until(pilot, lambda: output._version == live.text.version)
         assert first_of_output(pilot) == top
         await pilot.press("escape")
-        await until(pilot, lambda: f"{MOST + 499:06}" in text_of(pilot))
+        await until(pilot, lambda: f"{MAX_LINES + 499:06}" in text_of(pilot))
 
 
 def first_of_output(pilot: Pilot[None]) -> str:
@@ -716,35 +700,6 @@ def test_nothing_is_left_when_the_terminal_goes_away(terminal: Terminal) -> None
 
 
 # Opening
-
-
-async def test_the_first_frame_stands_while_the_recording_is_read() -> None:
-    may = threading.Event()
-
-    def opener() -> tuple[Reader, Live | None]:
-        may.wait(10)
-        return reader(), None
-
-    app = PtxviewApp(None, opener=opener, name="[b]x[/b].ptxview")
-    async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: "Reading [b]x[/b].ptxview …" in text_of(pilot))
-        assert "ptxview  [b]x[/b].ptxview" in text_of(pilot)
-        may.set()
-        await until(pilot, lambda: "square_kernel" in text_of(pilot))
-        assert app.main is not None and app.main.focused is app.main.kernels
-        await pilot.press("question_mark")
-        await pilot.pause()
-        assert "Everywhere" in text_of(pilot)
-
-
-async def test_what_cannot_be_read_ends_the_interface() -> None:
-    def opener() -> tuple[Reader, Live | None]:
-        raise Unreadable("it is damaged")
-
-    app = PtxviewApp(None, opener=opener, name="x")
-    async with app.run_test() as pilot:
-        await until(pilot, lambda: not app.is_running)
-    assert isinstance(app.fault, Unreadable)
 
 
 def test_a_damaged_recording_is_one_sentence_on_the_terminal(terminal: Terminal) -> None:

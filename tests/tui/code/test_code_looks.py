@@ -10,7 +10,7 @@ import pytest
 from tests.helpers.shared_app import lecture_app
 from tests.tui.main.test_looks import Compare, pressing
 
-SIZES = [(80, 24), (120, 36), (160, 48), (220, 60)]
+SIZES = [(120, 36)]
 
 sizes = pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
 
@@ -38,23 +38,7 @@ def test_the_peak_and_what_stands_below(snap_compare: Compare, size: tuple[int, 
     assert snap_compare(lecture_app, terminal_size=size, run_before=keys)
 
 
-@sizes
-def test_output_code(snap_compare: Compare, size: tuple[int, int]) -> None:
-    keys = pressing(*finding("per_fused", "2", "z", "colon", *"84", "enter"))
-    assert snap_compare(lecture_app, terminal_size=size, run_before=keys)
-
-
-def test_the_map_by_day(snap_compare: Compare) -> None:
-    keys = pressing(*finding("softmax_k", "m", "colon", *"42", "enter", "T"))
-    assert snap_compare(lecture_app, terminal_size=(120, 36), run_before=keys)
-
-
 def test_the_map_without_colours(snap_compare: Compare, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     keys = pressing(*finding("softmax_k", "m", "colon", *"42", "enter"))
-    assert snap_compare(lecture_app, terminal_size=(120, 36), run_before=keys)
-
-
-def test_the_file_as_it_is(snap_compare: Compare) -> None:
-    keys = pressing(*finding("softmax_k", "6", "w"))
     assert snap_compare(lecture_app, terminal_size=(120, 36), run_before=keys)

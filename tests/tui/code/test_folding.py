@@ -11,12 +11,13 @@ from rich.cells import cell_len
 
 from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.model import Location, Stage
+from inspector.tui.code.code_rows import LONGEST, breaks
 from inspector.tui.code.folding import Fold, Region, RowMap, regions
 from inspector.tui.code.labels import label_of, labels, target_line
 from inspector.tui.code.marks_bar import placed
-from inspector.tui.code.rows import LONGEST, breaks
-from inspector.tui.main.panes import History, VisitedPlace
-from inspector.tui.main.screen import file_name, frames
+from inspector.tui.main.editing import file_name
+from inspector.tui.main.main_screen import frames
+from inspector.tui.panes.panes import History, VisitedPlace
 from inspector.tui.widgets.subject import TreeSubject
 from tests.helpers.sample import recording
 
@@ -120,26 +121,6 @@ def test_lines_with_a_row_and_marks_without(folds: list[Region], marks: set[int]
     shown = [n for n in range(1, 61) if n not in hidden]
     assert [found.line(row) for row in range(found.rows)] == shown
     assert [found.row(n) for n in shown] == list(range(found.rows))
-
-
-@given(closed, st.sets(st.integers(1, 59)), st.sets(st.integers(0, 60)))
-def test_a_region_that_is_opened_is_as_if_it_had_never_been_closed(
-    folds: list[Region], marks: set[int], chosen: set[int]
-) -> None:
-    apart = [f for i, f in enumerate(folds) if lies(f, folds[:i])]
-    alone = [Region(n, n, Fold.MARKS) for n in sorted(marks)]
-    every = [*apart, *(m for m in alone if lies(m, apart))]
-    opened = [region for at, region in enumerate(every) if at in chosen]
-    found = RowMap(60, every).opening(opened)
-    fresh = RowMap(60, [region for region in every if region not in opened])
-    assert found.rows == fresh.rows
-    assert [found.line(row) for row in range(found.rows)] == [
-        fresh.line(row) for row in range(fresh.rows)
-    ]
-    for n in range(1, 61):
-        assert (found.row(n), found.fold(n), found.shown(n)) == (
-            fresh.row(n), fresh.fold(n), fresh.shown(n),
-        )  # fmt: skip
 
 
 @given(closed)

@@ -19,10 +19,10 @@ from inspector.listing.line import Listing
 from inspector.model import Stage
 from inspector.system.toolchain import need
 from inspector.tui.app.app import PtxviewApp
+from inspector.tui.code.code_view import CodeView
 from inspector.tui.code.folding import LEVELS, Fold, Region, RowMap, regions
 from inspector.tui.code.highlight import highlighter_for
-from inspector.tui.code.view import CodeView
-from inspector.tui.main.status_line import location_of
+from inspector.tui.panes.locations import location_of
 from tests.helpers.sample import settle
 from tests.helpers.samples import said_of
 from tests.helpers.shared_app import lecture_app

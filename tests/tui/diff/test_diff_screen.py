@@ -38,13 +38,13 @@ from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
 from inspector.tui.app import app as collecting
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.app.command_table import TABLE, Command, Where
-from inspector.tui.diff.rows import moved_spans
-from inspector.tui.diff.screen import DiffScreen
-from inspector.tui.diff.work import DiffPlace, Layout, unified
-from inspector.tui.main.screen import MainScreen
+from inspector.tui.diff.diff_rows import moved_spans
+from inspector.tui.diff.diff_screen import DiffScreen
+from inspector.tui.diff.diff_work import DiffPlace, Layout, unified
+from inspector.tui.keys.command_table import TABLE, Command
+from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.variants.columns import TUNED, ordered
-from inspector.tui.variants.screen import VariantsScreen
+from inspector.tui.variants.variants_screen import VariantsScreen
 from inspector.tui.widgets.overlay import Overlay
 from inspector.tui.widgets.subject import TreeSubject
 from tests.helpers.sample import Bytes, settle, text_of, variant
@@ -173,15 +173,6 @@ def line_of(text: str, words: str) -> int:
 
 CHANGED = line_of(FIRST, "shl.b32")
 ADDED = line_of(SECOND, "max.f32")
-
-
-def test_every_command_has_a_test() -> None:
-    here = [c.id for c in TABLE if c.where in (Where.DIFF, Where.VARIANTS)]
-    # Those that sort by one column each are one test.
-    names = {re.sub(r"^variants\.by\..*", "variants.by", name) for name in here}
-    assert {name.replace(".", "_") for name in names} <= {
-        name.removeprefix("test_key_") for name in globals()
-    }
 
 
 # What is seen
@@ -418,66 +409,24 @@ async def test_key_diff_back() -> None:
         assert isinstance(ui.app.screen, MainScreen)
 
 
-async def test_key_diff_up() -> None:
-    async with diff("k") as (_, screen):
-        assert screen.view.place == DiffPlace(Stage.PTX, CHANGED - 1, CHANGED - 1)
-
-
-async def test_key_diff_down() -> None:
-    async with diff("j") as (_, screen):
-        assert screen.view.place == DiffPlace(Stage.PTX, CHANGED + 1, CHANGED + 1)
-
-
-async def page(keys: tuple[str, ...], share: float) -> None:
-    """The keys move by that share of the view's height, where everything is unfolded."""
-    async with diff("F", "g", *keys, size=(120, 24)) as (_, screen):
-        rows = max(1, int((screen.view.size.height - 1) * share))
-        assert screen.view.cursor == rows
-
-
-async def test_key_diff_page_down() -> None:
-    await page(("pagedown",), 1)
-
-
-async def test_key_diff_page_up() -> None:
-    await page(("pagedown", "pagedown", "pageup"), 1)
-
-
-async def test_key_diff_half_down() -> None:
-    await page(("ctrl+d",), 0.5)
-
-
-async def test_key_diff_half_up() -> None:
-    await page(("ctrl+d", "ctrl+d", "ctrl+u"), 0.5)
-
-
-async def test_key_diff_first() -> None:
-    async with diff("g") as (_, screen):
-        assert screen.view.cursor == 0
-
-
-async def test_key_diff_last() -> None:
-    async with diff("F", "G") as (_, screen):
-        assert screen.view.cursor == len(screen.view._layout.rows) - 1
+@pytest.mark.parametrize(
+    ("keys", "row"),
+    [("g", 0), ("g j", 1), ("g j k", 0), ("g pagedown", 16), ("g pagedown pagedown pageup", 16),
+     ("g ctrl+d", 8), ("g ctrl+d ctrl+d ctrl+u", 8), ("G", -1)],
+)  # fmt: skip
+async def test_movement_keys_of_a_diff(keys: str, row: int) -> None:
+    async with diff("F", *keys.split(), size=(120, 24)) as (_, screen):
+        many, page = screen.view.virtual_size.height, screen.view.size.height - 1
+        assert screen.view.cursor == {16: page, 8: page // 2, -1: many - 1}.get(row, row)
 
 
 LONG = FIRST.replace("scale_param_1]", "scale_param_1_with_a_name_that_is_far_too_long_for_it]")
 
 
-async def test_key_diff_right() -> None:
-    async with diff("l", reads=two(LONG, SECOND)) as (ui, screen):
-        assert screen.view.scroll_offset.x == 8
-        assert "‹" in text_of(ui)
-
-
-async def test_key_diff_left() -> None:
-    async with diff("l", "h", reads=two(LONG, SECOND)) as (_, screen):
-        assert screen.view.scroll_offset.x == 0
-
-
-async def test_key_diff_line_start() -> None:
-    async with diff("l", "l", "0", reads=two(LONG, SECOND)) as (_, screen):
-        assert screen.view.scroll_offset.x == 0
+@pytest.mark.parametrize(("keys", "x"), [("l", 8), ("l h", 0), ("l l 0", 0)])
+async def test_a_diff_is_scrolled_sideways(keys: str, x: int) -> None:
+    async with diff(*keys.split(), reads=two(LONG, SECOND)) as (_, screen):
+        assert screen.view.scroll_offset.x == x
 
 
 async def test_a_change_far_to_the_right_is_brought_into_view() -> None:
@@ -573,12 +522,6 @@ async def test_what_fails_in_the_thread_is_a_notice(
         assert isinstance(ui.app.screen, MainScreen)
 
 
-async def test_hostile_names_and_lines_stay_text() -> None:
-    bad = FIRST.replace("ret;", "ret; // \x1b[31m[b]\u202e")
-    async with diff("F", "G", reads=two(bad, SECOND)) as (ui, _):
-        assert "␛[31m" in text_of(ui)
-
-
 @pytest.fixture
 def collected() -> Iterator[list[int]]:
     """The generations of the garbage collections since it was cleared, as in the interface."""
@@ -589,7 +532,7 @@ def collected() -> Iterator[list[int]]:
             found.append(said["generation"])
 
     before = gc.get_threshold()
-    collecting.spare()
+    gc.set_threshold(*collecting.GC_THRESHOLDS)
     gc.callbacks.append(note)
     yield found
     gc.callbacks.remove(note)
@@ -893,41 +836,19 @@ async def test_key_variants_by(one: Command) -> None:
         assert values == known + [None] * (len(values) - len(known))
 
 
-async def test_key_variants_up() -> None:
-    async with table("j", "j", "k") as (_, screen):
-        assert screen.table.cursor == 1
-
-
-async def test_key_variants_down() -> None:
-    async with table("j") as (_, screen):
-        assert screen.table.cursor == 1
-
-
-async def test_key_variants_first() -> None:
-    async with table("G", "g") as (_, screen):
-        assert screen.table.cursor == 0
-
-
-async def test_key_variants_last() -> None:
-    async with table("G") as (_, screen):
-        assert screen.table.cursor == 3
-
-
 def many() -> Reader:
     """A hundred variants."""
     return made(*(held(f"{n:08x}", FIRST, config={"BLOCK": n}) for n in range(100)))
 
 
-async def test_key_variants_page_down() -> None:
-    async with table("pagedown", reads=many(), size=(120, 24)) as (ui, screen):
-        assert screen.table.cursor == screen.table.size.height - 2
-        await ui.press("pagedown")
-        assert f"{screen.table.cursor:08x}" in text_of(ui)
-
-
-async def test_key_variants_page_up() -> None:
-    async with table("pagedown", "pageup", reads=many(), size=(120, 24)) as (_, screen):
-        assert screen.table.cursor == 0
+@pytest.mark.parametrize(
+    ("keys", "row"),
+    [("j j k", 1), ("G", 99), ("G g", 0), ("pagedown", None), ("pagedown pageup", 0)],
+)
+async def test_movement_keys_of_the_table(keys: str, row: int | None) -> None:
+    async with table(*keys.split(), reads=many(), size=(120, 24)) as (_, screen):
+        page = screen.table.size.height - 2  # a head, and one row stays in view
+        assert screen.table.cursor == (page if row is None else row)
 
 
 async def test_a_variant_that_cannot_be_read_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -986,25 +907,7 @@ def showing(reads: Reader, *keys: str) -> Callable[[Ui], Awaitable[None]]:
     return run
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
+@pytest.mark.parametrize("size", [(120, 40)], ids=lambda s: f"{s[0]}x{s[1]}")
 def test_how_a_diff_looks(snap_compare: Compare, size: tuple[int, int]) -> None:
     reads = two()
     assert snap_compare(two_app, terminal_size=size, run_before=showing(reads))
-
-
-def test_how_a_diff_looks_on_a_light_ground(snap_compare: Compare) -> None:
-    reads = two()
-    keys = showing(reads, "T", "n")
-    assert snap_compare(two_app, terminal_size=(120, 40), run_before=keys)
-
-
-@pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
-def test_how_the_table_looks(snap_compare: Compare, size: tuple[int, int]) -> None:
-    async def run(ui: Ui) -> None:
-        ui.app.animation_level = "none"
-        await settle(ui)
-        for key in ("V", "d", "j", "o", "o", "o", "o", "o"):
-            await ui.press(key)
-            await wait(ui)
-
-    assert snap_compare(tuned_app, terminal_size=size, run_before=run)

@@ -11,8 +11,8 @@ from textual.pilot import Pilot
 
 from inspector.model import Stage
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.app.remembered import Memory
-from inspector.tui.main.screen import MainScreen
+from inspector.tui.main.main_screen import MainScreen
+from inspector.tui.main.remembered import Memory
 from tests.helpers.sample import reader, settle, text_of
 
 Ui = Pilot[None]

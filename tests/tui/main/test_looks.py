@@ -9,11 +9,10 @@ import pytest
 from textual.app import App
 from textual.pilot import Pilot
 
-from inspector.tui.app.app import PtxviewApp
-from tests.helpers.sample import empty, reader, settle, target
+from tests.helpers.sample import settle
 from tests.helpers.shared_app import SharedApp, small_app
 
-SIZES = [(80, 24), (120, 40), (200, 60)]
+SIZES = [(120, 40)]
 
 
 class Compare(Protocol):
@@ -56,34 +55,6 @@ def test_reading(snap_compare: Compare, size: tuple[int, int]) -> None:
     assert snap_compare(small_app, terminal_size=size, run_before=keys)
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
-def test_a_graph(snap_compare: Compare, size: tuple[int, int]) -> None:
-    keys = pressing("G", "k", "k", "k", "tab", "j", "j", "j")
-    assert snap_compare(small_app, terminal_size=size, run_before=keys)
-
-
-@pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
-def test_help(snap_compare: Compare, size: tuple[int, int]) -> None:
-    keys = pressing("question_mark")
-    assert snap_compare(small_app, terminal_size=size, run_before=keys)
-
-
-@pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
-def test_empty(snap_compare: Compare, size: tuple[int, int]) -> None:
-    assert snap_compare(PtxviewApp(empty()), terminal_size=size, run_before=pressing())
-
-
-def test_light_and_a_search(snap_compare: Compare) -> None:
-    keys = pressing("tab", "tab", "slash", *"mul", "enter", "T")
-    assert snap_compare(small_app, terminal_size=(120, 40), run_before=keys)
-
-
-def test_a_stage_that_is_missing(snap_compare: Compare) -> None:
-    keys = pressing("G")
-    app = PtxviewApp(reader(target()))
-    assert snap_compare(app, terminal_size=(120, 40), run_before=keys)
-
-
 def test_one_thing_at_a_time(snap_compare: Compare) -> None:
     keys = pressing("tab")
     assert snap_compare(small_app, terminal_size=(40, 12), run_before=keys)
@@ -93,11 +64,6 @@ def test_one_thing_at_a_time(snap_compare: Compare) -> None:
 def test_three_panes_a_search_and_folds(snap_compare: Compare, size: tuple[int, int]) -> None:
     keys = pressing("d", "tab", "p", "shift+tab", "F", "slash", *"mul", "enter")
     assert snap_compare(small_app, terminal_size=size, run_before=keys)
-
-
-def test_chosen_lines_in_wrapped_code(snap_compare: Compare) -> None:
-    keys = pressing("o", "tab", "tab", "3", "W", "V", "j", "j")
-    assert snap_compare(small_app, terminal_size=(80, 24), run_before=keys)
 
 
 def test_columns_to_choose(snap_compare: Compare) -> None:

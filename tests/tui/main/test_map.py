@@ -17,8 +17,8 @@ from textual.pilot import Pilot
 
 from inspector.analyse.source_groups import HUES
 from inspector.errors import Unreadable
-from inspector.tui.app.theme import DARK, LIGHT, TINTS
-from inspector.tui.code.view import CodeView
+from inspector.tui.code.code_view import CodeView
+from inspector.tui.widgets.theme import DARK, LIGHT, TINTS
 from tests.helpers.sample import FakeReader, settle, text_of
 from tests.helpers.shared_app import lecture_app, small_app
 

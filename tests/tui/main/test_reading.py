@@ -12,7 +12,7 @@ from inspector.listing.line import Kind, Line, Listing
 from inspector.model import Stage
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.code.gutter import Gutter
-from inspector.tui.main.status_line import location_of, place
+from inspector.tui.panes.locations import location_of, place
 from inspector.tui.widgets.overlay import Overlay
 from tests.helpers.sample import FakeReader, reader, settle, text_of
 from tests.helpers.shared_app import small_app

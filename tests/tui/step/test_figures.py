@@ -26,9 +26,9 @@ from inspector.tui.code.gutter import (
     WARPS,
     Gutter,
 )
-from inspector.tui.step.figures import SteppedKernel
 from inspector.tui.step.lanes import lanes_text
 from inspector.tui.step.registers import register_rows
+from inspector.tui.step.step_figures import SteppedKernel
 
 LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 WIDTH = 15

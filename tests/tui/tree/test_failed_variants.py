@@ -13,7 +13,7 @@ from inspector.model import Stage
 from inspector.recording.layout import Writer
 from inspector.system.toolchain import need
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.main.screen import MainScreen
+from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.tree.kernel_tree import KernelTree
 from tests.helpers.ptxview import SQUARE, call
 from tests.helpers.sample import settle, text_of

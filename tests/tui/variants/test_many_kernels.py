@@ -14,7 +14,7 @@ from inspector.model import Stage
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.main.screen import MainScreen
+from inspector.tui.main.main_screen import MainScreen
 from tests.helpers.many import TEMPLATE, many
 from tests.helpers.ptxview import call
 from tests.helpers.sample import settle

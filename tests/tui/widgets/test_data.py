@@ -11,14 +11,15 @@ from textual.color import Color
 
 from inspector.model import Location, Resources, Stage
 from inspector.report.tables import shared
-from inspector.tui.app.theme import DARK, LIGHT, TOKENS, token_style
 from inspector.tui.code.highlight import Highlighter, highlighter_for, width_of
-from inspector.tui.main.outcome import ListingRequest, attempt, load
-from inspector.tui.main.status_line import place
+from inspector.tui.main.title_bar import banner, counts, device_name, recording_name
+from inspector.tui.panes.listing_outcome import ListingRequest, load
+from inspector.tui.panes.locations import place
 from inspector.tui.tree.rows import TreeKind, rows, whole_tree
 from inspector.tui.widgets.figures import figure, spilled, spills
 from inspector.tui.widgets.subject import TreeSubject
-from inspector.tui.widgets.title_bar import banner, counts, device_name, recording_name
+from inspector.tui.widgets.theme import DARK, LIGHT, TOKENS, token_style
+from inspector.tui.widgets.threads import attempt
 from inspector.tui.widgets.visible import label, plain, shorten, squeezed, visible
 from tests.helpers.contrast import contrast
 from tests.helpers.sample import PTX, SOURCE, broken, listing_of, reader, recording, target

@@ -1,0 +1,855 @@
+"""The text of one stage with a cursor: what the keys of a pane do to it.
+
+One module because it is one class: what a key does needs the cursor, the rows, the folds, the map
+and the place that is scrolled to at once. What can be known without them is beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from types import MappingProxyType
+from typing import ClassVar
+
+from rich.style import Style
+from textual import events
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from inspector.analyse.flow.arrows import FlowLanes
+from inspector.analyse.source_groups import HUES, SourceGroups
+from inspector.analyse.telling import NOTHING, Register, Telling
+from inspector.model import Stage
+from inspector.text import plural
+from inspector.tui.code.code_rows import CodeRows, Look, Part, breaks, place_words
+from inspector.tui.code.flow import FlowCell, along, arrow_at, cells, lanes_shown
+from inspector.tui.code.folding import LEVELS, USUAL, Fold, Folding, Region, RowMap
+from inspector.tui.code.gutter import CHOICES, COUNTED, Gutter, RunFigures, title
+from inspector.tui.code.highlight import IR, NEAR, Highlighter
+from inspector.tui.code.marks_bar import SIGNS, MarkedBar, Marks, placed
+from inspector.tui.keys.command_table import Where, bindings
+from inspector.tui.widgets.notice import Notice, notice_row
+from inspector.tui.widgets.threads import in_thread
+from inspector.tui.widgets.visible import label
+
+# -- a window on a listing ------------------------------------------------------------------------
+# A window on a listing, drawn line by line: a million lines cost what a page does.
+#
+# Rows are lines but for what is folded away (``RowMap``). One scrolls by rows; where long lines
+# are wrapped, one row takes several of the screen, and only those in view are measured.
+
+MARGIN = 2
+"""Lines kept visible above and below the cursor and a linked run."""
+
+_STYLES = {"cursor": "code--mark", "match": "code--found", "note": "code--note",
+           "linked": "code--link", "hot": "code--peak", "peak": "code--peak"}  # fmt: skip
+
+
+# -- what a pane shows of a listing ---------------------------------------------------------------
+# The cursor, the links, the matches, what is shown, the folds.
+
+GAP = 6
+"""Linked lines that lie this close are shown as one block, where the pane has room."""
+
+
+class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
+    """A listing with a cursor, linked lines, matches and folds; or a notice instead of one."""
+
+    BINDINGS = bindings(Where.PANE)
+
+    @dataclass
+    class Jumped(Message):
+        """The cursor is about to go far from line ``n``, to which one may want to come back."""
+
+        view: CodeView
+        n: int
+
+    @dataclass
+    class Said(Message):
+        """A word on what a key has done."""
+
+        view: CodeView
+        text: str
+        warning: bool = False
+
+    COMPONENT_CLASSES: ClassVar = {
+        "code--gutter", "code--cursor", "code--linked", "code--match", "code--mark",
+        "code--notice", "code--hint", "code--note", "code--peak", "code--register",
+        "code--chosen", "code--found", "code--link", "code--current", "code--value",
+        "code--loop", "code--branch", "code--own",
+        *(f"code--{how}-{hue}" for how in ("tint", "lit") for hue in range(1, HUES + 1)),
+    }  # fmt: skip
+
+    @dataclass
+    class Columned(Message):
+        """Other columns are before the text than before."""
+
+        view: CodeView
+
+    class Looks(Message):
+        """Something else is folded, wrapped or shown as it is than before."""
+
+    @dataclass
+    class Scrolled(Message):
+        """With the map on, one has scrolled here, and not because of another pane."""
+
+        view: CodeView
+
+    @dataclass
+    class Moved(Message):
+        """The cursor went to another line, or another listing came."""
+
+        view: CodeView
+
+        @property
+        def control(self) -> CodeView:
+            """The view whose cursor it is."""
+            return self.view
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = CodeRows(self._part)
+        self.choices = CHOICES
+        self.current: tuple[int, ...] = ()
+        self.map = RowMap(0)
+        self.notice: Notice | None = None
+        self.cursor = 1
+        self.chosen_from: int | None = None
+        self.wrapped = False
+        self.linked: tuple[int, ...] = ()
+        self.matches: tuple[int, ...] = ()
+        self.register: Register | None = None
+        self._width = 0
+        self._linked: frozenset[int] = frozenset()
+        self._places: dict[int, str] = {}
+        self._laid: tuple[object, list[tuple[int, Part]]] = (None, [])
+        self.untouched = True
+        self._modes: tuple[tuple[str, str], ...] = ()
+        self.folding = Folding()
+        self._top = 1
+        self.groups: SourceGroups | None = None
+        self.lit = 0
+        self._led = False
+        self.flow: FlowLanes | None = None
+        self._ranks: dict[str, tuple[int, ...]] = {}
+        self._largest = "", 0
+
+    def say(self, text: str, warning: bool = False) -> None:
+        """Have the screen say what a key has done."""
+        self.post_message(self.Said(self, text, warning))
+
+    # Columns and folds
+
+    @property
+    def looks(self) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
+        """What is folded, by its words; the columns that are wanted; whether lines are wrapped."""
+        wanted = self.rows.gutter.wanted
+        columns = USUAL if wanted == CHOICES[0] else wanted
+        return self.folding.words, columns, self.wrapped
+
+    @property
+    def modes(self) -> tuple[tuple[str, str], ...]:
+        """What of the usual is not so here, in a word or two, each with the command that ends it;
+        and how many lines are folded away."""
+        if not self.lines:
+            return ()
+        out = [("wrapped", "wrap")] if self.wrapped else []
+        if self.folding.as_it_is:
+            return (*out, ("as it is", "verbatim"))
+        hidden = self.lines - self.map.rows
+        if hidden:
+            out.append((f"…{hidden}", "verbatim"))
+        elif self.folding.level != LEVELS[0]:
+            out.append(("unfolded", "fold.level"))
+        return tuple(out)
+
+    def look(self, folds: tuple[str, ...], columns: tuple[str, ...], wrapped: bool) -> None:
+        """As it was left; before there is anything to look at."""
+        self.folding.restore(folds)
+        if columns != USUAL:
+            self.rows.gutter = replace(self.rows.gutter, wanted=columns)
+        self.wrapped = wrapped
+
+    def action_columns(self) -> None:
+        """The next choice of columns that looks otherwise here."""
+        gutter, many = self.rows.gutter, len(self.choices)
+        at = self.choices.index(gutter.wanted) if gutter.wanted in self.choices else -1
+        for n in range(at + 1, at + 1 + many):
+            self.columns(self.choices[n % many])
+            if self.rows.gutter.columns != gutter.columns:
+                return
+        self.say("No column is known for this listing.", warning=True)
+
+    def _jump_among(self, lines: tuple[int, ...], step: int, otherwise: str) -> None:
+        """Go to the next or previous of some lines, round the ends; say why there are none."""
+        if lines:
+            at = (
+                bisect_left(lines, self.cursor + 1)
+                if step > 0
+                else bisect_left(lines, self.cursor) - 1
+            )
+            self.jump(lines[at % len(lines)])
+        else:
+            self.say(otherwise, warning=True)
+
+    def action_note(self, step: int) -> None:
+        """Go to the next or previous line that has a note, round the ends."""
+        self._jump_among(self.rows.gutter.telling.noted, step, "No line has a note here.")
+
+    def action_largest(self, column: str) -> None:
+        """To the line with the largest figure of a column; from there to the next largest."""
+        gutter = self.rows.gutter
+        if column not in gutter.there:
+            text = f"No {title(column)} are known for this listing."
+            self.say(text, warning=True)
+        elif column in self._ranks:
+            self._to_largest(column)
+        else:
+            lines = self.lines
+
+            def ranked(found: tuple[int, ...] | Notice) -> None:
+                if gutter is self.rows.gutter and isinstance(found, tuple):
+                    self._ranks[column] = found
+                    self._to_largest(column)
+
+            in_thread(self, lambda: gutter.ranked(column, lines), ranked, "rank")
+
+    def _to_largest(self, column: str) -> None:
+        lines = self._ranks[column]
+        if not lines:
+            text = f"No line of this listing has any {title(column)}."
+            self.say(text, warning=True)
+            return
+        before, at = self._largest
+        # Where one went on by oneself, it begins again with the largest.
+        again = before == column and at < len(lines) and lines[at] == self.cursor
+        at = (at + 1) % len(lines) if again else 0
+        self._largest = column, at
+        self.jump(lines[at])
+        gutter = self.rows.gutter
+        figure = gutter.figure(column, gutter.telling.at(lines[at])) or 0
+        many = plural(int(figure), COUNTED[column])
+        if at == 0:
+            text = f"{many}, the most of any line; again goes to the next largest."
+        else:
+            text = f"{many}, number {at + 1} of {len(lines)}; again goes to the next largest."
+        self.say(text)
+
+    def action_fold(self) -> None:
+        """Fold what the cursor is in, or unfold it."""
+        region = self.map.fold(self.cursor) or self.folding.at(self.cursor)
+        if region is None:
+            self.say("Nothing to fold here.", warning=True)
+            return
+        self.folding.flip(region)
+        self.cursor = region.first
+        self.fold()
+        self.post_message(self.Moved(self))
+
+    def action_fold_level(self) -> None:
+        """Fold more kinds of lines, then none."""
+        said = self.folding.deeper()
+        self.fold()
+        self.say(said)
+
+    def action_wrap(self) -> None:
+        """Break lines that are too long, or let them go on to the right."""
+        self.wrapped = not self.wrapped
+        self.measure()
+        if self.wrapped:
+            self.scroll_to(x=0, animate=False, force=True)
+        self.reveal(self.cursor, self.cursor)
+
+    # Moving
+
+    def jump(self, n: int) -> None:
+        """Go far: one can come back."""
+        self.post_message(self.Jumped(self, self.cursor))
+        self.go(n)
+
+    def _go_rows(self, rows: int) -> None:
+        if self.lines:
+            row = self.map.row(self.cursor) + rows
+            self.go(self.map.line(max(0, min(row, self.map.rows - 1))))
+
+    def action_move(self, by: int) -> None:
+        """Up or down by rows."""
+        self._go_rows(by)
+
+    def action_page(self, pages: float) -> None:
+        """Up or down by pages, the view and the cursor together."""
+        first, last = self.span()
+        high = last - first if self.wrapped else self.size.height - 1
+        rows = max(1, int(high * abs(pages))) * (1 if pages > 0 else -1)
+        self.scroll_to(y=self.scroll_offset.y + rows, animate=False, force=True)
+        self._go_rows(rows)
+
+    def action_edge(self, side: int) -> None:
+        """To the first or the last row."""
+        if self.lines:
+            self.jump(1 if side < 0 else self.map.line(self.map.rows - 1))
+
+    def action_sideways(self, cells: int) -> None:
+        """Left or right."""
+        if not self.wrapped:
+            self.scroll_to(x=max(0, self.scroll_offset.x + cells), animate=False, force=True)
+
+    def unchoose(self) -> bool:
+        """Choose no lines any more; False if none were."""
+        chosen, self.chosen_from = self.chosen_from is not None, None
+        if chosen:
+            self.refresh()
+            self.post_message(self.Moved(self))
+        return chosen
+
+    def action_match(self, step: int) -> None:
+        """To the next or previous line that has the pattern, round the ends."""
+        text = "Nothing is searched for: / searches."
+        if self.pattern is not None:
+            text = f"No line has /{label(self.pattern.pattern)}/ here."
+        self._jump_among(self.matches, step, text)
+
+    def action_use(self, step: int) -> None:
+        """To the next or previous line that uses the value of the register that is looked at."""
+        used = () if self.register is None else self.register.used
+        self._jump_among(used, step, self._no_register("uses"))
+
+    def action_definition(self) -> None:
+        """To the line that defines it; of several the last one above, else the last."""
+        defined = () if self.register is None else self.register.defined
+        others = tuple(n for n in defined if n != self.cursor)
+        if defined and not others and self.register is not None:
+            self.say(f"{label(self.register.name)} is assigned on this line.")
+        else:
+            self._jump_among(others, -1, self._no_register("defines"))
+
+    def _no_register(self, what: str) -> str:
+        if self.register is None:
+            return "No register is selected: r selects one of this line's."
+        return f"No line is known that {what} {label(self.register.name)}."
+
+    def action_choose(self) -> None:
+        """Begin to choose lines to copy, or end it."""
+        if not self.unchoose() and self.lines:
+            self.chosen_from = self.cursor
+            self.refresh()
+            text = "Selecting lines from here: y copies them, Esc cancels."
+            self.say(text)
+
+    def action_verbatim(self) -> None:
+        """The file as it is, every line and every space; again, what is easier to read."""
+        said = self.folding.turn()
+        if self.source is not None:
+            self.source.as_it_is(self.folding.as_it_is)
+            self.rows.forget()
+            self.fold()
+            self.say(said)
+
+    def on_click(self, event: events.Click) -> None:
+        """The line that was clicked; a second click on what is folded unfolds it."""
+        offset = event.get_content_offset(self)
+        laid = self.laid() if self.source is not None else []
+        if offset is not None and 0 <= offset.y < len(laid):
+            if self._click_flow(laid[offset.y][0], offset.x):
+                return
+            self.go(laid[offset.y][0])
+            if event.chain == 2 and self.map.fold(self.cursor) is not None:
+                self.action_fold()
+
+    def on_focus(self) -> None:
+        """This view's cursor is the one that the others follow now."""
+        self.post_message(self.Moved(self))
+
+    @property
+    def source(self) -> Highlighter | None:
+        """The listing that is shown, with its colours."""
+        return self.rows.source
+
+    @property
+    def lines(self) -> int:
+        """How many lines there are; 0 while a notice is here."""
+        return 0 if self.source is None else len(self.source.texts)
+
+    @property
+    def chosen(self) -> tuple[int, int] | None:
+        """The first and the last line of what is chosen to be copied."""
+        if self.chosen_from is None:
+            return None
+        ends = sorted((self.chosen_from, self.cursor))
+        fold = self.map.fold(ends[1])
+        return ends[0], ends[1] if fold is None else fold.last
+
+    # Where things are
+
+    def measure(self) -> None:
+        """The size of everything changed."""
+        height = max(1, self.size.height)
+        if self.wrapped:
+            # The last line must be able to come to the top, however many rows it takes.
+            self.virtual_size = Size(0, self.map.rows + height - 1 if self.lines else 0)
+        else:
+            self.virtual_size = Size(self._width + self.rows.margin, self.map.rows)
+        self._laid = (None, [])
+        self.refresh()
+        if self.modes != self._modes:
+            self._modes = self.modes
+            self.post_message(self.Looks())
+
+    def _parts(self, row: int) -> list[tuple[int, Part]]:
+        """The rows of the screen that a row of the listing takes."""
+        n = self.map.line(row)
+        if not self.wrapped:
+            return [(n, Part(self.scroll_offset.x))]
+        if self.map.fold(n) is not None:
+            return [(n, Part(0))]
+        room = self.scrollable_content_region.width - self.rows.margin
+        cells = breaks(self.rows.text(n), room)
+        return [
+            (n, Part(start, end, again=start > 0))
+            for start, end in zip(cells, (*cells[1:], cells[-1] + max(0, room)), strict=True)
+        ]
+
+    def laid(self) -> list[tuple[int, Part]]:
+        """What each row of the screen shows, from the top; shorter where the listing ends."""
+        top, height = self.scroll_offset.y, max(1, self.size.height)
+        key = (top, self.scroll_offset.x, self.size, self.wrapped, self.map, self.rows.margin)
+        if self._laid[0] != key:
+            out: list[tuple[int, Part]] = []
+            row = top
+            while len(out) < height and row < self.map.rows:
+                out += self._parts(row)
+                row += 1
+            self._laid = (key, out[:height])
+        return self._laid[1]
+
+    def span(self) -> tuple[int, int]:
+        """The first and the last row in view."""
+        laid = self.laid()
+        if not laid:
+            return 0, 0
+        return self.map.row(laid[0][0]), self.map.row(laid[-1][0])
+
+    def _top_for(self, row: int) -> int:
+        """The first row that can be at the top while ``row`` is wholly in view."""
+        height = max(1, self.size.height)
+        if not self.wrapped:
+            return row - height + 1
+        top, used = row, len(self._parts(row))
+        while top > 0:
+            used += len(self._parts(top - 1))
+            if used > height:
+                break
+            top -= 1
+        return top
+
+    def reveal(self, first: int, last: int) -> None:
+        """Scroll no further than it takes to see lines ``first`` to ``last``, ``first`` surely."""
+        if not self.map.rows:
+            return
+        height = max(1, self.size.height)
+        margin = min(MARGIN, max(0, (height - 1) // 3))
+        top = self.scroll_offset.y
+        begin = self.map.row(first)
+        end = min(self.map.row(last), begin + height - 1 - 2 * margin)
+        low = self._top_for(min(end + margin, self.map.rows - 1))
+        wanted = begin - margin if begin - margin < top else max(top, low)
+        # Rows of several rows each: the margin must not push out what is to be seen.
+        wanted = min(max(wanted, self._top_for(end)), begin)
+        if wanted == top:
+            return
+        self.scroll_to(y=max(0, wanted), animate=False, force=True)
+
+    def nearest(self, lines: tuple[int, ...]) -> int:
+        """The first of ``lines`` in view, else the one that the least scrolling brings there."""
+        first, last = self.span()
+        top, bottom = self.map.line(first), self.map.line(last)
+        at = bisect_left(lines, top)
+        if at < len(lines) and lines[at] <= bottom:
+            return lines[at]
+        near = lines[max(0, at - 1) : at + 1]
+        return min(near, key=lambda n: top - n if n < top else n - bottom)
+
+    # Drawing
+
+    def notify_style_update(self) -> None:
+        """Make colours again: the theme has changed."""
+        super().notify_style_update()
+        self.rows.dark = self.app.current_theme.dark
+        self.rows.plain = self.rich_style
+        self.rows.forget()
+
+    def render_line(self, y: int) -> Strip:
+        """Row ``y`` of the view: mark, number, text."""
+        width = self.scrollable_content_region.width
+        if self.source is None:
+            loud, quiet = self._part("code--notice"), self._part("code--hint")
+            return notice_row(self.notice, y, width, self.rich_style, loud, quiet)
+        laid = self.laid()
+        if y >= len(laid):
+            return Strip.blank(width, self.rich_style)
+        n, part = laid[y]
+        return self.rows.row(n, self._look(n, part.again), part, width)
+
+    def _look(self, n: int, again: bool = False) -> Look:
+        fold, marks = self.map.fold(n), self.map.marks(n)
+        first, last = n if marks is None else marks.first, n if fold is None else fold.last
+        linked = self._any(self.linked, first, last) if first < last else n in self._linked
+        here = first <= self.cursor <= last
+        if here and self.has_focus:
+            sign = "cursor"
+        elif linked:
+            sign = "linked"
+        else:
+            sign = "here" if here else self._places.get(n, "plain")
+        chosen = self.chosen
+        return Look(
+            sign,
+            linked,
+            chosen is not None and chosen[0] <= last and first <= chosen[1],
+            "" if fold is None else fold.words,
+            fold is not None and fold.kind is Fold.FUNCTION,
+            bool(self.current) and self._any(self.current, first, last),
+            () if fold is not None or self.folding.as_it_is else self._place(n),
+            self._tint(n),
+            self._flow_cells(n, again),
+        )
+
+    # Branches and loops
+
+    def _flow_cells(self, n: int, again: bool) -> tuple[FlowCell, ...]:
+        if self.flow is None or not self.rows.flow_width:
+            return ()
+        cursor = self.cursor if self.has_focus else 0
+        return cells(self.flow, self.rows.flow_width - 1, n, cursor, again)
+
+    def _fit_flow(self) -> None:
+        """As many lanes as the pane has room for, the head of an arrow and no air: none of none."""
+        lanes = lanes_shown(self.flow, self.size.width)
+        self.rows.flow_width = lanes + 1 if lanes else 0
+
+    def action_along(self) -> None:
+        """Along the branch here: to its label, from there to the lines that branch to it; elsewhere
+        to the beginning of the loop around."""
+        flow = self.flow
+        ends = () if flow is None else flow.ends(self.cursor)
+        loop = None if flow is None else flow.loop(self.cursor)
+        if ends:
+            self.jump(along(ends[0], self.cursor))
+        elif loop is not None:
+            self.jump(loop.target)
+        else:
+            text = "No branch on this line, and no loop around it."
+            self.say(text, warning=True)
+
+    def _click_flow(self, n: int, x: int) -> bool:
+        """Follow the arrow that was clicked beside line ``n``; False if none was."""
+        cell = x - (self.rows.margin - self.rows.flow_width)
+        if self.flow is None or not 0 <= cell < self.rows.flow_width:
+            return False
+        arrow = arrow_at(self.flow, self.rows.flow_width - 1, n, cell)
+        if arrow is not None:
+            self.jump(along(arrow, n))
+        return arrow is not None
+
+    def _place(self, n: int) -> tuple[str, ...]:
+        """Where line ``n`` is from, if it is the first that is from there."""
+        source = self.source
+        if source is None or source.is_silent(n):
+            return ()
+        language = source.listing.language
+        if language == Stage.SASS.value or (language in IR and self.flow is not None):
+            # MLIR is parsed as a whole: the thread that looks for its branches has done so.
+            return place_words(source.new_place(n))
+        # Between a mark and what it is about, there may be blanks and comments.
+        for at in range(n, max(0, n - NEAR), -1):
+            marks = self.map.marks(at)
+            if marks is not None:
+                return place_words(source.loc(marks.first, marks.last))
+            if at > 1 and not source.is_silent(at - 1):
+                break
+        return ()
+
+    # The map: each line in the colour of the source line that it comes from
+
+    def _tint(self, n: int) -> int:
+        group = 0 if self.groups is None else self.groups.group(n)
+        if self.groups is None or not group:
+            return 0
+        hue = self.groups.hue(group) + 1
+        return -hue if group == self.lit else hue
+
+    def tint(self, groups: SourceGroups | None) -> None:
+        """Colour each line by these groups, or none any more."""
+        self.groups, self.lit = groups, 0
+        self.rows.lettered = groups is not None and self.app.no_color
+        self.rows.forget()
+        self.measure()
+
+    def light(self, group: int) -> None:
+        """Highlight the lines of this group: the cursor is on one of them."""
+        if group != self.lit:
+            self.lit = group
+            self.refresh()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """With the map on, the other panes come along."""
+        super().watch_scroll_y(old_value, new_value)
+        if self.groups is not None and not self._led and round(old_value) != round(new_value):
+            self.post_message(self.Scrolled(self))
+
+    def lead(self, n: int, y: int) -> None:
+        """Another pane was scrolled: bring line ``n`` to row ``y`` of the view."""
+        self._led = True
+        self.scroll_to(y=max(0, self.map.row(n) - y), animate=False, force=True)
+        self._led = False
+
+    def reading_at(self) -> int:
+        """The line by which other panes find what corresponds: the cursor's, else the middle."""
+        first, last = self.span()
+        at = self.map.row(self.cursor)
+        return self.cursor if first <= at <= last else self.map.line((first + last) // 2)
+
+    @staticmethod
+    def _any(lines: tuple[int, ...], first: int, last: int) -> bool:
+        at = bisect_left(lines, first)
+        return at < len(lines) and lines[at] <= last
+
+    def _part(self, name: str) -> Style:
+        return self.get_component_rich_style(name, partial=True)
+
+    # The scrollbar
+
+    def on_mount(self) -> None:
+        """The scrollbar shows where the marks are."""
+        self.vertical_scrollbar.renderer = partial(MarkedBar, marks=self.marks)  # type: ignore[misc,assignment]
+
+    def redraw(self) -> None:
+        """Draw every row again: what the rows are made of has changed."""
+        self.rows.forget()
+        self.refresh()
+        self.refresh_marks()
+
+    def refresh_marks(self) -> None:
+        """What is marked has changed."""
+        if self.is_mounted:
+            self.vertical_scrollbar.refresh()
+
+    def marks(self, height: int) -> Marks:
+        """What the scrollbar shows."""
+        if not self.lines:
+            return {}
+        telling = self.rows.gutter.telling
+        wanted = {
+            "cursor": (self.cursor,), "match": self.matches, "note": telling.noted,
+            "linked": self.linked, "hot": telling.hottest, "peak": telling.peaks,
+        }  # fmt: skip
+        return {
+            y: (SIGNS[kind], self._part(_STYLES[kind]))
+            for y, kind in placed(wanted, self.map, height)
+        }
+
+    @property
+    def pattern(self) -> re.Pattern[str] | None:
+        """What was searched for."""
+        return self.rows.pattern
+
+    # What is shown
+
+    def show(self, source: Highlighter, width: int, top: int, at: int) -> None:
+        """Show a listing whose widest line has about ``width`` cells.
+
+        The cursor goes to line ``at``; line ``top``, the kernel's first, stays in view if it can.
+        """
+        self.rows.source, self.notice = source, None
+        source.as_it_is(self.folding.as_it_is)
+        self.rows.dark, self.rows.plain = self.app.current_theme.dark, self.rich_style
+        self._begin(width)
+        self._columns(Gutter(NOTHING, self.rows.gutter.wanted))
+        self.cursor = max(1, min(at, self.lines))
+        self.untouched = True
+        self._top = top
+        self._to_top()
+        self.post_message(self.Moved(self))
+
+    def _begin(self, width: int) -> None:
+        self.linked, self._linked, self.matches = (), frozenset(), ()
+        self.current = ()
+        self.groups, self.lit, self.rows.lettered = None, 0, False
+        self.flow, self.rows.flow_width = None, 0
+        self.folding.know({})
+        self.chosen_from = None
+        self._width = width
+        self.map = RowMap(self.lines)
+        self._light_up(None)
+
+    def _to_top(self) -> None:
+        """Scroll to where reading begins."""
+        top = self.map.row(self._top) if self.lines else 0
+        self.scroll_to(0, max(0, top - MARGIN), animate=False, force=True)
+        self.reveal(self.cursor, self.cursor)
+
+    def on_resize(self) -> None:
+        """The cursor stays in view; before the first move, so does the kernel's first line."""
+        self._fit_flow()
+        self.rows.forget()
+        self.measure()
+        if self.untouched:
+            self._to_top()
+        else:
+            self.reveal(self.cursor, self.cursor)
+
+    def begin(self, n: int) -> None:
+        """Begin on line ``n`` instead, which is not yet a move of the user's."""
+        self.go(n)
+        self.untouched = True
+
+    def show_notice(self, notice: Notice) -> None:
+        """Show a sentence and a hint instead of a listing."""
+        self.rows.source, self.notice = None, notice
+        self._begin(0)
+        self.measure()
+        self.post_message(self.Moved(self))
+
+    def link(self, lines: tuple[int, ...], follow: bool) -> None:
+        """Mark ``lines``; with ``follow``, bring them into view and take the cursor along."""
+        lines = tuple(n for n in lines if 1 <= n <= self.lines)
+        if lines != self.linked:
+            self.linked, self._linked = lines, frozenset(lines)
+            self.refresh()
+            self.refresh_marks()
+        if follow and lines and self.cursor not in self._linked:
+            self.cursor = self.nearest(lines)
+            last = self.cursor
+            for n in lines[bisect_left(lines, last) :]:
+                # Directives and labels are between the instructions of one statement.
+                if n - last > GAP:
+                    break
+                last = n
+            self._led = True
+            self.reveal(self.cursor, last)
+            self._led = False
+            self.refresh()
+
+    def find(self, pattern: re.Pattern[str] | None, matches: tuple[int, ...]) -> None:
+        """Light up a pattern; ``matches`` are the lines that have it, for n and N."""
+        self.rows.pattern, self.matches = pattern, matches
+        self.redraw()
+
+    # What is shown of the lines
+
+    def annotate(self, telling: Telling) -> None:
+        """The analysis has answered: fill the gutter."""
+        self._columns(replace(self.rows.gutter, telling=telling))
+
+    def ran(self, figures: RunFigures | None) -> None:
+        """The kernel was run: fill the columns that tell of it. None: take them away."""
+        self._columns(replace(self.rows.gutter, run=figures))
+
+    def stand(self, lines: tuple[int, ...]) -> None:
+        """The step at hand is on these lines: mark them, and bring the nearest into view."""
+        self.current = lines = tuple(n for n in lines if n <= self.lines)
+        if lines:
+            if self.cursor not in lines:
+                self.cursor = self.nearest(lines)
+            self.untouched = False
+            self._unfold(self.cursor)
+            self.reveal(self.cursor, self.cursor)
+        self.redraw()
+
+    def _columns(self, gutter: Gutter) -> None:
+        self.rows.gutter = gutter
+        self._ranks = {}
+        self.rows.forget()
+        self.measure()
+        self.refresh_marks()
+        if self.is_mounted:
+            self.post_message(self.Columned(self))
+
+    def columns(self, wanted: tuple[str, ...]) -> None:
+        """Show these columns, where the listing has something for them."""
+        self._columns(replace(self.rows.gutter, wanted=wanted))
+
+    def named(self, names: Mapping[str, str], kernel: range) -> None:
+        """The names of the kernel's parameters, by their symbols, and its lines are known."""
+        if self.source is not None and names != self.source.names:
+            self.source.know(names, kernel)
+            self.redraw()
+
+    def light_up(self, register: Register | None) -> None:
+        """Mark where a register is defined and used, and its name wherever it is."""
+        if register != self.register:
+            self._light_up(register)
+            self.redraw()
+
+    def _light_up(self, register: Register | None) -> None:
+        self.register = register
+        self._places = {}
+        self.rows.register = None
+        if register is not None:
+            self._places = dict.fromkeys(register.used, "used")
+            self._places.update(dict.fromkeys(register.defined, "defined"))
+            self.rows.register = re.compile(rf"(?<![\w%$.]){re.escape(register.name)}(?![\w$])")
+
+    # Folding
+
+    def foldable(
+        self,
+        regions: Mapping[Fold, tuple[Region, ...]],
+        files: Mapping[int, str] = MappingProxyType({}),
+        flow: FlowLanes | None = None,
+    ) -> None:
+        """Fold what is wanted so; nothing on the screen moves.
+
+        ``files`` are those that a ``.loc`` may name, ``flow`` the branches of the listing.
+        """
+        if self.source is not None:
+            self.source.files = files
+            self.flow = flow
+            self._fit_flow()
+            self.rows.forget()
+        self.folding.know(regions)
+        self.fold()
+
+    def fold(self) -> None:
+        """Fold again; the cursor's row stays where it is."""
+        at = self.map.row(self.cursor) - self.scroll_offset.y
+        self.map = self.folding.rows(self.lines)
+        hidden = self.map.fold(self.cursor)
+        if hidden is not None and hidden.kind is Fold.MARKS:
+            self.cursor = self.map.shown(self.cursor)
+            self.post_message(self.Moved(self))
+        self.measure()
+        if self.untouched:
+            self._to_top()
+        else:
+            top = max(0, self.map.row(self.cursor) - at)
+            self.scroll_to(y=top, animate=False, force=True)
+            self.reveal(self.cursor, self.cursor)
+        self.refresh_marks()
+
+    def _unfold(self, n: int) -> None:
+        """Unfold what hides line ``n``."""
+        while (hidden := self.map.fold(n)) is not None and (
+            n != hidden.first or hidden.kind is Fold.MARKS
+        ):
+            self.folding.flip(hidden)
+            self.fold()
+
+    def go(self, n: int) -> None:
+        """Put the cursor on line ``n``, or the nearest there is; what hides it is unfolded."""
+        if not self.lines:
+            return
+        n = max(1, min(n, self.lines))
+        self.untouched = False
+        self._unfold(n)
+        if n != self.cursor:
+            self.cursor = n
+            self.post_message(self.Moved(self))
+        self.reveal(n, n)
+        self.refresh()
+        self.refresh_marks()

@@ -1,1 +1,0 @@
-"""What torch.compile compiled, and why."""

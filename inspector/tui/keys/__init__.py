@@ -1,0 +1,1 @@
+"""Commands as data: ids, keys, titles and actions."""

@@ -1,0 +1,774 @@
+"""The main screen: tree, panes, and the lines above and beneath them.
+
+One module because it is one class: what a key does needs the tree, the panes and the lines at once.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on
+from textual.app import ComposeResult, SuspendNotSupported
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.dom import DOMNode
+from textual.widget import Widget
+
+from inspector import files
+from inspector.errors import PtxviewError
+from inspector.measure.time.results import Session
+from inspector.model import BEFORE, EDIT, GRAPH_STAGES, Location, Stage, UserFrame, Variant
+from inspector.reader.reader import Reader
+from inspector.system.process import run_program
+from inspector.tui.code.labels import labels, target_line
+from inspector.tui.keys.command_table import Where, bindings, command
+from inspector.tui.keys.keymap import shown
+from inspector.tui.main.card import VariantCard
+from inspector.tui.main.editing import (
+    GOTO_EDITORS,
+    TRIED,
+    UNTRIED,
+    editor,
+    editor_words,
+    file_name,
+    save,
+    text_of,
+    whole_path,
+)
+from inspector.tui.main.empty_state import EmptyState
+from inspector.tui.main.remembered import View
+from inspector.tui.main.title_bar import TitleBar
+from inspector.tui.panes.layouts import after, layout
+from inspector.tui.panes.pane import Pane
+from inspector.tui.panes.pane_screen import PaneScreen
+from inspector.tui.panes.panes import MAX_PANES, Panes
+from inspector.tui.program.live import Live
+from inspector.tui.program.output_view import OutputView
+from inspector.tui.tree.kernel_tree import KernelTree
+from inspector.tui.tree.ordering import Order
+from inspector.tui.tree.rows import TreeKind, TreeRow
+from inspector.tui.widgets.notice import Notice
+from inspector.tui.widgets.overlay import Overlay
+from inspector.tui.widgets.prompt import Prompt
+from inspector.tui.widgets.recorded_times import RecordingTimes
+from inspector.tui.widgets.subject import TreeSubject, resolve
+from inspector.tui.widgets.threads import attempt, in_thread
+from inspector.tui.widgets.visible import label
+
+if TYPE_CHECKING:
+    from inspector.tui.variants.variants_screen import Left, Scope
+
+# Screens over this one are imported when they are opened: the first frame does not wait for them.
+
+HEIGHTS = [(0, "-low"), (8, "-short"), (14, "-tall"), (30, "-high"), (40, "-ample"), (56, "-vast")]
+"""Rows of the screen from which a class of the styles holds: what gives way where it is low."""
+
+NARROW_CELLS = 80
+"""Below which the tree and a pane do not fit beside each other."""
+
+MIN_TREE_CELLS, MIN_PANES_CELLS = 16, 30
+
+
+def frames(location: Location | None) -> Content:
+    """Return the whole chain of an inlined line, the innermost first."""
+    if location is None:
+        return Content("No source location is recorded for this line.")
+    parts: list[tuple[str, str]] = []
+    for index, frame in enumerate(location.frames()):
+        column = f":{frame.column}" if frame.column else ""
+        parts.append(("inlined at  " if index else "the line is  ", "$quiet"))
+        parts.append((f"{label(frame.file)}", "bold" if not index else ""))
+        parts.append((f":{frame.line}{column}\n", "$accent"))
+    return Content.assemble(*parts)
+
+
+class MainScreen(PaneScreen[None]):
+    """Passes what was chosen in the tree to the panes, and what happens there to the lines."""
+
+    BINDINGS = bindings(Where.SCREEN)
+    AUTO_FOCUS = ""
+    VERTICAL_BREAKPOINTS = HEIGHTS
+    wheres: ClassVar = (Where.SCREEN, Where.PANE, Where.TREE)
+
+    def __init__(self, reads: Reader, live: Live | None = None) -> None:
+        times = RecordingTimes(reads.recording.path)
+        super().__init__(reads, Panes(reads), times)
+        self.marked: tuple[TreeSubject, ...] = ()
+        self.live = live
+        self.tree_wanted = True
+        self.tree_width: int | None = None
+        self.kernels = KernelTree(reads, times)
+        self.card = VariantCard(reads, times)
+        self.title_bar = TitleBar(reads.recording)
+        self.output = OutputView(live) if live is not None and live.send is not None else None
+        self.footer.watched = self.output is not None
+        self.footer.where = Where.TREE
+        self.empty = self.footer.bare = not (reads.recording.kernels or reads.recording.graphs)
+
+    def compose(self) -> ComposeResult:
+        """From top to bottom."""
+        yield self.title_bar
+        self.set_class(self.output is not None, "-watched")
+        if self.empty:
+            yield EmptyState(self.reads.recording, self.live if self.output is not None else None)
+        else:
+            yield from self._filled()
+        if self.output is not None:
+            # While nothing is compiled, what the program writes is what there is to see.
+            self.output.set_class(self.empty, "-alone")
+            yield self.output
+        yield self.footer
+
+    def _filled(self) -> Iterator[Widget]:
+        """What is between the first line and the output once there is something to read."""
+        yield self.card
+        yield Horizontal(self.kernels, self.panes, id="body")
+        yield from (self.reading, self.status, self.prompt)
+
+    def on_mount(self) -> None:
+        """Begin as it was left the last time, with the focus where one begins."""
+        self.begin()
+
+    def begin(self, focus: bool = True) -> None:
+        """Look at the recording as it was left, if it was opened before."""
+        memory = getattr(self.app, "memory", None)
+        known = memory.view(self.reads.recording.path) if memory is not None else None
+        if known is not None and not self.empty:
+            self.restore(known)
+        if focus:
+            self.focus_first()
+        self.fit()
+        self.read_times()
+
+    # A recording that grows
+
+    async def fill(self, reads: Reader) -> None:
+        """Show the tree and the panes: there was nothing, and now there is.
+
+        Who reads the output goes on reading it.
+        """
+        empty, output = self.query_one(EmptyState), self.output
+        self.empty = self.footer.bare = False
+        stays = output is not None and output.has_focus and output.is_read
+        async with self.batch():
+            await empty.remove()
+            await self.mount(*self._filled(), after=self.title_bar)
+            if output is not None:
+                output.remove_class("-alone")
+        self.renew(reads)
+        self.begin(focus=not stays)
+
+    def renew(self, reads: Reader) -> None:
+        """Show the same recording, grown; nothing that is being read moves."""
+        self.reads = reads
+        recording, before = reads.recording, self.panes.subject
+        self.title_bar.renew(recording)
+        # It may have been packed into a file when it was complete.
+        self.times.path = Path(recording.path)
+        self.panes.renew(reads)
+        self.card.renew(reads, before, self.panes.subject)
+        self.kernels.renew(reads)
+        self.mark(tuple(resolve(recording, one) for one in self.marked))
+        self.read_times()
+
+    def tell_empty(self, reads: Reader) -> None:
+        """Say more of a recording that has no kernel yet."""
+        self.reads = reads
+        self.title_bar.renew(reads.recording)
+        self.query_one(EmptyState).tell(reads.recording, self.live if self.output else None)
+
+    # How it is looked at
+
+    @property
+    def remembered(self) -> View | None:
+        """How the recording is looked at; None if there is nothing in it."""
+        if self.empty:
+            return None
+        folds, columns, wrapped = zip(*(p.view.looks for p in self.panes.panes), strict=True)
+        name, widths, heights = self.panes.arranged
+        return View(
+            subject=self.panes.subject.key,
+            stages=tuple(str(pane.preferred or "") for pane in self.panes.panes),
+            beside=self.panes.beside,
+            tree=self.tree_wanted,
+            tree_width=self.tree_width,
+            folds=folds, columns=columns, wrapped=wrapped, mapped=self.panes.mapped,
+            layout=name, widths=widths, heights=heights,
+        )  # fmt: skip
+
+    def restore(self, view: View) -> None:
+        """Look at it so again, where what was looked at is still there."""
+        self.tree_wanted, self.tree_width = view.tree, view.tree_width
+        self.panes.beside = view.beside
+        self.panes.count = max(1, min(len(view.stages), MAX_PANES)) if view.stages else 2
+        for pane, stage in zip(self.panes.panes, view.stages, strict=False):
+            pane.preferred = next((s for s in Stage if s.value == stage), None)
+        looks = zip(view.folds, view.columns, view.wrapped, strict=False)
+        for pane, (folds, columns, wrapped) in zip(self.panes.panes, looks, strict=False):
+            pane.view.look(folds, columns, wrapped)
+        self.panes.mapped = view.mapped
+        self.panes.arrange_as(view.layout, view.widths, view.heights)
+        self.kernels.find(view.subject)
+
+    def on_resize(self) -> None:
+        """Let the tree give way where it gets narrow."""
+        self.fit()
+
+    def fit(self) -> None:
+        """Place tree and panes as the width and the wish allow; if narrow, one at a time."""
+        if self.empty:
+            return
+        width = self.size.width
+        narrow, in_tree = width < NARROW_CELLS, self.focused is self.kernels
+        self.kernels.display = in_tree or (self.tree_wanted and not narrow)
+        self.panes.display = not (narrow and in_tree)
+        wanted = self.tree_width or max(24, min(46, width // 5 + 6))
+        self.kernels.styles.width = "1fr" if narrow else self._tree_cells(wanted)
+
+    def _tree_cells(self, wanted: int) -> int:
+        return max(MIN_TREE_CELLS, min(wanted, self.size.width - MIN_PANES_CELLS))
+
+    # Focus
+
+    def focus_first(self) -> None:
+        """Go to where one begins: the tree, or what is in its place."""
+        if not self.empty:
+            self.focus_tree()
+        elif self.output is not None:
+            self.output.focus()
+        else:
+            self.query_one(EmptyState).focus()
+
+    def focus_tree(self) -> None:
+        """Go to the tree, shown if it was not."""
+        self.kernels.display = True
+        self.set_focus(self.kernels)
+
+    def focus_pane(self, pane: Pane | None = None) -> None:
+        """Go to a pane, the active one if none is named; shown if it was not."""
+        self.panes.display = True
+        self.panes.activate(pane or self.panes.active)
+
+    def on_descendant_focus(self) -> None:
+        """Show the keys of where the focus is."""
+        self.footer.show(Where.TREE if self.focused is self.kernels else Where.PANE)
+        self.fit()
+
+    def home_of(self, where: Where) -> DOMNode:
+        """Return the node that has the actions of a part of the table."""
+        return self.kernels if where is Where.TREE else super().home_of(where)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Refuse every key while one types; an empty recording has little to work on."""
+        if self.empty:
+            return action in ("tell_app", "run")
+        return super().check_action(action, parameters)
+
+    async def action_run(self, name: str) -> None:
+        """Run a command of the table, for the palette and the footer."""
+        if not self.empty or command(name).where is Where.SCREEN:
+            await super().action_run(name)
+
+    # The tree
+
+    @on(KernelTree.Selected)
+    def _selected(self, message: KernelTree.Selected) -> None:
+        self.panes.show(message.subject)
+        self.card.show(message.subject)
+
+    def action_read(self) -> None:
+        """Go from the tree to the panes."""
+        if self.kernels.enter():
+            self.focus_pane()
+
+    @on(KernelTree.Opened)
+    def _opened(self) -> None:
+        self.focus_pane()
+
+    @on(KernelTree.Ordered)
+    def _ordered(self, message: KernelTree.Ordered) -> None:
+        compiled = message.order is Order.COMPILED
+        word = message.order.value
+        self.footer.say("tree.order", "order" if compiled else f"by {word}")
+        said = "In the order of compilation" if compiled else f"Sorted by {word}"
+        if message.order in (Order.REGISTERS, Order.SPILLS) and message.read < message.of:
+            said += f" ({message.read} of {message.of} read)"
+        self.say(f"{said}.")
+
+    def action_toggle_tree(self) -> None:
+        """Show or hide the tree."""
+        self.tree_wanted = not self.tree_wanted
+        if self.tree_wanted:
+            self.focus_tree()
+        else:
+            self.focus_pane()
+        self.fit()
+
+    def action_filter(self) -> None:
+        """Filter the tree."""
+        self.tree_wanted = self.kernels.display = True
+        self.ask("filter", self.kernels.query_text)
+
+    def action_clear_filter(self) -> None:
+        """Clear the filter."""
+        self.kernels.filter("")
+
+    @on(KernelTree.Filtered)
+    def _show_modes(self) -> None:
+        """Say in the title what is on."""
+        modes = [("map", "map")] if self.panes.mapped else []
+        if text := self.kernels.query_text:
+            modes.append((f"filter {label(text)}", "tree.clear"))
+        self.title_bar.modes = tuple(modes)
+        self.title_bar.refresh()
+
+    def action_step(self, by: int) -> None:
+        """Go to the next variant."""
+        self.kernels.step(by)
+
+    def action_widen(self, by: int) -> None:
+        """Make the tree wider or narrower."""
+        self.tree_width = self._tree_cells(self.kernels.size.width + by)
+        self.fit()
+
+    @on(Panes.TreePulled)
+    def _tree_pulled(self, message: Panes.TreePulled) -> None:
+        if message.x is None:
+            self.tree_width = None
+        elif self.kernels.display:
+            self.tree_width = self._tree_cells(message.x - self.kernels.region.x)
+        self.fit()
+
+    # The panes
+
+    def action_graph_stage(self) -> None:
+        """Show the graph's operations; where one of its stages is shown, the next of them."""
+        subject, here = self.panes.subject, self.panes.active.stage
+        there = [stage for stage in GRAPH_STAGES if subject.has(stage)]
+        # The operations are shown first, and come last in the order of lowering.
+        order = there[-1:] + there[:-1]
+        at = order.index(here) + 1 if here in order else 0
+        self.panes.choose(order[at % len(order)] if order else Stage.OPERATIONS)
+
+    def action_next_stage(self, by: int) -> None:
+        """Show the next stage there is."""
+        self.panes.step(by)
+
+    def action_next_pane(self, by: int) -> None:
+        """Go to the tree, pane after pane, and round again."""
+        stops: list[Pane | None] = [None] if self.tree_wanted else []
+        stops += self.panes.panes
+        here = None if self.focused is self.kernels else self.panes.active
+        at = stops.index(here) if here in stops else 0
+        stop = stops[(at + by) % len(stops)]
+        if stop is None:
+            self.focus_tree()
+        else:
+            self.focus_pane(stop)
+
+    def action_pane_more(self) -> None:
+        """Show one pane more, up to three; then this one alone."""
+        self.panes.more()
+
+    def action_pane_fewer(self) -> None:
+        """Close this pane."""
+        if not self.panes.fewer():
+            self.warn("This is the only pane.")
+
+    def action_widen_pane(self, by: int) -> None:
+        """Make a pane wider or higher; one without a neighbour takes its room from the tree."""
+        if not self.panes.widen(by) and self.kernels.display:
+            self.action_widen(-by)
+
+    def action_even(self) -> None:
+        """Put every border where it was at first."""
+        self.tree_width = None
+        self.panes.even()
+        self.fit()
+
+    def action_layout(self) -> None:
+        """Take the next of the layouts that have a name."""
+        self.action_lay(after(self.panes.arrangement).name)
+
+    def action_lay(self, name: str) -> None:
+        """Arrange panes and stages as a layout has them; say what is missing."""
+        chosen = layout(name)
+        if chosen is None:
+            return
+        self.panes.display = True
+        self.panes.lay_out(chosen)
+        if self.focused is not self.kernels:
+            self.panes.activate(self.panes.active)
+        said = f"Layout: {chosen.title}."
+        if lacks := chosen.lacks(self.panes.subject):
+            said += f" There is no {' and no '.join(map(str, lacks))} of this."
+        key = shown(command("layout"), getattr(self.app, "keys", {}))
+        self.say(f"{said} {key} goes on to {after(chosen).title}.")
+
+    def action_map(self) -> None:
+        """Colour each line of all panes by the source line that it comes from, or end that."""
+        self.panes.map(not self.panes.mapped)
+        self._show_modes()
+        self.say(
+            "Each line has the colour of its source line; panes scroll together. m ends it."
+            if self.panes.mapped
+            else "The map is off."
+        )
+
+    # Going far
+
+    def action_follow(self) -> None:
+        """Follow the branch on this line, else go to the linked lines in the pane beside."""
+        line, view = self.line, self.view
+        if line is not None and line.targets and view.source is not None:
+            listing, n, target = view.source.listing, line.n, line.targets[0]
+            self._seek(lambda: target_line(listing, n, target), label(target))
+        elif len(self.panes.panes) > 1:
+            panes = self.panes.panes
+            self.panes.activate(panes[(panes.index(self.panes.active) + 1) % len(panes)])
+
+    def action_label(self, step: int) -> None:
+        """Go to the next or previous label, round the ends."""
+        view = self.view
+        if view.source is not None:
+            listing, n = view.source.listing, view.cursor
+            self._seek(lambda: next(labels(listing, n, step), None), "a label")
+
+    def _seek(self, find: Callable[[], int | None], wanted: str) -> None:
+        view, source = self.view, self.view.source
+
+        def go(n: int | Notice | None) -> None:
+            if source is view.source and isinstance(n, int):
+                view.jump(n)
+            elif source is view.source:
+                self.say(f"{wanted} is nowhere in this listing.", view, warning=True)
+
+        in_thread(self, find, go, "target")
+
+    def action_history(self, by: int) -> None:
+        """Go back to where a jump began, or forward again."""
+        here = self.panes.here()
+        place = None if here is None else self.panes.history.go(here, by)
+        if place is None:
+            self.warn("There is nothing to go back to." if by < 0 else "This is the last place.")
+            return
+        if place.subject != self.panes.subject:
+            self.kernels.find(place.subject.key)
+            self.panes.show(resolve(self.reads.recording, place.subject))
+        self.panes.to(place.stage, place.n)
+
+    def action_frames(self) -> None:
+        """Show the whole chain of places that the line was inlined from."""
+        if self.line is not None:
+            text = frames(self.line.source)
+            self.app.push_screen(Overlay(f"Line {self.line.n} comes from", text))
+
+    # What one types
+
+    def action_clear(self) -> None:
+        """Cancel the choice of lines; else clear the search, in all panes."""
+        if not self.view.unchoose():
+            self.search.clear()
+
+    @on(Prompt.Edited)
+    def _filter_edited(self, message: Prompt.Edited) -> None:
+        if message.kind == "filter":
+            self.kernels.filter(message.text)
+
+    @on(Prompt.Closed)
+    def _filter_closed(self, message: Prompt.Closed) -> None:
+        if message.kind == "filter":
+            message.prevent_default()
+            self.status.display = True
+            if not message.accepted:
+                self.kernels.filter("")
+            self.focus_tree()
+
+    # Two variants
+
+    def mark(self, marked: tuple[TreeSubject, ...]) -> None:
+        """Mark these variants, the first as A and the second as B."""
+        self.marked = marked
+        self.kernels.mark(tuple(one.key[:2] for one in marked))
+
+    def action_mark(self) -> None:
+        """Mark the variant, or take its mark away; a third takes the place of the second."""
+        subject = self.panes.subject
+        if subject.variant is None:
+            self.warn("There is no variant here to mark.")
+            return
+        self.mark(TreeSubject(subject.kernel, subject.variant).marked_in(self.marked))
+        names = [f"{letter} {label(one.name)} {one.key[1]}"
+                 for letter, one in zip("AB", self.marked, strict=False)]  # fmt: skip
+        hint = ("d marks another, then D compares them", "D compares them")
+        if names:
+            self.say(f"Marked: {', '.join(names)}. {hint[len(names) - 1]}.")
+        else:
+            self.say("Nothing is marked.")
+
+    def action_compare(self) -> None:
+        """Show how the two marked variants differ."""
+        if len(self.marked) < 2:
+            self.warn("Mark two variants with d; then this compares them.")
+        else:
+            self._compare(*self.marked)
+
+    def action_edited(self) -> None:
+        """Show what the last edit changed in the variant, where its source is followed."""
+        kernel, variant = self.panes.subject.kernel, self.panes.subject.variant
+        config = {} if variant is None else {k: v for k, v in variant.config.items() if k != EDIT}
+        pair = [
+            v
+            for v in (kernel.variants if kernel is not None else ())
+            if {k: x for k, x in v.config.items() if k != EDIT} == config
+        ]
+        before = next((v for v in pair if v.config.get(EDIT) == BEFORE), None)
+        after_it = next((v for v in pair if v.config.get(EDIT) != BEFORE), None)
+        if before is None or after_it is None:
+            self.warn("This variant has not changed since it was last compiled.")
+        else:
+            self._compare(TreeSubject(kernel, before), TreeSubject(kernel, after_it))
+
+    def _compare(self, a: TreeSubject, b: TreeSubject) -> None:
+        from inspector.tui.diff.diff_screen import DiffScreen
+
+        self.app.push_screen(DiffScreen(self.reads, a, b))
+
+    def action_variants(self) -> None:
+        """Show all variants of what is under the cursor: a kernel, those of one name, a graph."""
+        from inspector.tui.variants.variants_screen import VariantsScreen
+
+        row = self.kernels.row
+        above = row if row is None or row.kind is not TreeKind.VARIANT else self.kernels.above(row)
+        if row is None or above is None:
+            self.warn("There is no kernel here to show variants of.")
+            return
+        table = VariantsScreen(
+            self.reads, self.scope_of(above), self.marked, row.subject.variant, self.times,
+            lambda: self.scope_of(above),
+        )  # fmt: skip
+        self.app.push_screen(table, self._left)
+
+    def scope_of(self, above: TreeRow) -> Scope:
+        """Return what a table of all beneath a row shows, by what the recording holds now."""
+        from inspector.tui.variants.variants_screen import scope_of
+
+        above = self.kernels.again(above) or above
+        name = above.text
+        if above.kind is TreeKind.KERNEL and above.subject.kernel is not None:
+            name = above.subject.name
+        return scope_of(self.reads.recording, name, self.kernels.beneath(above))
+
+    def _left(self, left: Left | None) -> None:
+        """Take over the marks of the table, and go to the variant that was chosen there."""
+        if left is None:
+            return
+        self.mark(left.marked)
+        if left.read is None:
+            return
+        key = left.read.key[:2]
+        there = self.kernels.find_variant(key)
+        if not there and self.kernels.query_text:
+            self.kernels.filter("")
+            there = self.kernels.find_variant(key)
+        if there:
+            self.focus_pane()
+        else:
+            self.warn("The variant has no row in the tree.")
+
+    # One variant
+
+    def action_time(self) -> None:
+        """Measure the variant."""
+        from inspector.tui.work.timing_screen import TimingScreen
+
+        if self.panes.subject.variant is None:
+            self.warn("There is no variant here to time.")
+        else:
+            screen = TimingScreen(self.reads, self.panes.subject, self.times)
+            self.app.push_screen(screen, lambda _: self.timed())
+
+    def timed(self) -> None:
+        """Show other measured times."""
+        self.kernels.timed()
+        self.card.refresh()
+
+    def read_times(self) -> None:
+        """Read the times that were taken before."""
+        from inspector.measure.time.stored import sessions
+
+        def known(found: tuple[Session, ...] | Notice) -> None:
+            if not isinstance(found, Notice) and len(found) >= len(self.times.sessions):
+                self.times.know(found)
+                self.timed()
+
+        in_thread(self, lambda: tuple(sessions(self.times.path)), known, "times")
+
+    def action_step_block(self) -> None:
+        """Run one block of the variant, and step through it."""
+        from inspector.tui.step.step_screen import StepScreen
+
+        if self.panes.subject.variant is None:
+            self.warn("There is no variant here to run.")
+        else:
+            stages = tuple(pane.stage for pane in self.panes.panes)
+            self.app.push_screen(StepScreen(self.reads, self.panes.subject, stages, self.times))
+
+    def action_passes(self) -> None:
+        """Show what each pass changed: of the variant's compiler, or Inductor's in the graph."""
+        from inspector.tui.work.passes_screen import PassesScreen
+
+        subject = self.panes.subject
+        if subject.variant is None and (subject.kernel is not None or subject.graph is None):
+            self.warn("There is no variant here whose passes could be shown.")
+        else:
+            self.app.push_screen(PassesScreen(subject))
+
+    def action_compiles(self) -> None:
+        """Show what torch.compile and Triton compiled, why, and for how long."""
+        from inspector.report.compiles import none_known
+        from inspector.tui.work.compiles_screen import CompilesScreen
+
+        if (why := none_known(self.reads.recording)) is not None:
+            self.warn(f"{why[:1].upper()}{why[1:]}.")
+        else:
+            self.app.push_screen(CompilesScreen(self.reads.recording), self._to_line)
+
+    def _to_line(self, place: UserFrame | str | None) -> None:
+        """Go to a line of the program, or to a kernel by its id or the hash of its variant.
+
+        The line is shown in the source of a kernel, else in the file as it was.
+        """
+        recording = self.reads.recording
+        if isinstance(place, str):
+            both = recording.variants()
+            own = next((pair for pair in both if place in (pair[0].id, pair[1].hash)), None)
+            if own is None or not self.kernels.find_variant(TreeSubject(*own).key[:2]):
+                self.warn("Nothing that can be read was recorded of it.")
+        elif place is not None:
+            mine = self.panes.subject
+            for subject in (mine, *(TreeSubject(*pair) for pair in recording.variants())):
+                source = subject.file(Stage.SOURCE)
+                if source is not None and source.origin_path == place.file:
+                    self.panes.leave_here()
+                    if subject is not mine and self.kernels.find(subject.key):
+                        self.panes.show(subject)
+                    self.panes.display = True
+                    self.panes.to(Stage.SOURCE, place.line)
+                    return
+            self._show_file(place)
+
+    def _show_file(self, place: UserFrame) -> None:
+        from inspector.tui.work.compiles_screen import file_overlay
+
+        text = self.reads.recording.user_files.get(place.file)
+        if text is None:
+            self.warn(f"{place.file} was not recorded, which line {place.line} is in.")
+            return
+        overlay = attempt(lambda: file_overlay(place, text))
+        if isinstance(overlay, Notice):
+            self.warn(overlay.message)
+        else:
+            self.app.push_screen(overlay)
+
+    # Files
+
+    def action_copy_all(self) -> None:
+        """Copy the whole listing."""
+        self.copy_lines(1, self.view.lines)
+
+    def action_edit(self) -> None:
+        """Open the line in the user's editor, and come back when that ends.
+
+        Your own source is opened where it is; anything else as a copy. An IR or PTX of a variant
+        that was changed there goes through the rest of its compiler.
+        """
+        view, stage, subject = self.view, self.panes.active.stage, self.panes.subject
+        if view.source is None or stage is None:
+            return
+        file = None if subject.variant is None else subject.variant.stages.get(stage)
+        path = None
+        if stage is Stage.SOURCE and file is not None and file.origin_path is not None:
+            path = whole_path(file.origin_path)
+        if path is not None:
+            self._edit(path, view.cursor)
+            return
+        text = "\n".join(view.source.texts).encode("utf-8", "surrogateescape")
+        edited = self.edit_copy(subject, stage, text, view.cursor)
+        if edited is None or subject.of_graph(stage) or subject.variant is None:
+            return
+        if stage in TRIED:
+            from inspector.tui.work.try_screen import TryScreen
+
+            screen = TryScreen(self.reads, subject, stage, edited, self.edit_copy)
+            self.app.push_screen(screen)
+        else:
+            self.warn(f"What you changed of {stage.value} goes nowhere: {UNTRIED[stage]}.")
+
+    def edit_copy(self, subject: TreeSubject, stage: Stage, text: bytes, n: int) -> bytes | None:
+        """Open a copy of a text in the editor; return what was saved, None if that is the same."""
+        with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
+            path = Path(folder) / file_name(subject, stage, "")
+            path.write_bytes(text)
+            self._edit(path, n, waits=True)
+            try:
+                edited = files.read(path)
+            except PtxviewError:  # it was moved or deleted there
+                return None
+        # Editors end a last line that has no end.
+        return None if edited.rstrip(b"\n") == text.rstrip(b"\n") else edited
+
+    def _edit(self, path: Path, n: int, waits: bool = False) -> None:
+        try:
+            words = editor_words()
+            if waits and Path(words[0]).name in GOTO_EDITORS and not {"-w", "--wait"} & {*words}:
+                words = [*words, "--wait"]  # else it is back at once, and the copy gone
+            with self.app.suspend():
+                status = run_program(editor(words, path, n), os.environ, is_job=False)
+        except SuspendNotSupported:
+            self.warn(
+                "An editor needs a terminal, not a browser: y copies the line, X saves the listing."
+                if self.app.is_web
+                else "An editor cannot be started in this terminal."
+            )
+        except PtxviewError as error:
+            self.warn(error.message)
+        else:
+            if status:
+                self.warn(f"{label(words[0])} ended with status {status}.")
+        self.refresh(layout=True)
+
+    def action_screenshot(self) -> None:
+        """Save what the terminal shows as a picture."""
+        picture = self.app.export_screenshot(title="ptxview").encode()
+        try:
+            path = save(Path.cwd() / "ptxview.svg", picture)
+        except OSError as error:
+            self.warn(f"No picture could be saved: {error.strerror or error}.")
+        else:
+            self.say(f"A picture of the screen is in {label(str(path))}.")
+
+    def action_export(self) -> None:
+        """Save the listing with everything that is known of it."""
+        stage, subject = self.panes.active.stage, self.panes.subject
+        variant = subject.variant
+        if stage is None or variant is None or self.view.source is None:
+            self.warn("There is no listing here to save.")
+            return
+
+        def write(variant: Variant = variant, stage: Stage = stage) -> Path:
+            text = text_of(self.reads, subject, variant, stage)
+            data = text.encode("utf-8", "surrogateescape")
+            return save(Path.cwd() / file_name(subject, stage, ".txt"), data)
+
+        def saved(path: Path | Notice) -> None:
+            if isinstance(path, Notice):
+                self.warn(path.message)
+            else:
+                self.say(f"The listing and what is known of it are in {label(str(path))}.")
+
+        in_thread(self, write, saved, "export")

@@ -1,0 +1,1 @@
+"""Panes side by side, each with one stage, and what is said of their lines."""

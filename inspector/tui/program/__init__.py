@@ -1,0 +1,1 @@
+"""A program that runs beneath the interface: its state and its output."""

@@ -1,0 +1,123 @@
+"""The output of a program, in a pane beneath the others."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.cells import chop_cells
+from rich.segment import Segment
+from textual.binding import Binding
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from inspector.tui.program.live import Live
+from inspector.tui.widgets.visible import visible
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Return a line as a terminal of so many columns shows it."""
+    text = visible(text)
+    return [text] if len(text) <= width and text.isascii() else chop_cells(text, width) or [""]
+
+
+class OutputView(ScrollView, can_focus=True, inherit_bindings=False):
+    """The lines of the output; follows the last one unless one has scrolled up.
+
+    A line that is too long goes on beneath, as on a terminal; it is as wide as that, so that bars
+    that fill a row fill one here.
+    """
+
+    BINDINGS: ClassVar = [
+        Binding("up,k", "scroll(-1)", show=False),
+        Binding("down,j", "scroll(1)", show=False),
+        Binding("pageup,ctrl+b", "page(-1)", show=False),
+        Binding("pagedown,space", "page(1)", show=False),
+        Binding("home,g", "edge(-1)", show=False),
+        Binding("end,G", "edge(1)", show=False),
+        Binding("escape", "leave", show=False),
+    ]
+
+    def __init__(self, live: Live) -> None:
+        super().__init__()
+        self.live = live
+        self.follows = True
+        self.chosen = False
+        """Whether the user has gone here."""
+        self._rows: list[tuple[int, str]] = []
+        """The number of a line since the program began, and the text of one of its rows."""
+        self._version = -1
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the user reads here: he came here himself, or has scrolled up."""
+        return self.chosen or not self.follows
+
+    def on_mount(self) -> None:
+        """Begin at the end of what there is."""
+        self.look()
+
+    def look(self) -> None:
+        """Show what has been written since the last look."""
+        if self.live.text.version != self._version:
+            self._lay_out()
+
+    def on_resize(self) -> None:
+        """Break lines for another width; the line at the top stays there."""
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        follows, y = self.follows, self.scroll_offset.y
+        top = self._rows[y][0] if y < len(self._rows) else 0
+        into = y - next((i for i, (n, _) in enumerate(self._rows) if n == top), y)
+        text, width = self.live.text, self.scrollable_content_region.width
+        if width <= 0:
+            return  # it has no place yet
+        self._version = text.version
+        self._rows = [
+            (n, row)
+            for n, line in enumerate(text.lines(), text.dropped)
+            for row in wrapped(line, width)
+        ]
+        self.virtual_size = Size(0, len(self._rows))
+        if follows:
+            self.scroll_end(animate=False, force=True, immediate=True)
+        else:
+            first = next((i for i, (n, _) in enumerate(self._rows) if n >= top), 0)
+            self.scroll_to(y=first + into, animate=False, force=True)
+        self.refresh()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Follow the output from the end on."""
+        super().watch_scroll_y(old_value, new_value)
+        self.follows = self.scroll_offset.y >= self.max_scroll_y
+
+    def render_line(self, y: int) -> Strip:
+        """Draw a row."""
+        at, base, text = self.scroll_offset.y + y, self.rich_style, ""
+        if at < len(self._rows):
+            text = self._rows[at][1]
+        elif y == 0 and not self._rows:
+            text = "nothing written yet" if self.live.running else "nothing was written"
+        width = self.scrollable_content_region.width
+        return Strip([Segment(text, base)]).adjust_cell_length(width, base)
+
+    def action_scroll(self, rows: int) -> None:
+        """Scroll by lines."""
+        self.scroll_relative(y=rows, animate=False, force=True)
+
+    def action_page(self, pages: int) -> None:
+        """Scroll by pages."""
+        self.action_scroll(pages * max(1, self.size.height - 1))
+
+    def action_edge(self, side: int) -> None:
+        """Scroll to the first or the last line."""
+        self.scroll_to(y=0 if side < 0 else self.max_scroll_y, animate=False, force=True)
+
+    async def action_leave(self) -> None:
+        """Go back to where one came from; where there is nothing else yet, to the end."""
+        self.chosen = False
+        if self.has_class("-alone"):
+            self.action_edge(1)
+        else:
+            await self.run_action("screen.tell_app('output')")

@@ -1,0 +1,238 @@
+"""What the lines of each stage have to show of a block that was run: values and counts."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from inspector.execute import Facts
+from inspector.model import Stage
+from inspector.report import step as report
+from inspector.report import trace as trace_report
+from inspector.trace.lines import GLOBAL, SHARED, ExecutedLine, executed_lines, rolled_up
+from inspector.trace.stepper import Stepper
+from inspector.trace.tracing import TracedLaunch
+from inspector.tui.code.gutter import (
+    CONFLICTS,
+    DIVERGES,
+    LANES,
+    LIVE,
+    NOTES,
+    RUN,
+    SECTORS,
+    VALUE,
+    WARPS,
+)
+from inspector.tui.widgets.subject import TreeSubject
+
+Links = Mapping[int, tuple[int, ...]]
+_NAME = re.compile(r"[A-Za-z_]\w*")
+MOST_HOT = 20
+"""Lines that one can go to for being the hottest."""
+
+CHOICES: tuple[tuple[str, ...], ...] = (
+    (VALUE, NOTES),
+    (WARPS, LANES, DIVERGES, SECTORS, CONFLICTS, VALUE, NOTES),
+    (WARPS, LANES, SECTORS, CONFLICTS, NOTES),
+    (LIVE, VALUE, NOTES),
+)
+"""What the key for columns goes through."""
+
+
+@dataclass(frozen=True, slots=True)
+class HotLine:
+    """A line, and its share of the instructions that warps executed."""
+
+    n: int
+    share: float
+
+
+def _heat(line: ExecutedLine) -> tuple[int, int]:
+    """Instructions of warps, then what they asked of memory, which tells lines of a loop apart."""
+    of_global, shared = line.use(GLOBAL), line.use(SHARED)
+    asked = 0 if of_global is None else of_global.sectors
+    return line.executed, asked + (0 if shared is None else shared.wavefronts)
+
+
+@dataclass(slots=True)
+class StageFigures:
+    """The columns of one stage; ``links`` are the lines of PTX of each of its lines, None where it
+    is the PTX itself."""
+
+    stepper: Stepper
+    links: Links | None
+    tied: Links
+    """The other way round: the lines of this stage of each line of the PTX."""
+    lines: Mapping[int, ExecutedLine]
+    texts: Sequence[str]
+    """Its lines, for the names in them; () where they are not wanted."""
+    total: int
+    """Instructions of warps, of all lines of the PTX."""
+    columns: tuple[str, ...] = ()
+    _most: int = 0
+    _least: int = 0
+
+    def __post_init__(self) -> None:
+        """A column is there where some line has something in it."""
+        lines = self.lines.values()
+        executed = [line.executed for line in lines if line.executed]
+        self._most, self._least = max(executed, default=0), min(executed, default=0)
+        absent = {
+            DIVERGES: not any(line.branches for line in lines),
+            SECTORS: all(line.use(GLOBAL) is None for line in lines),
+            CONFLICTS: all(line.use(SHARED) is None for line in lines),
+        }
+        self.columns = tuple(column for column in RUN if not absent.get(column))
+
+    def value(self, n: int, width: int) -> tuple[str, bool]:
+        """What line ``n`` last gave the chosen lane, and whether it ran it then."""
+        if self.links is None:
+            result = self.stepper.result(n)
+            return ("", True) if result is None else (report.given(result, width), result.runs)
+        results = (self.stepper.result(line) for line in self.links.get(n, ()))
+        names = _NAME.findall(self.texts[n - 1]) if n <= len(self.texts) else ()
+        return report.given_by((r for r in results if r is not None), width, names)
+
+    def cell(self, column: str, n: int) -> str:
+        """A count of line ``n``; "" where it has none."""
+        line = self.lines.get(n)
+        if line is None:
+            return ""
+        if column == WARPS:
+            return trace_report.short(line.executed)
+        if column == LANES:
+            return "" if line.lanes_per_warp is None else f"{line.lanes_per_warp:.3g}"
+        if column == DIVERGES:
+            return trace_report.short(line.divergent) if line.branches else ""
+        use = line.use(GLOBAL if column == SECTORS else SHARED)
+        if use is None:
+            return ""
+        assert column in (SECTORS, CONFLICTS)
+        return trace_report.short(use.sectors if column == SECTORS else use.conflicts)
+
+    def hot(self, n: int) -> bool:
+        """Whether it is among the lines that were executed most, where some were less."""
+        line = self.lines.get(n)
+        return line is not None and line.executed == self._most > self._least
+
+    def hottest(self) -> tuple[HotLine, ...]:
+        """The lines that warps executed most, of those the ones that asked most of memory first."""
+        ran = [line for line in self.lines.values() if line.executed]
+        ran.sort(key=lambda line: (*(-n for n in _heat(line)), line.n))
+        return tuple(HotLine(line.n, line.executed / self.total) for line in ran[:MOST_HOT])
+
+    def current(self) -> tuple[int, ...]:
+        """The lines of the step at hand."""
+        place = self.stepper.place()
+        if place is None:
+            return ()
+        if self.links is None:
+            return (place.line,)
+        return self.tied.get(place.line, ())
+
+
+@dataclass(slots=True)
+class SteppedKernel:
+    """A block that was run, seen from every stage of its kernel.
+
+    ``block_facts`` count that block, ``launched`` the launch as a whole or as much of it as was
+    cheap, None until that is known; ``whole``: which of them is shown.
+    """
+
+    stepper: Stepper
+    block_facts: Facts
+    blocks: int
+    launched: TracedLaunch | None = None
+    whole: bool = True
+    uncounted: str = ""
+    """Why no more blocks could be counted."""
+    links: dict[Stage, Links] = field(default_factory=dict)
+    texts: dict[Stage, Sequence[str]] = field(default_factory=dict)
+    _made: dict[Stage, StageFigures] = field(default_factory=dict)
+
+    @property
+    def facts(self) -> Facts:
+        """Those that are shown."""
+        counted = self.counted
+        return self.block_facts if counted is None else counted.facts
+
+    @property
+    def counted(self) -> TracedLaunch | None:
+        """The launch that the counts are of; None where they are of the block alone."""
+        launched = self.launched
+        return launched if self.whole and launched is not None and launched.ran else None
+
+    @property
+    def sample(self) -> str:
+        """Of which blocks the counts are: ``all 1,823 blocks``, ``this block``."""
+        counted = self.counted
+        if counted is None or counted.ran is None:
+            return "this block" if self.blocks > 1 else "the one block"
+        return trace_report.sample_of(counted.ran, self.blocks)
+
+    def count(self, launched: TracedLaunch) -> None:
+        """More blocks were counted, or not to their end."""
+        self.launched = launched
+        ended = launched.fault or launched.spent
+        self.uncounted = "" if ended is None else ended.message
+        self._made.clear()
+
+    def other(self) -> None:
+        """The counts of the block alone, or of more."""
+        self.whole = not self.whole
+        self._made.clear()
+
+    def link(self, stage: Stage, links: Links, texts: Sequence[str] = ()) -> None:
+        """Which lines of the PTX the lines of a stage are tied to, and what is in them."""
+        self.links[stage], self.texts[stage] = links, texts
+        self._made.pop(stage, None)
+
+    def figures(self, stage: Stage) -> StageFigures | None:
+        """The columns of a stage; None where it is not known what its lines are tied to."""
+        if stage is not Stage.PTX and stage not in self.links:
+            return None
+        if stage not in self._made:
+            facts = self.facts
+            total = facts.totals().instructions
+            links = self.links.get(stage) if stage is not Stage.PTX else None
+            tied = {} if links is None else _reversed(links)
+            lines = executed_lines(facts) if links is None else rolled_up(facts, tied)
+            texts = self.texts.get(stage, ())
+            self._made[stage] = StageFigures(
+                self.stepper, links, tied, _by_number(lines), texts, total
+            )
+        return self._made[stage]
+
+    def ptx_lines(self, stage: Stage, n: int) -> tuple[int, ...]:
+        """The lines of PTX that a line of a stage is tied to; of a label or a directive of PTX,
+        the next one that has an instruction."""
+        if stage is not Stage.PTX:
+            return self.links.get(stage, {}).get(n, ())
+        lines = sorted({row.line for row in self.stepper.program.code.instructions})
+        at = bisect_left(lines, n)
+        return (lines[at],) if at < len(lines) else ()
+
+
+def _by_number(lines: Iterable[ExecutedLine]) -> dict[int, ExecutedLine]:
+    return {line.n: line for line in lines}
+
+
+def _reversed(links: Links) -> dict[int, tuple[int, ...]]:
+    """By line of the PTX the lines of a stage."""
+    out: dict[int, list[int]] = {}
+    for n, lines in links.items():
+        for line in lines:
+            out.setdefault(line, []).append(n)
+    return {line: tuple(sorted(each)) for line, each in out.items()}
+
+
+def stages_with_ptx(stages: tuple[Stage | None, ...], subject: TreeSubject) -> tuple[Stage, ...]:
+    """The stages to show: what was there, and PTX; two at least where there are two."""
+    shown = [stage for stage in stages if stage is not None and subject.has(stage)]
+    if Stage.PTX not in shown:
+        shown = [*shown[: max(1, len(stages) - 1)], Stage.PTX]
+    if len(shown) == 1 and len(subject.stages()) > 1:
+        shown.insert(0, subject.default(0, (Stage.PTX,)))
+    return tuple(shown)

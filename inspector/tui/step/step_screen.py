@@ -1,0 +1,528 @@
+"""Runs one block of a kernel on the CPU and shows its steps beside the listings.
+
+The block is run in a thread that Esc ends; every step is kept, so that going to one is reading. A
+second thread then counts what happened at each line, in all blocks where that is cheap.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
+from inspector.model import Stage
+from inspector.reader.reader import Reader
+from inspector.report.trace import percent
+from inspector.trace.stepper import StepAnswer, Stepper
+from inspector.trace.tracing import TracedLaunch, Triple, parse_place
+from inspector.tui.code.gutter import WARPS
+from inspector.tui.keys.command_table import BESIDE, Where, bindings, bindings_of, of_screen
+from inspector.tui.panes.pane import Pane
+from inspector.tui.panes.pane_screen import PaneScreen
+from inspector.tui.panes.panes import Panes
+from inspector.tui.step.lanes import LaneGrid
+from inspector.tui.step.registers import RegisterPanel, register_rows
+from inspector.tui.step.running import BlockRun, RunningBlock, count
+from inspector.tui.step.step_bars import StepLine, coordinates
+from inspector.tui.step.step_figures import CHOICES, Links, SteppedKernel, stages_with_ptx
+from inspector.tui.widgets.notice import Notice
+from inspector.tui.widgets.overlay import Overlay
+from inspector.tui.widgets.recorded_times import RecordingTimes
+from inspector.tui.widgets.subject import TreeSubject
+from inspector.tui.widgets.subject_bar import SubjectBar
+from inspector.tui.widgets.threads import in_thread
+from inspector.tui.widgets.visible import cut, label
+
+MIN_PANEL_CELLS = 110
+"""Columns from which registers are beside the panes."""
+MIN_BESIDE_CELLS = 120
+"""Columns of the panes from which two are beside each other: values take some of them."""
+GLANCE_SECONDS = 0.2
+"""Seconds between two looks at how far a run is."""
+
+
+class StepScreen(PaneScreen[None]):
+    """One block of a variant's recorded call, step by step."""
+
+    BINDINGS = [*bindings(Where.STEP), *bindings_of(of_screen(BESIDE))]  # noqa: RUF012
+    AUTO_FOCUS = ""
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (8, "-short"), (14, "-tall"), (30, "-high")]  # noqa: RUF012
+    wheres: ClassVar = (Where.STEP,)
+
+    def __init__(
+        self, reads: Reader, subject: TreeSubject, stages: tuple[Stage | None, ...],
+        times: RecordingTimes,
+    ) -> None:  # fmt: skip
+        """``stages`` are those that were in the panes, PTX takes the place of the last if it is
+        not among them. The subject has a variant."""
+        panes = Panes(reads, len(stages_with_ptx(stages, subject)))
+        super().__init__(reads, panes, times)
+        self.subject = subject
+        self.running: RunningBlock | None = None
+        self._leaving = threading.Event()
+        self.block: Triple = (0, 0, 0)
+        self.kernel: SteppedKernel | None = None
+        self.looking = False
+        self._hot: tuple[Stage | None, int] = None, -1
+        self._panel_wanted = True
+        self._cut = False
+        self.troubled = False
+        self._news: tuple[str, bool] | None = None
+        self._typed: dict[str, str] = {}
+        self._turned = False
+        self.bar = SubjectBar("step", subject.name, subject.key[1])
+        for pane, stage in zip(panes.panes, stages_with_ptx(stages, subject), strict=False):
+            pane.preferred = stage
+            pane.view.choices = CHOICES
+            pane.view.look(pane.view.folding.words, CHOICES[0], wrapped=False)
+        self.panel = RegisterPanel()
+        self.trouble = Static(markup=False)
+        self.step_line = StepLine()
+
+    def compose(self) -> ComposeResult:
+        """From top to bottom."""
+        yield self.bar
+        with Horizontal(id="body"):
+            yield self.panes
+            yield self.panel
+        with VerticalScroll(id="trouble", can_focus=False):
+            yield self.trouble
+        yield self.step_line
+        yield self.reading
+        yield self.status
+        yield self.prompt
+        yield self.footer
+
+    @property
+    def stepper(self) -> Stepper | None:
+        """The block's steps; None until it was run."""
+        return None if self.kernel is None else self.kernel.stepper
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is under way."""
+        return self.running is None and not self.looking
+
+    # Coming and going
+
+    def on_mount(self) -> None:
+        """Show the listings, and run the block."""
+        self.query_one("#trouble").display = False
+        self.panel.display = False
+        self.panes.show(self.subject)
+        ptx = next((p for p in self.panes.panes if p.stage is Stage.PTX), self.panes.panes[-1])
+        self.fit()
+        self.panes.activate(ptx)
+        self.set_interval(GLANCE_SECONDS, self._glance)
+        self._run(self.block)
+
+    def on_resize(self) -> None:
+        """The panel gives way when it gets narrow, and panes are arranged as values leave room."""
+        self.fit()
+
+    def fit(self) -> None:
+        """Panel and panes as the width and the wish allow."""
+        wide = self.size.width >= MIN_PANEL_CELLS
+        self.panel.display = wide and self._panel_wanted and self.kernel is not None
+        if not self._turned:
+            panel = self.panel.display or (self.kernel is None and wide and self._panel_wanted)
+            room = self.size.width - (self.panel.size.width or 38 if panel else 0)
+            self.panes.beside = room >= MIN_BESIDE_CELLS
+            self.panes.zoomed = self.size.width < MIN_PANEL_CELLS
+        self.panes.fit()
+
+    # Running
+
+    def on_unmount(self) -> None:
+        """End what runs: nobody waits for it."""
+        self._leaving.set()
+        if self.running is not None:
+            self.running.stop.set()
+
+    def _run(self, block: Triple) -> None:
+        kernel, variant = self.subject.kernel, self.subject.variant
+        assert kernel is not None and variant is not None
+        if self.running is not None:
+            self.running.stop.set()
+        running = self.running = RunningBlock(block)
+        in_thread(self, lambda: running.run(self.reads, kernel, variant), self._was_run, "block")
+        self._glance()
+
+    def _glance(self) -> None:
+        """Say how far it is."""
+        running = self.running
+        if running is not None:
+            far = f" · {running.steps:,} steps" if running.steps else ""
+            end = "stopping …" if running.stop.is_set() else "Esc stops it"
+            self.say(f"◔ Running block {coordinates(running.block)}{far} · {end}")
+
+    def _was_run(self, run: BlockRun | Notice) -> None:
+        self.running, before = None, self.kernel
+        if isinstance(run, Notice):
+            if before is None:
+                self._in_trouble(run)
+            else:
+                self.warn(label(run.message))
+            return
+        stepper, facts, ended = run.stepper, run.traced.facts, run.traced.ended
+        if not run.traced.trace.steps and before is None:
+            self._in_trouble(Notice("∅", ended or "The block ended before its first step."))
+            return
+        assert facts is not None
+        self.block, self._cut = run.traced.block, ended is not None and run.traced.fault is None
+        self.kernel = SteppedKernel(stepper, facts, run.chosen.launch.blocks)
+        if before is not None:
+            self.kernel.links, self.kernel.texts = before.links, before.texts
+            stepper.lane = before.stepper.lane
+        self.fit()
+        self._find_ties()
+        self._fill()
+        self._came(None)
+        said = "Inputs are new ones of the recorded kind. n steps, u runs to the cursor."
+        if remarks := stepper.inputs.remarks:
+            said = f"Inputs are new ones of the recorded kind; {label('; '.join(remarks))}."
+        if run.unnamed:
+            said = f"Values have no names from the source: {label(run.unnamed)}"
+        self._news = said if ended is None else label(ended), ended is not None
+        self._tell_news()
+        if before is not None and before.launched is not None:
+            self.kernel.count(before.launched)
+            self._fill()
+        elif ended is None:
+            chosen, leaving = run.chosen, self._leaving
+            in_thread(self, lambda: count(chosen, leaving), self._was_counted, "count")
+        else:
+            self.kernel.uncounted = ended
+
+    def _in_trouble(self, notice: Notice) -> None:
+        """Say why there is nothing to step through, instead of the code."""
+        text = [(f"{notice.sign} {label(notice.message)}\n", "bold")]
+        text += [(f"\n{label(row)}", "$quiet") for row in notice.hint.splitlines()]
+        self.troubled = True
+        self.trouble.update(Content.assemble(*text))
+        self.query_one("#body").display = False
+        self.query_one("#trouble").display = True
+        self.step_line.display = self.reading.display = False
+        self.set_focus(None)
+        self.say("Esc goes back to the kernels.")
+
+    def _was_counted(self, launched: TracedLaunch | Notice) -> None:
+        kernel = self.kernel
+        if kernel is not None and isinstance(launched, Notice):
+            kernel.uncounted = launched.message
+        elif kernel is not None and not isinstance(launched, Notice):
+            kernel.count(launched)
+            self._fill()
+            self._tell()
+
+    # What the panes show
+
+    @on(Pane.Shown)
+    def _shown(self, message: Pane.Shown) -> None:
+        self._find_ties()
+        self._fill()
+        self._stand()
+        self._tell_news()
+
+    def _tell_news(self) -> None:
+        """How the block was run, until one has moved: a listing may come later than that."""
+        if self._news is not None:
+            text, warning = self._news
+            self.say(text, warning=warning)
+
+    def _find_ties(self) -> None:
+        """Have the links of what the panes show looked up."""
+        variant, kernel = self.subject.variant, self.kernel
+        if variant is None or kernel is None:
+            return
+
+        def tie(stage: Stage) -> None:
+            def find() -> tuple[Links, tuple[str, ...]]:
+                lines = self.reads.listing(variant, stage).lines
+                texts = tuple(line.text for line in lines)
+                return self.reads.links(variant, stage, Stage.PTX), texts
+
+            def tied(found: tuple[Links, tuple[str, ...]] | Notice) -> None:
+                if self.kernel is not None:
+                    # Without them the pane still reads well.
+                    self.kernel.link(stage, *(({}, ()) if isinstance(found, Notice) else found))
+                    self._fill()
+                    self._stand()
+
+            in_thread(self, find, tied, f"ties {stage}")
+
+        for stage in {pane.stage for pane in self.panes.panes}:
+            if stage is not None and stage not in (Stage.PTX, *kernel.links):
+                tie(stage)
+
+    def _fill(self) -> None:
+        """The columns of every pane, of what is known so far."""
+        for pane in self.panes.panes:
+            figures = None
+            if self.kernel is not None and pane.stage is not None and pane.settled:
+                figures = self.kernel.figures(pane.stage)
+            pane.view.ran(figures)
+
+    def _stand(self) -> None:
+        """Mark the line of the step in every pane."""
+        if self.kernel is None:
+            return
+        for pane in self.panes.panes:
+            if pane.stage is None or not pane.settled:
+                continue
+            figures = self.kernel.figures(pane.stage)
+            pane.view.stand(() if figures is None else figures.current())
+        self.panes.follow(move=False)
+
+    def _came(self, answer: StepAnswer | None) -> None:
+        """The step or the lane is another one."""
+        self._stand()
+        self._tell()
+        stepper = self.stepper
+        if stepper is not None and self.panel.display:
+            self.panel.show(stepper)
+        self.changed()
+        if answer is not None and answer.note:
+            self.warn(cut(label(answer.note), self.size.width))
+
+    def _tell(self) -> None:
+        kernel, stepper = self.kernel, self.stepper
+        if kernel is None or stepper is None:
+            return
+        place = stepper.place()
+        self.step_line.show(place)
+        of = f" of {kernel.blocks:,}" if kernel.blocks > 1 else ""
+        kept = " kept" if self._cut else ""
+        told = [] if place is None else [f"step {place.step:,} of {place.steps:,}{kept}"]
+        told.append(f"lane {stepper.lane}")
+        if self._counts_shown:
+            told.append(f"counts: {kernel.sample}")
+        self.bar.tell(" · ".join(told), f"block {coordinates(self.block)}{of}")
+
+    @property
+    def _counts_shown(self) -> bool:
+        return any(
+            WARPS in pane.view.rows.gutter.columns for pane in self.panes.panes if pane.display
+        )
+
+    @on(Panes.Changed)
+    def changed(self) -> None:
+        """Show where the cursor is, unless a run says how far it is."""
+        if not self.troubled and self.running is None:
+            super().changed()
+        elif not self.troubled:
+            self.reading.follow(self.view)
+
+    # Moving
+
+    def _move(self, words: str) -> None:
+        """Does what a command of ``ptxview step`` does; long searches in a thread."""
+        stepper = self.stepper
+        if stepper is None or self.looking or not stepper.trace.steps:
+            return
+        if words.split()[0] in ("nan", "store", "parts"):
+            self.looking = True
+            self.say("◔ Looking …")
+            in_thread(self, lambda: stepper.run(words), self._went, "find")
+        else:
+            self._moved_to(stepper.run(words))
+
+    def _went(self, answer: StepAnswer | Notice) -> None:
+        self.looking = False
+        if isinstance(answer, Notice):
+            self.warn(answer.message)
+        else:
+            self._moved_to(answer)
+
+    def _moved_to(self, answer: StepAnswer) -> None:
+        self._news = None
+        if answer.understood and answer.shows_place:
+            self._came(answer)
+        elif answer.note:
+            self.warn(cut(label(answer.note), self.size.width))
+
+    def action_go(self, words: str) -> None:
+        """A move without words of its own."""
+        self._move(words)
+
+    def action_until(self) -> None:
+        """Go to the next step on the cursor's line."""
+        stage, n, lines = self._ptx_lines()
+        if stage is Stage.PTX and lines:
+            self._move(f"until {lines[0]}")
+        elif lines and self.stepper is not None:
+            self._moved_to(self.stepper.enter(lines, f"line {n} of the {stage}"))
+
+    def action_before(self) -> None:
+        """Go to the last step before this one on the cursor's line."""
+        stage, n, lines = self._ptx_lines()
+        if lines and self.stepper is not None:
+            self._moved_to(self.stepper.leave(lines, f"line {n} of the {stage}"))
+
+    def _ptx_lines(self) -> tuple[Stage | None, int, tuple[int, ...]]:
+        """The cursor's line, and the lines of the PTX that it is tied to; warns of none."""
+        stage, n = self.panes.active.stage, self.view.cursor
+        if self.kernel is None or stage is None:
+            return stage, n, ()
+        lines = self.kernel.ptx_lines(stage, n)
+        if not lines:
+            self.warn(f"No line of the PTX is tied to line {n} of the {stage}.")
+        return stage, n, lines
+
+    def action_where(self) -> None:
+        """Back to the line of the step, in the pane of the PTX."""
+        if self.stepper is not None and (place := self.stepper.place()) is not None:
+            self.panes.to(Stage.PTX, place.line)
+            self._stand()
+
+    def action_lane(self, by: int) -> None:
+        """Another lane, by its distance."""
+        stepper = self.stepper
+        if stepper is not None and 0 <= stepper.lane + by < stepper.threads:
+            self._choose_lane(stepper.lane + by)
+
+    def _choose_lane(self, lane: int | None) -> None:
+        stepper = self.stepper
+        if stepper is not None and lane is not None and lane != stepper.lane:
+            stepper.run(f"lane {lane}")
+            self._came(None)
+
+    # Lanes, registers, counts
+
+    def action_lanes(self) -> None:
+        """What the cursor's line gave each lane."""
+        stepper, kernel, stage = self.stepper, self.kernel, self.panes.active.stage
+        if stepper is None or kernel is None or stage is None:
+            return
+        n = self.view.cursor
+        each = [(line, s) for line in kernel.ptx_lines(stage, n) for s in stepper.strips(line)]
+        if stage is not Stage.PTX:  # what is named on the line comes first, and the last one first
+            names = self.view.rows.text(n)
+            each.sort(key=lambda one: (
+                one[1].name is None or one[1].name not in names, one[1].values is None, -one[0]
+            ))  # fmt: skip
+        if not each:
+            self.warn(f"Line {n} has not run by this step.")
+            return
+        line = each[0][0]
+        text = " ".join(stepper.program.statement(line).split())
+        heading = label(f"{stage} {n} · {text}" if stage is Stage.PTX else f"{stage} {n}")
+        strips = tuple(strip for _, strip in each)
+        self.app.push_screen(LaneGrid(heading, strips, stepper.lane), self._choose_lane)
+
+    def action_registers(self) -> None:
+        """Show or hide the panel, where there is room; else the registers over the screen."""
+        stepper = self.stepper
+        if stepper is None:
+            return
+        if self.size.width >= MIN_PANEL_CELLS:
+            self._panel_wanted = not self._panel_wanted
+            self.fit()
+            self.panel.show(stepper)
+            return
+        rows = Content.assemble(*register_rows(stepper, min(self.size.width, 84) - 6))
+        self.app.push_screen(Overlay(f"Registers of lane {stepper.lane}", rows))
+
+    def action_hottest(self) -> None:
+        """To the line that warps executed most; again to the next."""
+        stage = self.panes.active.stage
+        figures = None if self.kernel is None or stage is None else self.kernel.figures(stage)
+        hottest = () if figures is None else figures.hottest()
+        if self.kernel is None or not hottest:
+            self.warn("Nothing was counted on these lines.")
+            return
+        before = self._hot[1] if self._hot[0] is stage else -1
+        at = (before + 1) % len(hottest)
+        self._hot = stage, at
+        line = hottest[at]
+        self.view.jump(line.n)
+        more = "" if at + 1 == len(hottest) else "; H goes to the next"
+        said = f"{stage} {line.n}: {percent(line.share)} of the instructions that warps executed"
+        self.call_after_refresh(self.say, f"{said}, of {self.kernel.sample}{more}.")
+
+    def action_facts(self) -> None:
+        """Counts of the block alone, or of more."""
+        if self.kernel is None:
+            return
+        self.kernel.other()
+        self._fill()
+        self._tell()
+        why = self.kernel.uncounted if self.kernel.whole else ""
+        more = f"; no more could be: {label(why)}" if why else ""
+        self.say(f"Counts are of {self.kernel.sample}{more}.")
+
+    # What one types
+
+    def action_ask(self, kind: str) -> None:
+        """Ask for what a move needs."""
+        stepper = self.stepper
+        if stepper is None:
+            return
+        begin = {"parts": f"{stepper.lane} ", "block": ",".join(map(str, self.block))}
+        self.ask(kind, begin.get(kind, self._typed.get(kind, "")))
+        if kind == "parts":
+            self.prompt.input.action_end()
+
+    def action_search(self) -> None:
+        """Ask for a regular expression."""
+        self._typed["search"] = self.search.begin()
+        self.ask("search", self._typed["search"])
+
+    def typed(self, kind: str, text: str) -> None:
+        """Do what was asked for with Enter."""
+        before, self._typed[kind] = self._typed.get(kind), text
+        if kind == "search" and text == before and self.view.cursor in self.view.matches:
+            self.view.action_match(1)  # asked for what was looked for before: the next one
+        elif kind in ("search", "goto"):
+            super().typed(kind, text)
+        elif kind == "block":
+            try:
+                self._run(parse_place(text))
+            except ValueError as error:
+                self.warn(f"{label(str(error))}.")
+        else:
+            self._move(f"{kind} {text}")
+
+    def action_escape(self) -> None:
+        """End what runs; forget the search; else leave."""
+        running, view = self.running, self.view
+        if running is not None and not running.stop.is_set():
+            running.stop.set()
+            self._glance()
+        elif view.unchoose() or not view.pattern:
+            if running is None:
+                self.action_back()
+        else:
+            self.search.clear()
+
+    def action_next_pane(self, by: int) -> None:
+        """Pane after pane, and round again."""
+        panes = self.panes.panes
+        self.panes.activate(panes[(panes.index(self.panes.active) + by) % len(panes)])
+
+    def action_zoom(self) -> None:
+        """The active pane alone, and back."""
+        self._turned = True
+        super().action_zoom()
+
+    def action_turn(self) -> None:
+        """Beside or above each other."""
+        self._turned = True
+        super().action_turn()
+
+    def show_columns(self, wanted: tuple[str, ...] | None) -> None:
+        """Show these columns in all panes."""
+        if wanted is not None:
+            for pane in self.panes.panes:
+                pane.view.columns(wanted)
+            self._tell()
+
+    def action_columns(self) -> None:
+        """Take the next choice of columns, in all panes."""
+        self.view.action_columns()
+        self.show_columns(self.view.rows.gutter.wanted)

@@ -1,1 +1,0 @@
-"""Taking times from the interface, and showing them."""

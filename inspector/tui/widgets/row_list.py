@@ -1,0 +1,107 @@
+"""A list of rows with a cursor, which draws only the rows in view."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Generic, TypeVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from inspector.tui.widgets.notice import Notice, notice_row
+from inspector.tui.widgets.visible import cut
+
+RowType = TypeVar("RowType")
+
+
+class RowList(ScrollView, Generic[RowType], can_focus=True, inherit_bindings=False):
+    """Base of all tables. A subclass draws one row, and is notified when the cursor moves."""
+
+    COMPONENT_CLASSES: ClassVar = {
+        "row--cursor", "row--cursor-blurred", "row--head", "row--sorted", "row--mark",
+        "row--loud", "row--quiet", "row--notice", "row--plus", "row--minus", "row--origin",
+        "row--warning", "row--figures",
+    }  # fmt: skip
+    HEAD_LINES = 0
+    """Lines above the rows that do not scroll."""
+
+    rows: Sequence[RowType] = ()
+    cursor = 0
+    notice: Notice | None = None
+    empty_text = ""
+
+    def draw_head(self, width: int) -> Strip:
+        """Draw the line above the rows."""
+        raise NotImplementedError
+
+    def draw_row(self, index: int, width: int, base: Style) -> Strip:
+        """Draw the row with that index."""
+        raise NotImplementedError
+
+    def moved(self) -> None:
+        """React to a cursor that was put on a row."""
+
+    @property
+    def row(self) -> RowType | None:
+        """The row under the cursor."""
+        return self.rows[self.cursor] if 0 <= self.cursor < len(self.rows) else None
+
+    @property
+    def rows_in_view(self) -> int:
+        """How many rows there is room for; 0 before the first layout."""
+        return max(0, self.size.height - self.HEAD_LINES)
+
+    def go(self, index: int) -> None:
+        """Put the cursor on a row."""
+        self.cursor = max(0, min(index, len(self.rows) - 1))
+        self.reveal()
+        self.refresh()
+        self.moved()
+
+    def reveal(self) -> None:
+        """Scroll no further than it takes to see the cursor."""
+        top, height = self.scroll_offset.y, self.rows_in_view
+        if height and not top <= self.cursor < top + height:
+            y = self.cursor if self.cursor < top else self.cursor - height + 1
+            self.scroll_to(y=y, animate=False, force=True)
+
+    def clicked(self, event: events.Click) -> int | None:
+        """Return the index of the row that was clicked."""
+        offset = event.get_content_offset(self)
+        if offset is None or offset.y < self.HEAD_LINES:
+            return None
+        index = self.scroll_offset.y + offset.y - self.HEAD_LINES
+        return index if index < len(self.rows) else None
+
+    def action_move(self, by: int) -> None:
+        """Go up or down by rows."""
+        self.go(self.cursor + by)
+
+    def action_page(self, pages: int) -> None:
+        """Go up or down by pages."""
+        self.go(self.cursor + pages * max(1, self.rows_in_view - 1))
+
+    def action_edge(self, side: int) -> None:
+        """Go to the first or the last row."""
+        self.go(0 if side < 0 else len(self.rows) - 1)
+
+    def part(self, name: str) -> Style:
+        """Return the style of a component class."""
+        return self.get_component_rich_style(f"row--{name}", partial=True)
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one line of the view."""
+        width, base = self.scrollable_content_region.width, self.rich_style
+        if self.notice is not None:
+            return notice_row(self.notice, y, width, base, self.part("notice"), self.part("quiet"))
+        if y < self.HEAD_LINES:
+            return self.draw_head(width)
+        index = self.scroll_offset.y + y - self.HEAD_LINES
+        if index < len(self.rows):
+            return self.draw_row(index, width, base)
+        text = self.empty_text if not self.rows and y == self.HEAD_LINES + 1 else ""
+        blank = Strip([Segment(cut(text, width), base + self.part("quiet"))])
+        return blank.adjust_cell_length(width, base)

@@ -1,0 +1,1 @@
+"""Screens for one variant or recording: times, edits, passes, compiles."""

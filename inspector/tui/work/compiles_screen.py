@@ -1,0 +1,125 @@
+"""What torch.compile compiled and why, over the screen: a row that is about a line leads there."""
+
+from __future__ import annotations
+
+from textwrap import wrap
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.text import Text
+from textual import events, on
+from textual.binding import Binding
+from textual.content import Content, Span
+from textual.widgets import OptionList
+from textual.widgets.option_list import Option
+
+from inspector.model import Content as FileText
+from inspector.model import Recording, UserFrame
+from inspector.reader.tables import table
+from inspector.report import compiles
+from inspector.report.compile_phases import Phases
+from inspector.tui.widgets.choice_list import ChoiceList
+from inspector.tui.widgets.overlay import Overlay
+from inspector.tui.widgets.visible import label, visible
+
+FRAME = 6
+"""Columns that the frame, the padding and the scrollbar take."""
+AROUND = 2000
+"""Lines of a file that are shown before and after the one that is meant."""
+
+
+LINES = {"bold cyan": "bold $accent", "bold red": "bold $error", "yellow": "$warning"}
+"""What the colours of a line are in a theme, whose grounds each can be read on."""
+GROUNDS = {"blue": "cursor-line", "cyan": "lit-7", "green": "lit-2", "magenta": "lit-5",
+           "red": "lit-1", "yellow": "lit-8"}  # fmt: skip
+"""The background of a phase's letter, by the colour that a terminal gives it."""
+
+
+def themed(text: Text) -> Content:
+    """A line for people in the colours of the theme."""
+    line, size = str(text.style), len(text.plain)
+    spans = [Span(0, size, LINES.get(line, line))] if line else []
+    for one in text.spans:
+        said = str(one.style)
+        ground = GROUNDS.get(said.removeprefix("bold ").removesuffix(" reverse"))
+        style = said if ground is None else f"$foreground on ${ground}"
+        spans.append(Span(one.start, one.end, style))
+    return Content(text.plain, spans=spans)
+
+
+class CompilesScreen(ChoiceList[UserFrame | str | None]):
+    """The timeline, caches, graph breaks, recompiles and dynamic shapes; Enter goes to the line,
+    or to the kernel: its id or the hash of its variant."""
+
+    BINDINGS: ClassVar = [
+        Binding("escape,q,K", "dismiss", "Close", show=False),
+        Binding("n", "section(1)", show=False),
+        Binding("N", "section(-1)", show=False),
+    ]
+
+    def __init__(self, recording: Recording) -> None:
+        super().__init__("Compiles", ())  # rows are made when the width is known
+        self.recording = recording
+        self.phases = Phases(table("compile_phases"))
+        self.rows: list[compiles.CompileLine] = []
+
+    def on_resize(self, event: events.Resize) -> None:
+        """The bars are as wide as there is room for."""
+        width = max(event.size.width - FRAME, 20)
+        at = self.options.highlighted
+        self.rows = list(compiles.lines(self.recording, self.phases, width))
+        self.options.clear_options()
+        self.options.add_options(
+            Option(themed(_hanging(row.text, width)), disabled=not row.text.plain)
+            for row in self.rows
+        )
+        there = (n for n, row in enumerate(self.rows) if row.place or row.kernel)
+        self.options.highlighted = at if at is not None else next(there, 0 if self.rows else None)
+
+    @on(OptionList.OptionSelected)
+    def _chosen(self, message: OptionList.OptionSelected) -> None:
+        row = self.rows[message.option_index]
+        if row.place is not None or row.kernel is not None:
+            self.dismiss(row.place or row.kernel)
+
+    @on(OptionList.OptionHighlighted)
+    def _at(self, message: OptionList.OptionHighlighted) -> None:
+        row = self.rows[message.option_index]
+        where = "line" if row.place is not None else "kernel" if row.kernel is not None else ""
+        enter = f"Enter: its {where} · " if where else ""
+        self.options.border_subtitle = Content(f"{enter}n next part · Esc closes")
+
+    def action_section(self, by: int) -> None:
+        """The next part: a row after an empty one."""
+        heads = [0, *(n + 1 for n, row in enumerate(self.rows) if not row.text.plain)]
+        here = self.options.highlighted or 0
+        there = [n for n in heads if (n > here if by > 0 else n < here)]
+        if there:
+            self.options.highlighted = there[0] if by > 0 else there[-1]
+            self.options.scroll_to_highlight(top=True)
+
+
+def _hanging(text: Text, width: int) -> Text:
+    """A row that is longer than the screen goes on beneath itself, as far in as it begins."""
+    plain = text.plain
+    if cell_len(plain) <= width:
+        return text
+    indent = " " * (len(plain) - len(plain.lstrip(" ")) + 2)
+    rows = wrap(plain, width, subsequent_indent=indent, drop_whitespace=True)
+    return Text("\n".join(rows), text.style)
+
+
+def file_overlay(place: UserFrame, text: FileText) -> Overlay:
+    """A file as it was, at the line that is meant."""
+    lines = text.read().decode("utf-8", "surrogateescape").split("\n")
+    first = max(place.line - AROUND, 1)
+    last = min(place.line + AROUND, len(lines))
+    wide = len(str(last))
+    rows = []
+    for n in range(first, last + 1):
+        row = f"{n:>{wide}}  {visible(lines[n - 1])}"
+        rows.append((row + "\n", "bold reverse" if n == place.line else ""))
+    return Overlay(
+        label(place.file), Content.assemble(*rows), f"line {place.line} · Esc closes", wide=True,
+        at=place.line - first,
+    )  # fmt: skip

@@ -1,0 +1,244 @@
+"""Pass by pass: the passes that made a kernel at the left, what one of them changed at the right.
+
+The compiler is a child of a thread's, which is ended when one leaves.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.content import Content
+from textual.dom import DOMNode
+from textual.worker import get_current_worker
+
+from inspector.analyse.passes import PassRun
+from inspector.diff.passes import change_of, lines_changed
+from inspector.reader.passes import PassList, graph_passes, variant_passes
+from inspector.recording.layout import kept_cache
+from inspector.report.passes import note, operations
+from inspector.tui.code.highlight import highlighter_for, width_of
+from inspector.tui.diff.diff_search import DiffSearching
+from inspector.tui.diff.diff_view import DiffView
+from inspector.tui.diff.diff_work import DiffOutcome, DiffRequest, Layout, unified
+from inspector.tui.keys.command_table import BARE, Where, bindings_of
+from inspector.tui.widgets.notice import Notice
+from inspector.tui.widgets.overlay import Overlay
+from inspector.tui.widgets.prompt import Prompt
+from inspector.tui.widgets.subject import TreeSubject
+from inspector.tui.widgets.subject_bar import SubjectBar
+from inspector.tui.widgets.threads import in_thread
+from inspector.tui.widgets.visible import label
+from inspector.tui.work.pass_table import PassTable
+
+WIDE = 110
+"""Columns from which the passes are beside what one changed, and not above it."""
+
+
+class PassesScreen(DiffSearching):
+    """Has the passes read at once, and compares what the one under the cursor changed."""
+
+    BINDINGS = bindings_of(BARE)
+    AUTO_FOCUS = "PassTable"
+    wheres: ClassVar = (Where.PASSES,)
+
+    def __init__(self, subject: TreeSubject) -> None:
+        super().__init__()
+        self.subject = subject
+        self.bar = SubjectBar("passes", subject.name, subject.key[1])
+        self.body = Container(id="passes")
+        self.table = PassTable()
+        self.made: PassList | None = None
+        self.shown: PassRun | None = None
+        self._reading = True
+        self._filtered = ""
+
+    def compose(self) -> ComposeResult:
+        """From top to bottom."""
+        yield self.bar
+        with self.body:
+            yield self.table
+            yield self.view
+        yield self.status
+        yield self.prompt
+        yield self.footer
+
+    def on_mount(self) -> None:
+        """Have them read."""
+        self._fit()
+        self.table.say(Notice("◔", "Reading the passes …"))
+        self.view.show_notice(Notice("", ""))
+        self._list()
+
+    def on_resize(self) -> None:
+        """Beside each other or above."""
+        self._fit()
+
+    def _fit(self) -> None:
+        self.body.set_class(self.size.width >= WIDE, "-wide")
+
+    @property
+    def home(self) -> PassTable:
+        """The widget that has the focus when nobody types."""
+        return self.table
+
+    def home_of(self, where: Where) -> DOMNode:
+        """Return the node that has the actions of a part of the table."""
+        return self.view if where is Where.DIFF else super().home_of(where)
+
+    @property
+    def settled(self) -> bool:
+        """Whether what is under the cursor is what is shown."""
+        return not self._reading and self.shown is self.table.row
+
+    # Reading
+
+    def _list(self) -> None:
+        variant, graph = self.subject.variant, self.subject.graph
+
+        def say(text: str) -> None:
+            self.call_later(self.table.say, Notice("◔", f"{text} …", "Esc ends it."))
+
+        def read() -> PassList:
+            worker = get_current_worker()
+            if variant is not None:
+                return variant_passes(
+                    variant, kept_cache(), lines_changed,
+                    go_on=lambda: self.is_attached and not worker.is_cancelled, say=say,
+                )  # fmt: skip
+            assert graph is not None
+            return graph_passes(graph, lines_changed)
+
+        in_thread(self, read, self._listed, "passes")
+
+    def _listed(self, answer: PassList | Notice) -> None:
+        self._reading = False
+        if isinstance(answer, Notice):
+            self.table.say(answer)
+            return
+        self.made = answer
+        self.table.know(answer.passes)
+        if not answer.passes:
+            self.table.say(Notice("✗", answer.failed or "No pass was told.", ""))
+        changed = sum(p.changed for p in answer.passes)
+        by = [answer.target, f"Triton {answer.triton}"] if answer.triton else ["Inductor's own"]
+        told = [*by, f"{changed} of {len(answer.passes)} changed something"]
+        if answer.failed is not None:
+            told.append("the compiler did not come to its end (r)")
+        elif answer.remarks:
+            told.append("r: remarks")
+        self.bar.tell(" · ".join(told))
+
+    @on(PassTable.Chosen)
+    def _chosen(self) -> None:
+        run = self.table.row
+        if run is None:
+            self.shown = None
+            self.view.show_notice(Notice("", ""))
+            self._tell()
+        elif run is not self.shown:
+            request = DiffRequest(self.subject, self.subject, None)
+
+            def compared(outcome: DiffOutcome | Notice) -> None:
+                if run is self.table.row:
+                    if isinstance(outcome, Notice):
+                        outcome = DiffOutcome(request, notice=outcome)
+                    self.shown = run
+                    self.view.show(outcome)
+                    self._tell()
+                    self.search_again()
+
+            in_thread(self, lambda: _outcome(run, request), compared, "pass")
+
+    @on(DiffView.Moved)
+    def _moved(self, message: DiffView.Moved) -> None:
+        message.stop()
+        if self.focused is self.view:
+            self.follow()
+
+    def _tell(self) -> None:
+        """The line above the keys: which operations came and went, and how the list is filtered."""
+        run, table = self.table.row, self.table
+        if self.focused is self.view:
+            self.follow()
+            return
+        parts = [] if run is None else [label(operations(run, None)) or "no other operations"]
+        if run is not None and run.inside:
+            parts.append(f"runs {', '.join(dict.fromkeys(run.inside))}")
+        head = [f"/{label(table.query_text)}"] if table.query_text else []
+        head += [f"{table.stage} alone"] if table.stage else []
+        self.status.say("   ".join([*head, *parts]))
+
+    # Commands
+
+    @on(Prompt.Edited)
+    def _typed(self, message: Prompt.Edited) -> None:
+        if message.kind == "passes":
+            message.prevent_default()
+            message.stop()
+            self.table.filter(message.text)
+
+    @on(Prompt.Closed)
+    def _typed_all(self, message: Prompt.Closed) -> None:
+        if message.kind == "passes":
+            message.prevent_default()
+            message.stop()
+            self.status.display = True
+            if not message.accepted:
+                self.table.filter(self._filtered)
+            self.set_focus(self.table)
+            self._tell()
+
+    def action_find(self) -> None:
+        """Ask for an operation, or a pass."""
+        self._filtered = self.table.query_text
+        self.ask("passes", self._filtered)
+
+    @on(PassTable.Opened)
+    def action_look(self) -> None:
+        """Go to what the pass changed."""
+        if self.shown is not None:
+            self.set_focus(self.view)
+            self._tell()
+
+    def action_change(self, step: int) -> None:
+        """The next change of the pass, from the list."""
+        self.view.action_change(step)
+
+    def action_remarks(self) -> None:
+        """What is to be said of how they were read."""
+        made = self.made
+        if made is None:
+            self.status.say("There is nothing to be said yet.")
+            return
+        said = [*([f"It did not come to its end: {made.failed}"] if made.failed else []),
+                *made.remarks]  # fmt: skip
+        text = "\n\n".join(f"• {label(one)}" for one in said) or "There are no remarks."
+        self.app.push_screen(Overlay("These passes", Content(text)))
+
+    def action_escape(self) -> None:
+        """From what a pass changed to the list; there the filter is forgotten, else it closes."""
+        if self.focused is self.view:
+            if not self.forget():
+                self.set_focus(self.table)
+                self._tell()
+        elif self.table.query_text or self.table.stage:
+            self.table.stage = None
+            self.table.filter("")
+        else:
+            self.dismiss()
+
+
+def _outcome(run: PassRun, request: DiffRequest) -> DiffOutcome:
+    """What a pass changed, laid out; called in a thread."""
+    if not run.changed:
+        said = note(run) or "it changed nothing"
+        return DiffOutcome(request, notice=Notice("", f"{said[0].upper()}{said[1:]}."))
+    change = change_of(run)
+    a, b = (highlighter_for(listing, change.stage, None) for listing in change.listings)
+    beside = Layout.of(change.rows())
+    one = Layout.of(unified(beside.rows))
+    width = max(width_of(source.texts) for source in (a, b))
+    return DiffOutcome(request, change, (a, b), beside, one, width)

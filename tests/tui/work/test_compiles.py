@@ -1,0 +1,265 @@
+"""What was compiled and why, in the interface: its parts, and the lines that it leads to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import OptionList
+
+from inspector.commands.common import open_profiled, open_reader
+from inspector.model import Stage
+from inspector.recording.layout import Writer
+from inspector.tui.app.app import PtxviewApp
+from inspector.tui.main.main_screen import MainScreen
+from inspector.tui.widgets.overlay import Overlay
+from inspector.tui.widgets.theme import DARK, LIGHT
+from inspector.tui.work.compiles_screen import CompilesScreen
+from tests.helpers.contrast import hard_to_read
+from tests.helpers.ptxview import SQUARE
+from tests.helpers.sample import settle, text_of
+
+EVIL = "\x1b]0;T\x07\x1b[2J[bold]"
+BREAK = f"""Graph break in user code at /home/me/model.py:4
+Graph Break Reason: Data-dependent {EVIL} branching
+  Explanation: Detected a branch on a tensor.
+  Hint: Use torch.cond.
+
+User code traceback:
+  File "/home/me/train.py", line 30, in <module>
+    step(x)
+  File "/home/me/model.py", line 4, in step
+    if x.sum() > 0:
+
+Traceback (most recent call last):
+  File "/x/site-packages/torch/_dynamo/symbolic_convert.py", line 1, in wrapper
+"""
+AGAIN = ["0/0: tensor 'x' size mismatch at index 0. expected 16, actual 24",
+         "0/0: n == 3           # y = x * n  # me/model.py:3 in step"]  # fmt: skip
+MODEL = "import torch\n\ndef step(x, n):\n    if x.sum() > 0:\n        return x * n\n"
+ID = {"frame_id": 0, "pid": 1}
+
+
+@pytest.fixture(autouse=True)
+def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("STATE", "CACHE", "CONFIG"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
+
+
+def marks(*spans: tuple[str, float, float]) -> list[list[object]]:
+    """Beginnings and ends of nested phases, in microseconds."""
+    ends = [("E", name, ended, -began) for name, began, ended in spans]
+    both = [*(("B", name, began, -ended) for name, began, ended in spans), *ends]
+    both.sort(key=lambda mark: (mark[2], mark[0] == "B", mark[3]))
+    return [[kind, name, at * 1e6] for kind, name, at, _ in both]
+
+
+def recorded(folder: Path, source: str) -> Path:
+    """One kernel of ``source``, two compiles of /home/me/model.py with a break, of which the
+    second is a recompile."""
+    writer = Writer(folder)
+    writer.event(event="recording", schema=1, mode="gpu", time=1.0)
+    writer.event(event="user_file", path="/home/me/model.py", blob=writer.blob(MODEL.encode()))
+    kept = {"file": source, "blob": writer.blob(MODEL.encode()), "first": 3, "last": 5}
+    ptx = writer.blob((SQUARE / "square_kernel.ptx").read_bytes())
+    writer.event(event="triton", name="square_kernel", hash="ab" * 32, files={"ptx": ptx}, pid=1,
+                 cache_hit=False, began=1000.5, seconds=0.5, source=kept,
+                 stage_seconds=[["ptx", 0.1], ["cubin", 0.25]])  # fmt: skip
+    for n in (0, 1):
+        own = {**ID, "frame_compile_id": n}
+        if n:
+            writer.event(event="recompile", **own, blob=writer.blob(json.dumps(AGAIN).encode()))
+        stack = [{"file": "/home/me/model.py", "line": 3, "name": "step", "code": ""}]
+        writer.event(event="compile_start", **own, stack=stack)
+        writer.event(event="graph_break", **own, attempt=0, blob=writer.blob(BREAK.encode()))
+        writer.event(event="compile_cache", **own, name="fx_graph_cache_" + ("hit", "miss")[n],
+                     said={"key": "f"})  # fmt: skip
+        began = 1000.0 + 10 * n
+        writer.event(
+            event="compile_phases", **own,
+            marks=marks(("dynamo", began, began + 2), ("compile_attempt_0", began, began + 0.25),
+                        ("compile_attempt_1", began + 0.25, began + 2),
+                        ("inductor_compile", began + 0.5, began + 1.5)),
+        )  # fmt: skip
+        writer.event(event="compile_end", **own, kind="compilation_metrics", figures={
+            "co_name": "step", "co_filename": "/home/me/model.py", "co_firstlineno": 3,
+            "duration_us": 2_000_000, "start_time": began})  # fmt: skip
+    writer.close()
+    return folder
+
+
+async def can_be_read(pilot: Pilot[None]) -> CompilesScreen:
+    """Every row, with and without the cursor on it, in either theme."""
+    screen = pilot.app.screen
+    assert isinstance(screen, CompilesScreen)
+    for theme in (DARK, LIGHT):
+        pilot.app.theme = theme.name
+        await settle(pilot)
+        for n in (row for row, r in enumerate(screen.rows) if r.text.plain):
+            screen.options.highlighted = n
+            await settle(pilot)
+            assert not hard_to_read(pilot), f"row {n} of {theme.name}"
+    return screen
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 60)], ids=["small", "wide"])
+async def test_everything_is_there_and_harmless(tmp_path: Path, size: tuple[int, int]) -> None:
+    reader = open_reader(str(recorded(tmp_path / "rec", "/home/me/model.py")))
+    async with PtxviewApp(reader).run_test(size=size) as pilot:
+        await settle(pilot)
+        await pilot.press("K")
+        await settle(pilot)
+        text = text_of(pilot)
+        assert "1 function compiled 2 times · 2 graph breaks · 1 recompile" in " ".join(
+            text.split()
+        )
+        row = next(line for line in text.split("\n") if "0/0 step" in line)
+        bar = row.partition(" s ")[2].strip("│ ▁▂▃▄▅▆▇█")
+        # A quarter Dynamo, then Inductor with Triton and ptxas in it, then Dynamo again.
+        assert bar[0] == bar[-1] == "D" and "I" in bar and "\x1b" not in text
+        letters = [bar.count(letter) for letter in "DIp"]
+        assert letters[0] > letters[1] and (size[0] == 80 or letters[2])
+        await pilot.press("n")
+        await settle(pilot)
+        text = text_of(pilot)
+        assert "2 graph breaks in 1 place" in text and "/home/me/model.py:4 in step" in text
+        assert "[bold]" in text  # shown, not obeyed
+        assert "500 ms of tracing were begun anew because of it" in " ".join(text.split())
+        await pilot.press("n")
+        await settle(pilot)
+        text = text_of(pilot)
+        assert "1 recompile, 2.00 s" in text
+        assert "n == 3 (guard of 0/0)" in text
+
+
+@pytest.mark.parametrize("source", ["/home/me/model.py", "/elsewhere.py"])
+async def test_enter_goes_to_the_line(tmp_path: Path, source: str) -> None:
+    reader = open_reader(str(recorded(tmp_path / "rec", source)))
+    async with PtxviewApp(reader).run_test(size=(120, 36)) as pilot:
+        screen = await settle(pilot)
+        await pilot.press("K", "n", "down", "enter")
+        await settle(pilot)
+        if source == "/home/me/model.py":
+            assert pilot.app.screen is screen
+            pane = next(p for p in screen.panes.panes if p.stage is Stage.SOURCE)
+            assert screen.panes.active is pane and pane.view.cursor == 4
+        else:
+            # No kernel was made of that file: it is shown as it was.
+            assert isinstance(pilot.app.screen, Overlay)
+            assert "if x.sum() > 0:" in text_of(pilot)
+            assert "line 4" in text_of(pilot)
+
+
+async def test_what_did_not_compile_leads_to_its_line(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "rec")
+    writer.event(event="recording", schema=1, mode="gpu", time=1.0)
+    own = "/home/me/model.py"
+    writer.event(event="triton_failed", name="refused", hash="ab" * 32, stage="ttir", pid=1,
+                 tool="triton", message="absent is not defined", began=1000.0, seconds=0.25,
+                 messages=[{"severity": "error", "message": "absent is not defined", "file": own,
+                            "line": 4, "column": 8, "tool": "triton"}], stage_seconds=[],
+                 source={"file": own, "blob": writer.blob(MODEL.encode()), "first": 3, "last": 5},
+                 )  # fmt: skip
+    writer.close()
+    reader = open_reader(str(tmp_path / "rec"))
+    async with PtxviewApp(reader).run_test(size=(120, 36)) as pilot:
+        screen = await settle(pilot)
+        await pilot.press("K")
+        await settle(pilot)
+        text = text_of(pilot)
+        assert "1 compile failed in 250 ms" in text and "✗ triton refused" in text
+        assert "refused failed after 250 ms: model.py:4:8: absent is not defined" in text
+        first = pilot.app.screen.query_one(OptionList).highlighted
+        (await can_be_read(pilot)).options.highlighted = first
+        await pilot.press("enter")
+        await settle(pilot)
+        assert pilot.app.screen is screen
+        pane = next(p for p in screen.panes.panes if p.stage is Stage.SOURCE)
+        assert pane.view.cursor == 4
+
+
+async def test_it_closes_and_keeps_its_place_when_resized(tmp_path: Path) -> None:
+    reader = open_reader(str(recorded(tmp_path / "rec", "/elsewhere.py")))
+    async with PtxviewApp(reader).run_test(size=(120, 36)) as pilot:
+        screen = await settle(pilot)
+        await pilot.press("K", "n")
+        await settle(pilot)
+        over = pilot.app.screen
+        assert isinstance(over, CompilesScreen)
+        before = over.options.highlighted
+        await pilot.resize_terminal(80, 24)
+        await settle(pilot)
+        assert over.options.highlighted == before
+        await pilot.press("escape")
+        await settle(pilot)
+        assert pilot.app.screen is screen
+
+
+def of_ranks(folder: Path, numbers: tuple[int, ...]) -> Path:
+    """Ranks of which the last compiles step once more, and a kernel that others do not."""
+    writer = Writer(folder)
+    writer.event(event="recording", schema=1, command=["torchrun"], mode="gpu", time=1.0)
+    writer.event(event="user_file", path="/home/me/model.py", blob=writer.blob(MODEL.encode()))
+    ptx = writer.blob((SQUARE / "square_kernel.ptx").read_bytes())
+    for number in numbers:
+        pid, last = 10 + number, number == numbers[-1]
+        writer.event(event="process", schema=1, rank=number, pid=pid)
+        writer.event(event="triton", name="square_kernel", hash=("cd" if last else "ab") * 32,
+                     files={"ptx": ptx}, pid=pid, cache_hit=False, began=1000.5, seconds=0.5,
+                     metadata={"num_warps": 8 if last else 4}, stage_seconds=[])  # fmt: skip
+        for n in range(1 + last):
+            own = {"frame_id": 0, "frame_compile_id": n, "pid": pid}
+            stack = [{"file": "/home/me/model.py", "line": 3, "name": "step", "code": ""}]
+            writer.event(event="compile_start", **own, stack=stack)
+            writer.event(event="compile_end", **own, kind="compilation_metrics", figures={
+                "co_name": "step", "co_filename": "/home/me/model.py", "co_firstlineno": 3,
+                "duration_us": 2_000_000, "start_time": 1000.0 + n})  # fmt: skip
+    writer.event(event="end", exit_status=0, seconds=1.0)
+    writer.close()
+    return folder
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 60)], ids=["small", "wide"])
+async def test_what_ranks_compiled_differently_is_pointed_at(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    """Of two recordings that are read as one; from the line one comes to the function."""
+    paths = [str(of_ranks(tmp_path / "node0", (0, 1))), str(of_ranks(tmp_path / "node1", (2, 3)))]
+    reader = open_profiled(paths[0], more=paths[1:]).reader
+    async with PtxviewApp(reader).run_test(size=size) as pilot:
+        await settle(pilot)
+        title = text_of(pilot).split("\n")[0]
+        assert "node0 + node1" in title and "K 2 differences of ranks" in title
+        await pilot.press("K")
+        await settle(pilot)
+        text = " ".join(text_of(pilot).replace("│", " ").split())
+        assert "rank 0 of node0 0/0 step" in text and "rank 3 of node1 0/1 step" in text
+        # One function, whoever compiles it; half a second passed in which four worked.
+        assert "1 function compiled 6 times by 4 ranks" in text
+        assert "500 ms of compiling, 2.00 s over all processes: T Triton 2.00 s" in text
+        await pilot.press("n")
+        await settle(pilot)
+        text = " ".join(text_of(pilot).replace("│", " ").split())
+        assert "4 ranks: 2 differences" in text
+        assert "≠ square_kernel: rank 0 of node0 and rank 2 of node1 compiled w4 abab" in text
+        assert "compiled it twice" in text
+        screen = await can_be_read(pilot)
+        # A difference between kernels leads to the kernel, one between functions to its line.
+        screen.options.highlighted = next(n for n, row in enumerate(screen.rows) if row.kernel)
+        await settle(pilot)
+        assert "Enter: its kernel" in text_of(pilot)
+        await pilot.press("enter")
+        await settle(pilot)
+        assert isinstance(pilot.app.screen, MainScreen)
+        assert "square_kernel" in text_of(pilot).split("\n")[1]
+        await pilot.press("K")
+        await settle(pilot)
+        again = pilot.app.screen
+        assert isinstance(again, CompilesScreen)
+        row = next(n for n, r in enumerate(again.rows) if "compiled it twice" in r.text.plain)
+        again.options.highlighted = row
+        await pilot.press("enter")
+        await settle(pilot)
+        assert "line 3" in text_of(pilot) and "def step(x, n):" in text_of(pilot)

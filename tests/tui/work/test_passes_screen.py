@@ -1,0 +1,288 @@
+"""The screen of passes: every command, the filter, its looks; the compiler is stood in for."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+from textual.pilot import Pilot
+
+from inspector.analyse.passes import PassRun
+from inspector.diff.passes import lines_changed
+from inspector.errors import Stopped, ToolMissing
+from inspector.model import Graph, Kernel, Origin, Recording, Stage, StageFile, Variant
+from inspector.reader.passes import PassList
+from inspector.reader.reader import Reader
+from inspector.recording.layout import DerivedCache
+from inspector.tui.app.app import PtxviewApp
+from inspector.tui.keys.command_table import TABLE, Where
+from inspector.tui.widgets.overlay import Overlay
+from inspector.tui.widgets.subject import TreeSubject
+from inspector.tui.work import passes_screen as showing
+from inspector.tui.work.passes_screen import PassesScreen
+from tests.helpers.sample import Bytes, settle, text_of
+
+Ui = Pilot[None]
+BEFORE = """\
+#blocked = #ttg.blocked<{order = [0]}>
+module {
+  tt.func public @k(%a: !tt.ptr<f32>) {
+    %x = tt.load %a : tensor<64xf32, #blocked> loc(#loc1)
+    %y = tt.dot %x, %x : tensor<64xf32, #blocked> loc(#loc2)
+    tt.store %a, %y : tensor<64xf32, #blocked>
+    tt.return
+  }
+}"""
+AFTER = BEFORE.replace(
+    "    %y = tt.dot %x, %x",
+    "    %z = ttg.convert_layout %x : tensor<64xf32, #blocked> -> tensor<64xf32, #mma>\n"
+    "    %y = tt.dot %z, %z",
+).replace("module {", "#mma = #ttg.nvidia_mma<{instrShape = [16, 8]}>\nmodule {")
+LLVM = 'source_filename = "m"\n\ndefine void @k(ptr %0) {\n  %2 = load float, ptr %0\n  ret void\n}'
+
+
+def made_up(number: int, stage: str, language: str, name: str, *texts: str, **more: Any) -> PassRun:
+    before, after = texts or (None, None)
+    run = PassRun(number, stage, language, name, before=before, after=after, **more)
+    return replace(run, lines=lines_changed(run)) if texts else run
+
+
+PASSES = (
+    made_up(1, "ttir", "mlir", "CSEPass", argument="cse", milliseconds=0.1, timed_by="mlir"),
+    made_up(2, "ttgir", "mlir", "TritonGPUAccelerateMatmul", BEFORE, AFTER,
+            argument="tritongpu-accelerate-matmul", milliseconds=0.6, timed_by="mlir",
+            inside=("CanonicalizerPass", "CanonicalizerPass")),
+    made_up(3, "ttgir", "mlir", "TritonGPURemoveLayoutConversions", AFTER, BEFORE,
+            argument="tritongpu-remove-layout-conversions", milliseconds=12.0, timed_by="mlir"),
+    made_up(4, "llir", "llvm", "DCEPass", LLVM,
+            LLVM.replace("  %2 = load float, ptr %0\n", ""), milliseconds=0.31, timed_by="arrival"),
+    made_up(5, "ptx", "machine", "Register Coalescer", argument="register-coalescer"),
+)  # fmt: skip
+LIST = PassList("sm_90", "3.9.0", "3.6.0", "source", PASSES, None,
+                ("it was compiled by Triton 3.6.0, and is compiled again by 3.9.0: "
+                 "passes may be others",))  # fmt: skip
+
+
+def app() -> PtxviewApp:
+    """The application on one kernel that has a TTIR."""
+    variant = Variant(
+        "11111111", "11111111" * 8, "matmul_kernel", target="sm_90",
+        stages={Stage.TTIR: StageFile(Bytes(BEFORE.encode()), "k.ttir")}, config={"num_warps": 4},
+    )  # fmt: skip
+    kernel = Kernel("k1", "matmul_kernel", "matmul_kernel", Origin.TRITON, (variant,))
+    recording = Recording("/home/ada/k.ptxview", (kernel,), mode="gpu")
+    return PtxviewApp(Reader(recording, DerivedCache(Path("/dev/null/none"))))
+
+
+async def rest(ui: Ui) -> PassesScreen:
+    """Wait until nothing is under way on the screen."""
+    for _ in range(2000):
+        await ui.pause()
+        screen = ui.app.screen_stack[1]
+        assert isinstance(screen, PassesScreen)
+        if screen.settled and all(w.is_finished for w in ui.app.workers):
+            await ui.pause()
+            return screen
+        await ui.pause(0.01)
+    raise AssertionError("it never came to rest")
+
+
+Start = Callable[..., Any]
+
+
+@pytest.fixture
+def start(monkeypatch: pytest.MonkeyPatch) -> Start:
+    """The screen on made-up passes; ``keys`` are pressed first."""
+    monkeypatch.setattr(showing, "variant_passes", lambda *a, **k: LIST)
+
+    @asynccontextmanager
+    async def begin(
+        *keys: str, size: tuple[int, int] = (160, 40)
+    ) -> AsyncIterator[tuple[Ui, PassesScreen]]:
+        async with app().run_test(size=size) as ui:
+            await settle(ui)
+            await ui.press("Z")
+            screen = await rest(ui)
+            for key in keys:
+                await ui.press(key)
+                await rest(ui)
+            yield ui, screen
+
+    return begin
+
+
+def numbers(screen: PassesScreen) -> list[int]:
+    return [run.number for run in screen.table.rows]
+
+
+async def test_it_lists_what_changed_and_shows_the_first(start: Start) -> None:
+    async with start() as (ui, screen):
+        assert numbers(screen) == [2, 3, 4]
+        text = text_of(ui)
+        assert "sm_90 · Triton 3.9.0 · 3 of 5 changed something" in text
+        assert "ttg.convert_layout %x" in text and "loc(" not in text
+        assert "+1 ttg.convert_layout   runs CanonicalizerPass" in text
+        assert "~0.3" in text and "12.0" in text
+
+
+def test_every_command_has_a_test() -> None:
+    """Those that move in the list are tested together."""
+    moving = {"up", "down", "page.up", "page.down", "first", "last", "change.previous"}
+    wanted = {c.id.removeprefix("passes.") for c in TABLE if c.where is Where.PASSES} - moving
+    assert {f"test_key_{name.replace('.', '_')}" for name in wanted} <= set(globals())
+
+
+async def test_moving_shows_what_the_next_changed(start: Start) -> None:
+    async with start("j") as (ui, screen):
+        assert screen.shown is PASSES[2] and "-1 ttg.convert_layout" in text_of(ui)
+        for keys, number in ((("G",), 4), (("g",), 2), (("pagedown",), 4), (("k", "k"), 2)):
+            await ui.press(*keys)
+            await rest(ui)
+            assert screen.shown is not None and screen.shown.number == number
+
+
+async def test_key_every(start: Start) -> None:
+    async with start("a") as (ui, screen):
+        assert numbers(screen) == [1, 2, 3, 4, 5]
+        await ui.press("G")
+        await rest(ui)
+        assert "It changed nothing." in text_of(ui)
+        await ui.press("a")
+        await rest(ui)
+        assert numbers(screen) == [2, 3, 4]
+
+
+async def test_key_stage(start: Start) -> None:
+    async with start("s", "s") as (ui, screen):
+        assert screen.table.stage == "ttgir" and numbers(screen) == [2, 3]
+        assert "ttgir alone" in text_of(ui)
+        await ui.press("escape")
+        await rest(ui)
+        assert numbers(screen) == [2, 3, 4] and len(ui.app.screen_stack) == 2
+
+
+@pytest.mark.parametrize(
+    ("typed", "fits"),
+    [("convert_layout", [2, 3]), ("+convert_layout", [2]), ("-convert_layout", [3]),
+     ("coalescer", [5]), ("layout llir", []), ("load", [4])],
+)  # fmt: skip
+async def test_key_search(start: Start, typed: str, fits: list[int]) -> None:
+    async with start("G", "slash") as (ui, screen):
+        await ui.press(*("minus" if c == "-" else "plus" if c == "+" else "space" if c == " "
+                         else "underscore" if c == "_" else c for c in typed))  # fmt: skip
+        await rest(ui)
+        assert numbers(screen) == fits
+        await ui.press("enter")
+        assert screen.focused is screen.table
+        await ui.press("escape")
+        await rest(ui)
+        assert numbers(screen) == [2, 3, 4] and screen.table.row is PASSES[3]
+
+
+async def test_key_look(start: Start) -> None:
+    async with start("enter") as (ui, screen):
+        assert screen.focused is screen.view
+        before = screen.view.cursor
+        await ui.press("G")
+        assert screen.view.cursor > before and screen.table.row is PASSES[1]
+        await ui.press("slash", *"mma", "enter")
+        await rest(ui)
+        assert "match" in text_of(ui)
+        await ui.press("escape", "escape")
+        assert screen.focused is screen.table and len(ui.app.screen_stack) == 2
+
+
+async def test_key_change_next(start: Start) -> None:
+    async with start() as (ui, screen):
+        first = screen.view.cursor
+        await ui.press("right_square_bracket")
+        assert screen.view.cursor != first and screen.focused is screen.table
+        await ui.press("left_square_bracket")
+        assert screen.view.cursor == first
+
+
+async def test_key_remarks(start: Start) -> None:
+    async with start("r") as (ui, _):
+        assert isinstance(ui.app.screen, Overlay)
+        assert "it was compiled by Triton 3.6.0" in " ".join(text_of(ui).split())
+
+
+async def test_key_escape(start: Start) -> None:
+    async with start() as (ui, _):
+        await ui.press("escape")
+        assert len(ui.app.screen_stack) == 1
+
+
+async def test_key_back(start: Start) -> None:
+    async with start("enter") as (ui, _):
+        await ui.press("q")
+        assert len(ui.app.screen_stack) == 1
+
+
+async def test_no_triton_is_a_sentence(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*args: object, **more: object) -> PassList:
+        raise ToolMissing("python3 has no Triton, whose passes these are", "Get it: pip install")
+
+    monkeypatch.setattr(showing, "variant_passes", none)
+    async with start() as (ui, screen):
+        assert "python3 has no Triton" in text_of(ui) and "Get it: pip install" in text_of(ui)
+        await ui.press("j", "a", "s", "enter", "r")
+        assert not screen.table.rows
+        await ui.press("escape")
+        assert len(ui.app.screen_stack) == 1
+
+
+async def test_leaving_ends_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, ended = Event(), Event()
+
+    def slow(*args: object, **more: Any) -> PassList:
+        more["say"]("Triton 3.9.0 compiles it")
+        begun.set()
+        while more["go_on"]():
+            ended.wait(0.01)
+        ended.set()
+        raise Stopped("it was stopped before its end")
+
+    monkeypatch.setattr(showing, "variant_passes", slow)
+    async with app().run_test(size=(120, 40)) as ui:
+        await settle(ui)
+        await ui.press("Z")
+        while not begun.is_set():
+            await ui.pause(0.01)
+        await ui.pause()
+        assert "Triton 3.9.0 compiles it …" in text_of(ui)
+        await ui.press("escape")
+        assert len(ui.app.screen_stack) == 1
+        while not ended.is_set():
+            await ui.pause(0.01)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 60)], ids=lambda s: f"{s[0]}x{s[1]}")
+async def test_what_it_looks_like(
+    start: Start, size: tuple[int, int], snapshot: SnapshotAssertion
+) -> None:
+    async with start(size=size) as (ui, _):
+        lines = [line.rstrip() for line in text_of(ui).split("\n")]
+        assert "\n".join(lines) == snapshot
+
+
+async def test_passes_of_a_graph_are_those_that_were_recorded() -> None:
+    before = 'class GraphModule():\n        addmm: "f32[8]" = torch.ops.aten.addmm.default(a, b)\n'
+    after = before.replace("addmm", "mm")
+    passes = (("post_grad_passes", Bytes(before.encode()), Bytes(after.encode())),)
+    graph = Graph("0/0", Origin.INDUCTOR, (), {}, passes=passes)
+    async with app().run_test(size=(120, 40)) as ui:
+        await settle(ui)
+        screen = PassesScreen(TreeSubject(graph=graph))
+        ui.app.push_screen(screen)
+        await settle(ui)
+        assert screen.made is not None and [p.name for p in screen.made.passes] == [passes[0][0]]
+        assert "Inductor's own · 1 of 1 changed something" in screen.bar.right
+        shown = text_of(ui)
+        assert "aten.addmm.default" in shown and "aten.mm.default" in shown

@@ -1,0 +1,558 @@
+"""Taking times from the interface: a made-up device, a real recording, every command, the looks."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import re
+import shutil
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from inspector.capture import machine
+from inspector.capture.opening import open_path
+from inspector.commands.common import open_reader
+from inspector.errors import Stopped
+from inspector.measure.time import child as running
+from inspector.measure.time import take as time_take
+from inspector.measure.time.results import KernelTime, Session, Timing
+from inspector.reader.reader import Reader
+from inspector.recording.kept import keep, kept, place
+from inspector.recording.layout import kept_cache, recordings_folder
+from inspector.system.process import Finished
+from inspector.tui.app.app import PtxviewApp
+from inspector.tui.main.main_screen import MainScreen
+from inspector.tui.widgets import recorded_times as times
+from inspector.tui.widgets.recorded_times import RecordingTimes
+from inspector.tui.work import timing_text
+from inspector.tui.work.timing_screen import TimingScreen, TimingState
+from tests.helpers.sample import reader, settle, text_of
+from tests.tui.main.test_looks import Compare
+
+LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
+SQUARE = "a4fe74f3"
+OLD: dict[str, Any] = {
+    "taken": "2026-01-01T12:00:00+00:00",
+    "device": {"name": "NVIDIA H200"},
+    "rows": [
+        {
+            "kernel": "square_kernel", "variant": SQUARE, "call": 0, "stopwatch": "cupti",
+            "cache": "cold", "median_us": 4.03, "low_us": 4.02, "high_us": 4.05, "samples": 60,
+            "gb_per_s": 2826.4, "percent_of_peak": 66.2, "inputs": "float32 1823×781, 1823×781",
+            "clocks": {"low_mhz": 1980, "high_mhz": 1980},
+        },
+        {
+            "kernel": "softmax_kernel", "variant": "ed6dc2ce", "call": 0, "stopwatch": "cupti",
+            "cache": "cold", "median_us": 5.5, "samples": 60,
+        },
+    ],
+}  # fmt: skip
+
+Ui = Pilot[None]
+
+
+@dataclass
+class Device:
+    """A made-up one: ``does`` is what a child does with its job, before it is told of the end."""
+
+    jobs: list[dict[str, Any]] = field(default_factory=list)
+    held: threading.Event = field(default_factory=threading.Event)
+    ended: threading.Event = field(default_factory=threading.Event)
+    waits: bool = False
+    status: int = 0
+    broken: str = ""
+
+    def watched(self, stop: threading.Event, tell: Callable[[int], None]) -> running.Child:
+        """In place of the real one: 4 µs by CUPTI, ten times that by any other stopwatch."""
+
+        def child(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
+            job = json.loads(Path(argv[-2]).read_text())
+            self.jobs.append(job)
+            if self.status:
+                with Path(argv[-1]).open("w") as out:
+                    print(json.dumps({"begin": job["launches"][0]["n"]}), file=out)
+                return Finished(self.status, b"", self.broken.encode())
+            while self.waits:
+                tell(1)
+                self.held.set()
+                if stop.wait(0.01):
+                    self.ended.set()
+                    raise Stopped("it was stopped before its end")
+            device = {"name": "NVIDIA H200", "major": 9, "minor": 0, "torch": "2.11.0"}
+            said: list[dict[str, Any]] = [{"device": device}]
+            for watch in job["stopwatches"]:
+                one = {"stopwatch": watch, "cache": job["cache"], "clocks": CLOCKS}
+                said.append({"copy": {**one, "samples": [500.0] * 60, "bytes": 2_000_000_000}})
+                for told in job["launches"]:
+                    us = 4.0 if watch == "cupti" else 40.0
+                    said += [{"begin": told["n"]}, {**one, "n": told["n"], "samples": [us] * 60},
+                             {"end": told["n"]}]  # fmt: skip
+            Path(argv[-1]).write_text("".join(json.dumps(line) + "\n" for line in said))
+            return Finished(0, b"", b"")
+
+        return child
+
+
+CLOCKS = {"low_mhz": 1200, "high_mhz": 1980, "most_mhz": 1980}
+
+
+@pytest.fixture(autouse=True)
+def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    later = datetime.datetime(2026, 1, 4, 13, tzinfo=datetime.UTC)
+    monkeypatch.setattr(times, "now", lambda: later)
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch) -> Device:
+    made = Device()
+    monkeypatch.setattr(machine, "gpu_present", lambda: True)
+    monkeypatch.setattr(running, "watched", made.watched)
+    monkeypatch.setattr(running, "interpreter", lambda *_: "/opt/python")
+    return made
+
+
+@pytest.fixture
+def anothers(tmp_path: Path) -> Path:
+    """Somebody else's recording: a copy that does not lie with one's own."""
+    return Path(shutil.copy(LECTURE, tmp_path / "lecture.ptxview"))
+
+
+@pytest.fixture
+def own() -> Path:
+    """One's own."""
+    recordings_folder().mkdir(parents=True)
+    return Path(shutil.copy(LECTURE, recordings_folder() / "lecture.ptxview"))
+
+
+def app_of(path: Path) -> PtxviewApp:
+    """The application on a recording."""
+    return PtxviewApp(open_reader(str(path)))
+
+
+def go(main: MainScreen, variant: str = SQUARE) -> None:
+    """To the row of a variant, which is beneath its kernel's."""
+    at = [i for i, row in enumerate(main.kernels.rows) if row.subject.key[1] == variant]
+    main.kernels.go(at[-1])
+
+
+async def rest(ui: Ui) -> None:
+    """Wait until nothing is under way on the screen of times."""
+    for _ in range(3000):
+        await ui.pause()
+        screen = ui.app.screen
+        if not isinstance(screen, TimingScreen) or screen.settled:
+            return
+        await ui.pause(0.01)
+    raise AssertionError("it goes on")
+
+
+@asynccontextmanager
+async def timing(
+    path: Path,
+    *keys: str,
+    variant: str = SQUARE,
+    size: tuple[int, int] = (120, 40),
+    app: PtxviewApp | None = None,
+) -> AsyncIterator[tuple[Ui, TimingScreen]]:
+    """The screen of times, opened with its key on a variant; then ``keys``, each to its end."""
+    app = app or app_of(path)
+    async with app.run_test(size=size) as ui:
+        main = await settle(ui)
+        go(main, variant)
+        await settle(ui)
+        await ui.press("t")
+        await rest(ui)
+        screen = app.screen
+        assert isinstance(screen, TimingScreen)
+        for key in keys:
+            await ui.press(key)
+            await rest(ui)
+        yield ui, screen
+
+
+def main_of(ui: Ui) -> MainScreen:
+    """The screen beneath."""
+    main = ui.app.screen_stack[0]
+    assert isinstance(main, MainScreen)
+    return main
+
+
+# What it does
+
+
+async def test_ones_own_is_timed_at_once_and_the_times_are_kept(own: Path, device: Device) -> None:
+    async with timing(own, size=(200, 60)) as (ui, screen):
+        text = text_of(ui)
+        assert "1 launch to time" in text and "grid 1823×1×1" in text
+        assert "float32 1823×781" in text and "128 threads a block" in text
+        row = next(line for line in text.split("\n") if line.split()[:2] == ["cupti", "cold"])
+        # 1823 × 781 floats read and written in 4 µs, of a copy's 4000 GB/s.
+        assert row.split()[2:5] == ["4.00", "4.00…4.00", "60"]
+        assert "2,848" in row and "71 %" in row and "1200…1980" in row
+        assert "⚠ the SM clock moved between 1200 and 1980 MHz" in text
+        assert screen.state is TimingState.IDLE
+        (session,) = kept(own)
+        rows = session["rows"]
+        assert isinstance(rows, list) and rows[0]["median_us"] == 4.0
+        await ui.press("escape")
+        await settle(ui)
+        text = text_of(ui)
+        assert "measured" in text  # the line of the variant
+        line = next(r for r in text.split("\n") if r.startswith("›"))
+        assert "4.00 µs" in line  # its row in the tree
+    assert len(device.jobs) == 1
+
+
+async def test_it_asks_before_it_runs_anothers_code_and_only_once(
+    anothers: Path, device: Device
+) -> None:
+    async with timing(anothers) as (ui, screen):
+        text = text_of(ui)
+        assert "This runs the code of a recording that is not yours" in text
+        assert "/opt/python" in text and screen.state is TimingState.ASKING
+        await ui.press("t", "a", "enter")  # nothing but y is a yes
+        assert device.jobs == [] and screen.state is TimingState.ASKING
+        await ui.press("y")
+        await rest(ui)
+        assert "Measured just now" in text_of(ui)
+        await ui.press("escape", "t")
+        await rest(ui)
+        assert len(device.jobs) == 2
+        assert len(kept(anothers)) == 2
+
+
+async def test_who_says_no_is_asked_again(anothers: Path, device: Device) -> None:
+    async with timing(anothers, "n") as (ui, screen):
+        assert "Not trusted, so not run." in text_of(ui)
+        await ui.press("t")
+        await rest(ui)
+        assert screen.state is TimingState.ASKING and device.jobs == []
+
+
+async def test_without_a_gpu_it_says_so_in_one_sentence_and_shows_what_was_taken_before(
+    anothers: Path,
+) -> None:
+    keep(anothers, OLD)
+    async with timing(anothers) as (ui, _):
+        text = text_of(ui)
+        assert "✗ timing needs an NVIDIA GPU, and there is none on this machine" in text
+        assert "1 launch to time" in text
+        assert "3 days ago" in text and "4.02…4.05" in text
+        assert "5.50" not in text  # another kernel's
+        await ui.press("escape")
+        assert isinstance(ui.app.screen, MainScreen)
+
+
+async def test_a_kernel_whose_launch_is_not_known_says_so(anothers: Path, device: Device) -> None:
+    whole = open_path(anothers)
+    bare = tuple(
+        replace(k, variants=tuple(replace(v, calls=()) for v in k.variants)) for k in whole.kernels
+    )
+    recording = replace(whole, kernels=bare, calls=())
+    app = PtxviewApp(Reader(recording, kept_cache()))
+    async with timing(anothers, app=app) as (ui, screen):
+        text = text_of(ui)
+        assert "✗ there is no recorded launch to time" in text
+        assert "of which no launch with its arguments was recorded: square_kernel" in text
+        assert screen.state is TimingState.IDLE and device.jobs == []
+
+
+async def test_a_file_that_is_no_recording_says_so(tmp_path: Path, device: Device) -> None:
+    alone = tmp_path / "x.ptx"
+    alone.write_text(".version 8.0\n.target sm_90\n.visible .entry k() { ret; }\n")
+    (only,) = open_path(alone).variants()
+    async with timing(alone, variant=only[1].id) as (ui, _):
+        assert "is not a recording: only one knows with what its kernels were launched" in " ".join(
+            text_of(ui).split()
+        )
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "expected"),
+    [
+        (-9, "", "failed: the process was killed"),
+        (1, "CUDA error: an illegal memory access", "failed: CUDA error: an illegal memory access"),
+    ],
+)
+async def test_a_child_that_is_killed_costs_one_sentence(
+    own: Path, device: Device, status: int, said: str, expected: str
+) -> None:
+    device.status, device.broken = status, said
+    keep(own, OLD)
+    async with timing(own) as (ui, _):
+        text = text_of(ui)
+        assert expected in text
+        assert "4.02…4.05" in text  # what was taken before is still there
+        device.status = 0
+        await ui.press("t")
+        await rest(ui)
+        assert "4.00…4.00" in text_of(ui)
+
+
+async def test_escape_ends_the_child_and_the_interface_goes_on(own: Path, device: Device) -> None:
+    device.waits = True
+    app = app_of(own)
+    async with app.run_test(size=(120, 40)) as ui:
+        main = await settle(ui)
+        go(main)
+        await settle(ui)
+        await ui.press("t")
+        while not device.held.is_set():
+            await ui.pause(0.01)
+        await ui.pause()
+        screen = app.screen
+        assert isinstance(screen, TimingScreen) and screen.state is TimingState.RUNNING
+        assert "They run now" in text_of(ui) and "Esc stops it" in text_of(ui)
+        await ui.press("escape")
+        await rest(ui)
+        assert device.ended.is_set() and app.screen is screen
+        assert "it was stopped before its end" in text_of(ui)
+        assert kept(own) == []
+        await ui.press("escape")
+        assert len(app.screen_stack) == 1
+
+
+async def test_leaving_the_interface_ends_a_real_child(
+    own: Path, device: Device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pid = tmp_path / "pid"
+    code = f"import os, time; open({str(pid)!r}, 'w').write(f'{{os.getpid()}}\\n'); time.sleep(600)"
+    monkeypatch.setattr(running, "watched", WATCHED)
+    monkeypatch.setattr(running, "BOOT", code)
+    monkeypatch.setattr(running, "interpreter", lambda *_: sys.executable)
+    app = app_of(own)
+    async with app.run_test() as ui:
+        main = await settle(ui)
+        go(main)
+        await settle(ui)
+        await ui.press("t")
+        while not pid.exists() or not pid.read_text().endswith("\n"):
+            await ui.pause(0.01)
+    number = int(pid.read_text())
+    until = time.monotonic() + 120
+    while time.monotonic() < until and _runs(number):
+        time.sleep(0.02)
+    assert not _runs(number)
+
+
+WATCHED = running.watched
+
+
+def _runs(number: int) -> bool:
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def test_times_that_cannot_be_kept_are_shown_all_the_same(
+    own: Path, device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place(own).mkdir()
+    async with timing(own) as (ui, _):
+        text = text_of(ui)
+        assert "4.00…4.00" in text and "The times are not kept" in text
+        await ui.press("escape")
+        await settle(ui)
+        assert main_of(ui).times.sessions
+
+
+# What is known of times elsewhere
+
+
+async def test_measured_times_stand_in_the_tree_the_card_and_the_table(anothers: Path) -> None:
+    keep(anothers, OLD)
+    app = app_of(anothers)
+    async with app.run_test(size=(200, 60)) as ui:
+        main = await settle(ui)
+        go(main)
+        await settle(ui)
+        assert "4.03 µs measured 3 days ago" in text_of(ui)
+        while main.kernels.order.value != "time":
+            await ui.press("o")
+        await settle(ui)
+        tree = "\n".join(line[: main.kernels.size.width] for line in text_of(ui).split("\n"))
+        assert re.findall(r"[\d.]+ µs ", tree) == ["5.50 µs ", "4.03 µs "]  # the costliest first
+        assert "–" in tree
+        await ui.press("i")
+        await settle(ui)
+        assert "4.03 µs (95 %: 4.02…4.05) by cupti, cold L2, 3 days ago" in text_of(ui)
+        await ui.press("escape", "V")
+        await ui.pause()
+        row = next(line for line in text_of(ui).split("\n") if SQUARE in line)
+        assert "4.03 µs" in row
+        assert "Measured 3 days ago, cold L2." in text_of(ui)
+
+
+async def test_the_card_says_that_nothing_was_measured(anothers: Path) -> None:
+    app = app_of(anothers)
+    async with app.run_test(size=(120, 40)) as ui:
+        await settle(ui)
+        await ui.press("i")
+        await settle(ui)
+        assert "– not measured; t takes the time" in text_of(ui)
+
+
+def _session(when: str, **row: Any) -> Session:
+    said: dict[str, Any] = {"kernel": "square_kernel", "variant": "3f2a91c0", "call": 0,
+                            "stopwatch": "cupti", "cache": "cold"}  # fmt: skip
+    return Session(when, {"name": "NVIDIA H200"}, (Timing(**{**said, **row}),))
+
+
+def test_the_latest_is_the_kernels_own_with_a_cold_cache_by_the_commonest_call() -> None:
+    known = RecordingTimes("/nowhere")
+    kernel = reader().recording.kernels[0]
+    variant = kernel.variants[0]
+    assert known.latest(kernel, variant) is None and not known
+    known.add(_session("2026-01-01", median_us=29.0, stopwatch="event"))
+    assert known.latest(kernel, variant) is None and not known  # launching is not the kernel
+    known.add(_session("2026-01-02", median_us=2.0, cache="hot"))
+    assert known.us(kernel, variant) == 2.0
+    known.add(_session("2026-01-03", median_us=4.0))
+    known.add(_session("2026-01-04", median_us=1.9, cache="hot"))
+    assert known.us(kernel, variant) == 4.0
+    both = _session("2026-01-05", median_us=4.5, count=9)
+    other = _session("2026-01-05", median_us=8.0, count=2, call=1)
+    known.add(Session(both.taken, both.device, both.rows + other.rows))
+    assert known.us(kernel, variant) == 4.5
+    assert known.us(kernel, kernel.variants[1]) is None
+    for damaged in (float("nan"), float("inf"), 0.0, -1.0):
+        known.add(_session("2026-01-06", median_us=damaged))
+    assert known.us(kernel, variant) == 4.5
+    longer = _session("2026-01-07", median_us=5.0, variant="3f2a91c03f2")
+    known.add(longer)  # the id was longer when another variant began alike
+    assert known.us(kernel, variant) == 5.0
+
+
+def test_of_a_call_each_kernel_has_its_own_time() -> None:
+    kernel = reader().recording.kernels[2]
+    variant = kernel.variants[0]
+    whole = Timing(
+        "ext.gelu", "", 3, "cupti", "cold", 20.0, 19.0, 21.0, 60, kind="extension", cpu_us=31.0,
+        inputs="float32 64", kernels=(
+            KernelTime(kernel.name, variant.id, 4.6, 2, 4.5, 4.7, 120),
+            KernelTime("elsewhere", None, 10.8, 1),
+        ),
+    )  # fmt: skip
+    known = RecordingTimes("/nowhere")
+    known.add(Session("2026-01-01T12:00:00+00:00", {"name": "NVIDIA H200"}, (whole,)))
+    assert known.us(kernel, variant) == 4.6
+    (said,) = known.lines(kernel, variant, "NVIDIA H200")
+    assert said == (
+        "4.60 µs (95 %: 4.50…4.70) by cupti, cold L2, 3 days ago; in a call of ext.gelu: float32 64"
+    )
+    text = "".join(text for text, _ in timing_text.by_launch([whole], 80))
+    assert "a call of ext.gelu: float32 64" in text and "20.0  19.0…21.0" in text
+    assert "4.60 µs ×2 a call" in text and "10.8 µs  elsewhere" in text
+    assert "One call keeps the CPU for 31.0 µs." in text
+
+
+async def test_a_function_whose_library_is_gone_costs_one_sentence(
+    own: Path, device: Device
+) -> None:
+    lonely = next(v for k, v in open_path(own).variants() if "gelu" in k.name)
+    async with timing(own, variant=lonely.id) as (ui, screen):
+        text = text_of(ui)
+        assert "to make again" in text and "✗ failed: " in text
+        assert screen.state is TimingState.IDLE and screen.session is not None
+
+
+# Every command
+
+
+async def test_key_timing_take(own: Path, device: Device) -> None:
+    async with timing(own, "a", "t") as (ui, screen):
+        assert [job["stopwatches"] for job in device.jobs] == [
+            ["cupti"], ["cupti", "event", "do_bench", "cudagraph"], ["cupti"],
+        ]  # fmt: skip
+        assert len(screen.past) == 2 and "Taken before" in text_of(ui)
+
+
+async def test_key_timing_all(own: Path, device: Device) -> None:
+    async with timing(own, "a", size=(120, 60)) as (ui, _):
+        text = " ".join(text_of(ui).split())
+        assert "Why they differ" in text
+        assert "event a pair of CUDA events around one launch on an idle device" in text
+        assert "cudagraph Triton's do_bench_cudagraph: launches on end in a graph" in text
+
+
+async def test_key_timing_cache(own: Path, device: Device) -> None:
+    async with timing(own, "c", "t") as (ui, _):
+        assert device.jobs[-1]["cache"] == "hot"
+        assert "cupti · hot L2" in text_of(ui)
+        await ui.press("c", "c")
+        assert "cupti · cold L2" in text_of(ui)
+
+
+async def test_key_timing_yes(anothers: Path, device: Device) -> None:
+    async with timing(anothers, "y") as (_, screen):
+        assert screen.session is not None and len(device.jobs) == 1
+
+
+async def test_key_timing_no(anothers: Path, device: Device) -> None:
+    async with timing(anothers, "n") as (_, screen):
+        assert screen.session is None and device.jobs == []
+
+
+async def test_key_timing_back(own: Path, device: Device) -> None:
+    async with timing(own, "q") as (ui, _):
+        assert isinstance(ui.app.screen, MainScreen)
+
+
+@pytest.mark.parametrize(
+    ("keys", "row"),
+    [("j", 1), ("j j k", 1), ("pagedown", "page"), ("pagedown pageup", 0), ("G", "last"),
+     ("G g", 0)],
+)  # fmt: skip
+async def test_movement_keys_scroll(own: Path, device: Device, keys: str, row: int | str) -> None:
+    async with timing(own, "a", *keys.split(), size=(80, 14)) as (ui, screen):
+        await ui.pause()
+        page, last = screen.scroller.size.height - 1, screen.scroller.max_scroll_y
+        assert round(screen.scroller.scroll_y) == {"page": page, "last": last}.get(str(row), row)
+
+
+# Looks
+
+TAKE = time_take.take
+
+
+async def _to_square(ui: Ui) -> None:
+    ui.app.animation_level = "none"
+    main = await settle(ui)
+    go(main)
+    await settle(ui)
+    await ui.press("t")
+    await rest(ui)
+
+
+@pytest.mark.parametrize("size", [(120, 40)], ids=lambda s: f"{s[0]}x{s[1]}")
+def test_how_times_look(
+    snap_compare: Compare, own: Path, device: Device, monkeypatch: pytest.MonkeyPatch,
+    size: tuple[int, int],
+) -> None:  # fmt: skip
+    keep(own, OLD)
+
+    def take(*args: Any) -> Session:
+        return replace(TAKE(*args), taken="2026-01-04T12:00:00+00:00")
+
+    monkeypatch.setattr(time_take, "take", take)
+
+    async def run(ui: Ui) -> None:
+        await _to_square(ui)
+        await ui.press("a")
+        await rest(ui)
+
+    assert snap_compare(app_of(own), terminal_size=size, run_before=run)
