@@ -104,13 +104,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="the budget of one launch in seconds (20), each of them a fixed amount of work",
     )
     emulated.add_argument(
-        "--verify",
-        action="store_true",
-        help="interpret each Triton launch, too, on a copy of its memory, and compare what its PTX "
-        "and its Python leave there: bit for bit, floats within what rounding may change. Values "
-        "are the PTX's; the exit status is 1 where a launch differs",
-    )
-    emulated.add_argument(
         "--debug", metavar="KERNEL", help="stop at breakpoint() inside this Triton kernel"
     )
     emulated.add_argument(
@@ -183,7 +176,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             _times(reader, outcome.path, args.python or _typed(request))
         if rec.kernels:
             _keep_rows(reader, outcome.path)
-    return verified(outcome)
+    return outcome.status
 
 
 def _load_the_rest() -> None:
@@ -207,19 +200,6 @@ def _print(reader: Reader) -> None:
         print_kernels(reader, err, seconds=seconds)
     tables.graphs(rec, err)
     tables.problems(rec, err)
-
-
-def verified(outcome: RunOutcome) -> int:
-    """Say what comparing PTX with Python came to; the run's exit status."""
-    rec = outcome.recording
-    if rec is None or rec.verified is None:
-        return outcome.status
-    # Imported here: most runs are not verified.
-    from inspector.report import verification
-
-    for told in (*verification.details(rec), verification.sentence(rec)):
-        narrate(f"ptxview: {told}")
-    return Exit.DIFFERENT if any(one.differ for one in rec.verified) else outcome.status
 
 
 def _keep_rows(reader: Reader, path: Path) -> None:
@@ -284,26 +264,17 @@ def _watched(request: RunRequest) -> int:
     if wanted and outcome.recording is not None:
         made = reader_of(outcome.recording)
         browse(lambda: (made, None), outcome.path.name, path=outcome.path)
-    return verified(outcome)
+    return outcome.status
 
 
 def emulation(args: argparse.Namespace) -> tuple[tuple[str, str], ...]:
-    """Settings of the emulated device and of the probes, as the environment carries them.
-
-    Raises ``RunFailed`` where there is nothing that values could be compared with.
-    """
-    if args.verify and args.values in ("interpreter", "none"):
-        raise RunFailed(
-            f"--verify compares what the PTX gives, and with --values {args.values} it is not run",
-            "Leave --values out, or give --values ptx.",
-        )
+    """Settings of the emulated device and of the probes, as the environment carries them."""
     given = {
         "PTXVIEW_DEVICES": args.devices,
         "PTXVIEW_VALUES": args.values,
         "PTXVIEW_VALUE_SECONDS": args.value_seconds,
         "PTXVIEW_DEBUG_KERNEL": args.debug,
         "PTXVIEW_DEBUG_PROGRAM": args.debug_program,
-        "PTXVIEW_VERIFY": "1" if args.verify else None,
         "PTXVIEW_RANGES": "0" if args.no_ranges else None,
         "PTXVIEW_OPERATORS": "1" if args.operators else None,
     }

@@ -218,10 +218,6 @@ PARTS: dict[str, tuple[str, ...]] = {
         "triton.runtime.interpreter:ScanOps", "triton.runtime.jit:TensorWrapper",
         "triton.runtime.interpreter:FunctionRewriter._compile_and_exec",
     ),
-    "target.rounding": (
-        "triton.runtime.interpreter:_convert_float",
-        "triton.runtime.interpreter:_round_f32_to_tf32",
-    ),
     "ahead": (
         "triton.compiler:ASTSource", "triton.backends.compiler:GPUTarget",
         "triton.compiler.compiler:make_backend", "triton._C.libtriton:ir",

@@ -16,8 +16,6 @@ The package runs in the user's interpreter and imports nothing of ours but its t
     ptx         a launch's PTX, run;  executor: how what runs it comes into the program
     interp      Triton's interpreter;  constructs, bfloat16, descriptors, libdevice: what it lacks
                 bounds, work: what a kernel may touch, and how much it may take; frames: where it is
-    verify      both on the same memory, compared;  copies: memory as it was
-                rounding: how far floats may differ;  carrying: in the interpreter
     tuning      autotuning and benchmarks that measure nothing
     inductor    torch.compile
     waiting     what a long program waits for, said now and then

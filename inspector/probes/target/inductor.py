@@ -81,8 +81,6 @@ def _run_kernels() -> None:
         return torch.empty_strided(size, stride, dtype=dtype, device="cuda")
 
     torch._C._dynamo.guards._empty_strided_cuda = empty
-    if current().verify:
-        config.compile_threads = 1  # what another process compiles comes without its Python
     # Its own launcher is given machine code alone, without arguments' types.
     for name in ("use_static_cuda_launcher", "use_static_triton_launcher"):
         if hasattr(config, name):
@@ -138,12 +136,6 @@ def _compile(inner: Any, gm: Any, example_inputs: Any, given: dict[str, Any]) ->
         )
         return values
     if not current().kernels:
-        if current().verify:
-            say.once(
-                "verify-graphs",
-                "torch.compile's graphs are run operator by operator, so their kernels are not "
-                "verified; --values ptx runs the kernels",
-            )
         return guarded(calls_torch.watched_graph)(values, compiled) or values
     return compiled
 

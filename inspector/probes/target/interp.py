@@ -17,9 +17,7 @@ from .. import private_names
 from . import (
     bfloat16,
     bounds,
-    carrying,
     constructs,
-    current,
     debug,
     descriptors,
     frames,
@@ -80,8 +78,6 @@ class _Launch:
     def __init__(self) -> None:
         self.interpreter = _interpreter()
         private_names.check("target.interp")
-        if current().verify:
-            private_names.check("target.rounding")
         self.original = self.interpreter._patch_lang
         self.patches = Patches()
         self.seen: set[int] = set()
@@ -97,8 +93,6 @@ class _Launch:
             _mended.extend(descriptors.patches(self.interpreter))
             _mended.extend(_assertions(self.interpreter))
             _mended.extend(work.patches(self.interpreter, _mended))
-            if current().verify:
-                _mended.extend(carrying.patches(self.interpreter, _mended))
         for owner in (tl, tl.core, tl.math, tl.core.tensor, tl.core.dtype,
                       getattr(tl.core, "tensor_descriptor_base", None),
                       getattr(tl.core, "tensor_descriptor", None),
@@ -134,8 +128,6 @@ class _Launch:
         language.tensor.__index__ = lambda tensor: int(tensor.handle.data.reshape(-1)[0])
         # The compiler has checked these, and knows types better.
         language.static_assert = lambda *args, **given: None
-        if current().verify:
-            carrying.watch_language(language)
 
     def _once(self, fn: Any) -> Any:
         self.enter_globals(fn)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from . import addresses, bounds, constructs, current, debug, native, ptx, say, tuning, work, writes
+from . import addresses, bounds, current, debug, native, ptx, say, tuning, work, writes
 from .waiting import WAITING
 
 
@@ -93,14 +93,9 @@ class Launcher:
         python = hasattr(fn, "fn")
         reason = ""
         speaks = python and (debug.wanted(fn) or debug.speaks(fn))
-        # What it says, it says when it is interpreted; its PTX is run besides.
-        verifies = current().verify and not (python and debug.wanted(fn))
-        if current().engine == "ptx" and (verifies or not speaks):
+        if current().engine == "ptx" and not speaks:
             try:
-                if verifies:
-                    self._verified(name, grid, fn, named)
-                else:
-                    self._execute(grid, fn, named)
+                self._execute(grid, fn, named)
                 return ""
             except ptx.NotExecutable as error:
                 reason = str(error)
@@ -116,8 +111,6 @@ class Launcher:
             return why
         from . import interp
 
-        if current().verify and python and debug.wanted(fn):
-            self._unverified(name, "it is being debugged")
         try:
             interp.run(fn, grid, named, allowance(), self._checked)
         except interp.NotInterpretable as error:
@@ -140,43 +133,7 @@ class Launcher:
         options = (getattr(self.metadata, name, False) for name in ("debug", "sanitize_overflow"))
         return all(options)
 
-    def _unverified(self, name: str, why: str) -> None:
-        from . import verify
-
-        verify.leave_out(name, str(getattr(self.metadata, "hash", "") or ""), why)
-
-    def _verified(
-        self, name: str, grid: tuple[int, int, int], fn: Any, named: dict[str, Any]
-    ) -> None:
-        """Run the grid's PTX and interpret its Python; raises what ``ptx.run`` raises."""
-        from . import interp, verify
-
-        def interpret() -> None:
-            interp.run(fn, grid, named, allowance(), self._checked)
-
-        def again() -> None:
-            self._execute(grid, fn, named, check.observer)
-
-        asm = getattr(self.src, "_ptxview_asm", {})
-        tensors = dict(pair for key, value in named.items() for pair in _tensors_of(key, value))
-        check = verify.Check(name, asm, self.metadata, tensors)
-        if hasattr(fn, "fn"):
-            check.interpret(interpret)
-        if isinstance(check.fault, constructs.KernelAssertion):
-            raise check.fault
-        try:
-            again()
-        except ptx.NotExecutable as error:
-            self._unverified(name, f"its PTX cannot be run ({error})")
-            raise
-        except Exception as error:
-            check.failed(error, grid)
-            raise
-        check.compare(grid, interpret, again, _file_of(fn))
-
-    def _execute(
-        self, grid: tuple[int, int, int], fn: Any, named: dict[str, Any], observer: Any = None
-    ) -> None:
+    def _execute(self, grid: tuple[int, int, int], fn: Any, named: dict[str, Any]) -> None:
         """Run the grid's PTX; raises what ``ptx.run`` raises."""
         fixed = _constants(self.src, list(named))
         passed = {
@@ -190,7 +147,7 @@ class Launcher:
         ptx.run(
             getattr(self.src, "_ptxview_asm", {}), self.metadata,
             dict(getattr(self.src, "signature", None) or {}), grid, passed, tensors,
-            _file_of(fn), allowance(), observer,
+            _file_of(fn), allowance(),
         )  # fmt: skip
 
     def _make_absent(self, named: dict[str, Any], why: str) -> None:

@@ -58,14 +58,13 @@ class KernelFault(RuntimeError):
 def run(
     asm: Any, metadata: Any, signature: dict[Any, Any], grid: tuple[int, int, int],
     passed: dict[str, tuple[int, Any]], tensors: dict[str, Any], file: str, seconds: float,
-    observer: Any = None,
 ) -> None:  # fmt: skip
     """Run every program of the grid, within so many seconds' work.
 
     ``passed``: the arguments that were not compiled in, by name, each with its position among all;
     ``tensors``: those of them that are tensors, as an error names them; ``file``: the kernel's
-    source; ``observer`` makes who is told what happens, from the program and its listing. Raises
-    NotExecutable, Failed, OverBudget, bounds.AbsentValue, and what is the kernel's own fault.
+    source. Raises NotExecutable, Failed, OverBudget, bounds.AbsentValue, and what is the kernel's
+    own fault.
     """
     text = asm.get("ptx")
     if not isinstance(text, str):
@@ -88,7 +87,6 @@ def run(
                 execute, program, grid, _block(program, metadata), arguments, memory,
                 int(getattr(metadata, "shared", 0) or 0), seconds,
                 _Names(name, "program", listing, file, lambda: tensors),
-                None if observer is None else observer(program, listing),
             )  # fmt: skip
         finally:
             for part in buffers:
@@ -142,7 +140,6 @@ class _Names(NamedTuple):
 def _execute(
     execute: Any, program: Any, grid: tuple[int, int, int], block: tuple[int, int, int],
     arguments: list[Any], memory: Any, shared: int, seconds: float, names: _Names,
-    observer: Any = None,
 ) -> Any:  # fmt: skip
     """One launch; raises as ``run`` does."""
     number = bounds.launched(names.kernel)
@@ -150,7 +147,6 @@ def _execute(
     try:
         done = execute.execute(
             program, grid, block, arguments, memory=memory, shared=shared, budget=budget,
-            observer=observer,
         )  # fmt: skip
         BENCHMARKS.used(done.cost / LANES_A_SECOND)
         return done
@@ -160,10 +156,7 @@ def _execute(
         BENCHMARKS.used(seconds)
         raise OverBudget(error.work / LANES_A_SECOND) from None
     except execute.Fault as fault:
-        made: Any = _error(fault, names, number, grid)
-        made.fault = fault
-        made.source = source(names.listing, fault.place.line, names.file)
-        raise made from None
+        raise _error(fault, names, number, grid) from None
     except Exception as error:  # its own, of a kernel that the compiler took
         kind = Failed if memory.written else NotExecutable
         raise kind(f"{type(error).__name__}: {error}"[:300]) from error

@@ -25,8 +25,6 @@ class Settings:
     """``ptx`` or ``interpreter``: what runs a Triton kernel, its PTX or its Python."""
     kernels: bool
     """Whether torch.compile's graphs run the kernels generated for them, with ``ptx`` alone."""
-    verify: bool
-    """Whether each launch is interpreted, too, and the two are compared."""
     seconds: float
     """Seconds that one launch may take; infinite with ``all``, 0 with ``none``."""
     debug_kernel: str | None
@@ -73,7 +71,6 @@ def read(target: str) -> Settings:
         values=values,
         engine=engine,
         kernels=asked == "ptx",
-        verify=os.environ.get("PTXVIEW_VERIFY") == "1" and engine == "ptx" and values != "none",
         seconds={"all": math.inf, "none": 0.0}.get(values, seconds),
         debug_kernel=os.environ.get("PTXVIEW_DEBUG_KERNEL") or None,
         debug_program=_program(os.environ.get("PTXVIEW_DEBUG_PROGRAM", "")),
