@@ -41,8 +41,6 @@ VALUED = (
     "--devices",
     "--values",
     "--value-seconds",
-    "--debug",
-    "--debug-program",
 )
 
 
@@ -91,23 +89,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     emulated.add_argument(
         "--values",
-        choices=("ptx", "interpreter", "budget", "all", "none"),
-        help="where values come from: from the PTX of Triton kernels, launches within the budget "
-        "(budget) or all of them (all), torch.compile's graphs operator by operator; from the "
-        "PTX of the graphs' kernels, too (ptx); from Triton's interpreter (interpreter); nowhere "
-        "(none). Usually budget",
+        choices=("budget", "all", "ptx"),
+        help="which values are computed: of launches within the budget (budget, the default), of "
+        "all (all), or within it and with torch.compile's graphs run as the kernels generated for "
+        "them instead of operator by operator (ptx)",
     )
     emulated.add_argument(
         "--value-seconds",
         type=float,
         metavar="S",
         help="the budget of one launch in seconds (20), each of them a fixed amount of work",
-    )
-    emulated.add_argument(
-        "--debug", metavar="KERNEL", help="stop at breakpoint() inside this Triton kernel"
-    )
-    emulated.add_argument(
-        "--debug-program", metavar="X,Y,Z", help="in this program of its grid (0,0,0)"
     )
     parser.add_argument(
         "--time",
@@ -273,8 +264,6 @@ def emulation(args: argparse.Namespace) -> tuple[tuple[str, str], ...]:
         "PTXVIEW_DEVICES": args.devices,
         "PTXVIEW_VALUES": args.values,
         "PTXVIEW_VALUE_SECONDS": args.value_seconds,
-        "PTXVIEW_DEBUG_KERNEL": args.debug,
-        "PTXVIEW_DEBUG_PROGRAM": args.debug_program,
         "PTXVIEW_RANGES": "0" if args.no_ranges else None,
         "PTXVIEW_OPERATORS": "1" if args.operators else None,
     }

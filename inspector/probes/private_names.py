@@ -212,12 +212,6 @@ PARTS: dict[str, tuple[str, ...]] = {
         "torch.utils:_triton",
         "torch._functorch:config",
     ),
-    "target.interp": (
-        "triton.runtime.interpreter:_patch_lang", "triton.runtime.interpreter:_implicit_cvt",
-        "triton.runtime.interpreter:_get_np_dtype", "triton.runtime.interpreter:ReduceOps",
-        "triton.runtime.interpreter:ScanOps", "triton.runtime.jit:TensorWrapper",
-        "triton.runtime.interpreter:FunctionRewriter._compile_and_exec",
-    ),
     "ahead": (
         "triton.compiler:ASTSource", "triton.backends.compiler:GPUTarget",
         "triton.compiler.compiler:make_backend", "triton._C.libtriton:ir",

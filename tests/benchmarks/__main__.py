@@ -26,7 +26,7 @@ HERE = Path(__file__).parent
 KEPT = HERE / "kept.toml"
 NAMES = (
     "calls", "diff", "execute", "figures", "first_frame", "keys", "links", "liveness", "profile",
-    "ptx", "recordings", "sentences", "sizes", "values",
+    "ptx", "recordings", "sentences", "sizes",
 )  # fmt: skip
 """The modules ``bench_…``, each with a function ``ratios``."""
 
