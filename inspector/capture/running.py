@@ -257,12 +257,6 @@ class Run:
         if target is None and here is None and not machine.gpu_present():
             target = DEFAULT_TARGET
         self._mode = "gpu" if target is None else "target"
-        verify = ("PTXVIEW_VERIFY", "1") in request.environment
-        if verify and target is None:
-            raise RunFailed(
-                "--verify is of the emulated device, and this machine has a GPU",
-                "Give a --target, such as sm_90: the program then runs without the GPU.",
-            )
         self._hurries = False
         self._watches = here is not None
         self._began = time.monotonic()
@@ -279,7 +273,6 @@ class Run:
                 started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
                 mode=self._mode,
                 target=target,
-                **({"verify": True} if verify else {}),
             )
         except OSError as error:
             if self._pack_to is not None:

@@ -190,7 +190,6 @@ def _environment(job: AheadJob, recording: Path, asked: Path, folder: Path) -> d
         "PTXVIEW_RECORDING": str(recording),
         "PTXVIEW_COMPILE": str(asked),
         "PTXVIEW_TARGET": _emulated(job.columns[0][0]),
-        "PTXVIEW_VALUES": "none",
         "TRITON_CACHE_DIR": str(folder / "triton"),
         "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
         "TORCHINDUCTOR_COMPILE_THREADS": "1",

@@ -40,8 +40,6 @@ VALUED = (
     "--devices",
     "--values",
     "--value-seconds",
-    "--debug",
-    "--debug-program",
 )
 
 
@@ -90,30 +88,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     emulated.add_argument(
         "--values",
-        choices=("ptx", "interpreter", "budget", "all", "none"),
-        help="where values come from: from the PTX of Triton kernels, launches within the budget "
-        "(budget) or all of them (all), torch.compile's graphs operator by operator; from the "
-        "PTX of the graphs' kernels, too (ptx); from Triton's interpreter (interpreter); nowhere "
-        "(none). Usually budget",
+        choices=("budget", "all", "ptx"),
+        help="which values are computed: of launches within the budget (budget, the default), of "
+        "all (all), or within it and with torch.compile's graphs run as the kernels generated for "
+        "them instead of operator by operator (ptx)",
     )
     emulated.add_argument(
         "--value-seconds",
         type=float,
         metavar="S",
         help="the budget of one launch in seconds (20), each of them a fixed amount of work",
-    )
-    emulated.add_argument(
-        "--verify",
-        action="store_true",
-        help="interpret each Triton launch, too, on a copy of its memory, and compare what its PTX "
-        "and its Python leave there: bit for bit, floats within what rounding may change. Values "
-        "are the PTX's; the exit status is 1 where a launch differs",
-    )
-    emulated.add_argument(
-        "--debug", metavar="KERNEL", help="stop at breakpoint() inside this Triton kernel"
-    )
-    emulated.add_argument(
-        "--debug-program", metavar="X,Y,Z", help="in this program of its grid (0,0,0)"
     )
     parser.add_argument(
         "--time",
@@ -262,22 +246,11 @@ def _watched(request: RunRequest) -> int:
 
 
 def emulation(args: argparse.Namespace) -> tuple[tuple[str, str], ...]:
-    """Settings of the emulated device and of the probes, as the environment carries them.
-
-    Raises ``RunFailed`` where there is nothing that values could be compared with.
-    """
-    if args.verify and args.values in ("interpreter", "none"):
-        raise RunFailed(
-            f"--verify compares what the PTX gives, and with --values {args.values} it is not run",
-            "Leave --values out, or give --values ptx.",
-        )
+    """Settings of the emulated device and of the probes, as the environment carries them."""
     given = {
         "PTXVIEW_DEVICES": args.devices,
         "PTXVIEW_VALUES": args.values,
         "PTXVIEW_VALUE_SECONDS": args.value_seconds,
-        "PTXVIEW_DEBUG_KERNEL": args.debug,
-        "PTXVIEW_DEBUG_PROGRAM": args.debug_program,
-        "PTXVIEW_VERIFY": "1" if args.verify else None,
         "PTXVIEW_RANGES": "0" if args.no_ranges else None,
         "PTXVIEW_OPERATORS": "1" if args.operators else None,
     }

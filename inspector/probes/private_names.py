@@ -212,16 +212,6 @@ PARTS: dict[str, tuple[str, ...]] = {
         "torch.utils:_triton",
         "torch._functorch:config",
     ),
-    "target.interp": (
-        "triton.runtime.interpreter:_patch_lang", "triton.runtime.interpreter:_implicit_cvt",
-        "triton.runtime.interpreter:_get_np_dtype", "triton.runtime.interpreter:ReduceOps",
-        "triton.runtime.interpreter:ScanOps", "triton.runtime.jit:TensorWrapper",
-        "triton.runtime.interpreter:FunctionRewriter._compile_and_exec",
-    ),
-    "target.rounding": (
-        "triton.runtime.interpreter:_convert_float",
-        "triton.runtime.interpreter:_round_f32_to_tf32",
-    ),
     "ahead": (
         "triton.compiler:ASTSource", "triton.backends.compiler:GPUTarget",
         "triton.compiler.compiler:make_backend", "triton._C.libtriton:ir",

@@ -75,8 +75,6 @@ def recorded(common: Path) -> Path:
             "run",
             "--target",
             "sm_90",
-            "--values",
-            "none",
             "--no-tui",
             "-o",
             path / "x.ptxview",

@@ -12,12 +12,8 @@ The package runs in the user's interpreter and imports nothing of ours but its t
     devices     the limits of each architecture, from reference/devices.toml
     build       compiles shim/ once for each torch;  native: loads it
     cuda        torch.cuda on top of the shim;  streams, memory: parts of it
-    driver      Triton's driver;  launch: one launch;  writes, addresses: what it may have written
-    ptx         a launch's PTX, run;  executor: how what runs it comes into the program
-    interp      Triton's interpreter;  constructs, bfloat16, descriptors, libdevice: what it lacks
-                bounds, work: what a kernel may touch, and how much it may take; frames: where it is
-    verify      both on the same memory, compared;  copies: memory as it was
-                rounding: how far floats may differ;  carrying: in the interpreter
+    driver      Triton's driver;  launch: one launch;  writes: what it may have written
+    ptx         a launch's PTX, run;  executor: loads what runs it;  faults: errors of a launch
     tuning      autotuning and benchmarks that measure nothing
     inductor    torch.compile
     waiting     what a long program waits for, said now and then
@@ -32,7 +28,7 @@ from ..hooks import before_import, when_imported
 from . import settings as _settings
 
 # Parts that work on CPU tensors, where the shim could not be compiled.
-WITHOUT_SHIM = ("driver", "launch", "tuning", "debug")
+WITHOUT_SHIM = ("driver", "launch", "tuning")
 _current: _settings.Settings | None = None
 
 
@@ -46,7 +42,6 @@ def install(target: str) -> None:
     when_imported("torch", lambda module: _part("lacking", module))
     when_imported("triton.runtime.driver", lambda module: _part("driver", module))
     when_imported("triton.runtime.driver", lambda module: _part("lacking", module))
-    when_imported("triton.runtime.jit", lambda module: _part("debug", module))
     when_imported("triton.compiler.compiler", lambda module: _part("launch", module))
     when_imported("triton.runtime.autotuner", lambda module: _part("tuning", module))
     when_imported("triton.testing", lambda module: _part("tuning", module))

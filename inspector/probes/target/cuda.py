@@ -14,8 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from . import current, devices, memory, native, nvcc, runtime, streams, unmade
-from .scoped import Patches
+from . import current, devices, memory, native, nvcc, runtime, streams
 
 
 class DeviceProperties:
@@ -174,8 +173,6 @@ def attach(torch: Any) -> None:
     memory.attach(torch)
     # cuDNN has no kernels here: the native paths run.
     torch.backends.cudnn.is_acceptable = _named(lambda tensor: False, "is_acceptable")
-    if asked.values == "none":
-        unmade.attach(torch)
     _profile_the_cpu(torch)
     _make_generators(torch)
     cuda.graphs._cuda_isCurrentStreamCapturing = lambda: False
@@ -192,8 +189,11 @@ def _profile_the_cpu(torch: Any) -> None:
 
     @functools.wraps(original)
     def init(self: Any, *args: Any, **given: Any) -> None:
-        with Patches([(torch.cuda, "is_available", lambda: False)]):
+        is_available, torch.cuda.is_available = torch.cuda.is_available, lambda: False
+        try:
             original(self, *args, **given)
+        finally:
+            torch.cuda.is_available = is_available
 
     profile.__init__ = init
 

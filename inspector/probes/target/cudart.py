@@ -12,7 +12,6 @@ import gc
 import os
 import re
 import struct
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -20,21 +19,7 @@ from math import prod
 from typing import Any
 
 from ..calls import graphs
-from . import (
-    addresses,
-    bounds,
-    current,
-    devices,
-    launch,
-    limits,
-    memory,
-    native,
-    ptx,
-    refusals,
-    say,
-    work,
-    writes,
-)  # fmt: skip
+from . import current, devices, launch, limits, memory, native, ptx, refusals, writes
 
 VERSION = 4
 REFUSED = 16
@@ -67,10 +52,7 @@ class _Services(ctypes.Structure):
         ("launch", _LAUNCH),
         ("symbol", _SYMBOL),
         *((name, ctypes.c_void_p) for name in ("allocate", "release", "range")),
-        *(
-            (name, ctypes.c_void_p)
-            for name in ("absence", "mark_absent", "reads_zeros", "interrupt")
-        ),
+        *((name, ctypes.c_void_p) for name in ("absence", "mark_absent", "interrupt")),
         ("allow", _ALLOW),
         ("asked", _ASKED),
         ("limit", _LIMIT),
@@ -95,7 +77,7 @@ def attach(torch: Any) -> None:
         VERSION, _LAUNCH(_launched), _SYMBOL(_symbol), address(library.ptxview_allocate),
         address(library.ptxview_release), address(library.ptxview_range),
         address(library.ptxview_absence_at), address(library.ptxview_mark_absent_at),
-        address(library.ptxview_reads_zeros), address(ctypes.pythonapi.PyErr_SetInterrupt),
+        address(ctypes.pythonapi.PyErr_SetInterrupt),
         _ALLOW(_allow), _ASKED(refusals.asked),
         _LIMIT(_limit), _RESOURCES(_resources),
     )  # fmt: skip
@@ -294,49 +276,21 @@ class _Module:
         grid, block, shared = _triple(numbers, 0), _triple(numbers, 3), numbers[6]
         name = base_name(entry)
         given = _Arguments(self, entry, arguments)
-        why = next(given.absences(), "")
-        if not why and launch.allowance() <= 0:
-            why = launch.not_run(name)
-        if not why:
-            why = self._compute(name, entry, grid, block, shared, given)
+        why = (
+            next(given.absences(), "")
+            or next((self.absent[v] for v in ptx.used(self.text, entry, self.absent)), "")
+            or launch.compute(
+                name,
+                f"{prod(grid)} blocks",
+                lambda seconds: ptx.run_entry(
+                    self.text, entry, name, grid, block, shared, given.packed, given.tensors,
+                    given.pinned(), seconds,
+                ),
+            )
+        )  # fmt: skip
         if why:
             given.make_absent(why)
             self.absent |= dict.fromkeys(ptx.globals_of(self.text, entry), why)
-
-    def _compute(
-        self, name: str, entry: str, grid: tuple[int, int, int], block: tuple[int, int, int],
-        shared: int, given: _Arguments,
-    ) -> str:  # fmt: skip
-        """Run the grid; why its values are absent, or nothing."""
-        unknown = next((self.absent[v] for v in ptx.used(self.text, entry, self.absent)), "")
-        if unknown:
-            return unknown
-        allowed = launch.allowance()
-        try:
-            printed = ptx.run_entry(
-                self.text, entry, name, grid, block, shared, given.packed, given.tensors,
-                given.pinned(), allowed,
-            )  # fmt: skip
-            if printed:
-                sys.stdout.write("".join(printed))
-            return ""
-        except work.OverBudget as over:
-            why = (
-                f"the kernel {name} was not run to its end: its {prod(grid)} blocks take about "
-                f"{over.seconds:.2g} s of work or more, more than the {allowed:g} s "
-                "allowed; --values all, or more --value-seconds, computes it"
-            )
-            if not work.BENCHMARKS.depth:
-                say.once(f"over-budget:{name}", f"{why}; reading its outputs will raise")
-        except ptx.NotExecutable as error:
-            why = f"the PTX of {name} cannot be run here ({error})"
-            say.once(f"not-run:{name}", f"{why}; reading its outputs will raise")
-        except ptx.Failed as error:
-            why = f"the kernel {name} was not run to its end ({error})"
-            say.once(f"failed:{name}", f"{why}; reading its outputs will raise")
-        except bounds.AbsentValue as absent:
-            why = str(absent)
-        return why
 
 
 def _triple(numbers: list[int], at: int) -> tuple[int, int, int]:
@@ -408,10 +362,8 @@ class _Arguments:
 
     def make_absent(self, why: str) -> None:
         """Make absent what the kernel may write: all but what its parameters say is constant."""
-        if current().values == "none":
-            return  # no value is there at all
         starts = [word for _, word in self._pointers()]
-        written = addresses.behind(starts, writes.MOST_STEPS)
+        written = writes.behind(starts, writes.MOST_STEPS)
         written |= {
             w for at, w in self._pointers() if not re.search(r"\bconst\*$", self._types[at])
         }

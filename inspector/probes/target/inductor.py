@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from .. import private_names
 from ..calls import graphs as calls_torch
 from ..hooks import guarded
-from . import cubin, current, devices, native, say, tuning
+from . import cubin, current, devices, say, tuning
 
 
 def attach(module: Any) -> None:
@@ -43,7 +43,7 @@ def _attach_compilation(compile_fx: Any) -> None:
     def compile_graph(model: Any, inputs: Any, *rest: Any, **given: Any) -> Any:
         if not rest:
             given.setdefault("inner_compile", captured)
-        with _own_callables(model, inputs), _compiling():
+        with _own_callables(model, inputs):
             return original(model, inputs, *rest, **given)
 
     compile_fx.compile_fx = compile_graph
@@ -81,8 +81,6 @@ def _run_kernels() -> None:
         return torch.empty_strided(size, stride, dtype=dtype, device="cuda")
 
     torch._C._dynamo.guards._empty_strided_cuda = empty
-    if current().verify:
-        config.compile_threads = 1  # what another process compiles comes without its Python
     # Its own launcher is given machine code alone, without arguments' types.
     for name in ("use_static_cuda_launcher", "use_static_triton_launcher"):
         if hasattr(config, name):
@@ -123,8 +121,7 @@ def _compile(inner: Any, gm: Any, example_inputs: Any, given: dict[str, Any]) ->
     except ImportError:
         given["cudagraphs"] = False
     try:
-        with _compiling():
-            compiled = inner(gm, example_inputs, **given)
+        compiled = inner(gm, example_inputs, **given)
     except Exception as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
         if lines[0].endswith(":") and "^" in lines[:-1]:  # Triton quotes the source before it
@@ -138,12 +135,6 @@ def _compile(inner: Any, gm: Any, example_inputs: Any, given: dict[str, Any]) ->
         )
         return values
     if not current().kernels:
-        if current().verify:
-            say.once(
-                "verify-graphs",
-                "torch.compile's graphs are run operator by operator, so their kernels are not "
-                "verified; --values ptx runs the kernels",
-            )
         return guarded(calls_torch.watched_graph)(values, compiled) or values
     return compiled
 
@@ -195,16 +186,6 @@ def _own_callables(model: Any, inputs: Any) -> Iterator[None]:
         patch = contextlib.nullcontext()
     with patch:
         yield
-
-
-@contextlib.contextmanager
-def _compiling() -> Iterator[None]:
-    """Inductor folds constants: it sees their values even where the program's are not kept."""
-    native.library().ptxview_compiling(1)
-    try:
-        yield
-    finally:
-        native.library().ptxview_compiling(0)
 
 
 _STATIC = (

@@ -1,35 +1,53 @@
-"""One launch of a compiled Triton kernel: its PTX is run, or its Python is interpreted.
-
-What neither can do leaves outputs that are absent.
-"""
+"""One launch of a compiled kernel: its PTX is run. Where it cannot be, its outputs are absent."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from . import addresses, bounds, constructs, current, debug, native, ptx, say, tuning, work, writes
+from . import current, native, ptx, say, tuning, writes
+from .faults import AbsentValue
+from .tuning import BENCHMARKS, BENCHMARKS_SECONDS
 from .waiting import WAITING
 
 
-def allowance() -> float:
-    """Seconds that one launch may take now."""
-    return work.BENCHMARKS.most(current().seconds)
+def compute(name: str, blocks: str, run: Callable[[float], Iterable[str]]) -> str:
+    """Run a launch for its values, and print what it prints.
 
-
-def not_run(name: str) -> str:
-    """Why a kernel that may take nothing was compiled and not run."""
-    if current().seconds > 0:
+    ``blocks`` is how many it has, as a message says it; ``run`` gets the seconds that they may
+    take, and raises as ``ptx.run`` does. Returns why values are absent, or an empty text.
+    """
+    allowed = BENCHMARKS.most(current().seconds)
+    if BENCHMARKS.depth and allowed <= 0:
         return (
             f"the kernel {name} was compiled and not run: the launches of this program's "
-            f"benchmarks, which measure nothing here, took their {work.BENCHMARKS_SECONDS:g} s of "
+            f"benchmarks, which measure nothing here, took their {BENCHMARKS_SECONDS:g} s of "
             "work; --values all computes every one"
         )
-    return (
-        f"the kernel {name} was compiled and not run (--values none); "
-        "run with --values budget or --values all to compute it"
-    )
+    try:
+        with WAITING.on("launches computed", name):
+            printed = "".join(run(allowed))
+        if printed:
+            sys.stdout.write(printed)
+        return ""
+    except AbsentValue as absent:
+        return str(absent)
+    except ptx.OverBudget as over:
+        key, why = "over-budget", (
+            f"the kernel {name} was not run to its end: its {blocks} take about "
+            f"{over.seconds:.2g} s of work or more, more than the {allowed:g} s allowed; "
+            "--values all, or more --value-seconds, computes it"
+        )  # fmt: skip
+        if BENCHMARKS.depth:
+            return why
+    except ptx.NotExecutable as error:
+        key, why = "not-run", f"the PTX of {name} cannot be run here ({error})"
+    except ptx.Failed as error:
+        key, why = "failed", f"the kernel {name} was not run to its end ({error})"
+    say.once(f"{key}:{name}", f"{why}; reading its outputs will raise")
+    return why
 
 
 class Launcher:
@@ -65,118 +83,17 @@ class Launcher:
 
     def _run(self, grid: tuple[int, int, int], fn: Any, named: dict[str, Any]) -> None:
         name = str(getattr(self.metadata, "name", getattr(fn, "__name__", "a kernel")))
-        why = next((r for r in map(native.absence, _tensors(named.values())) if r), "")
-        if not why and allowance() <= 0:
-            why = not_run(name)
-        if not why:
-            allowed = allowance()
-            try:
-                with WAITING.on("launches computed", name):
-                    why = self._compute(name, grid, fn, named)
-            except work.OverBudget as over:
-                why = (
-                    f"the kernel {name} was not run to its end: its {math.prod(grid)} programs "
-                    f"take about {over.seconds:.2g} s of work or more, more than the "
-                    f"{allowed:g} s allowed; --values all, or more --value-seconds, computes it"
-                )
-                if not work.BENCHMARKS.depth:
-                    say.once(f"over-budget:{name}", f"{why}; reading its outputs will raise")
-            except bounds.AbsentValue as absent:
-                why = str(absent)
+        why = next((r for r in map(native.absence, _tensors(named.values())) if r), "") or compute(
+            name,
+            f"{math.prod(grid)} programs",
+            lambda seconds: self._execute(grid, fn, named, seconds),
+        )
         if why:
             self._make_absent(named, why)
 
-    def _compute(
-        self, name: str, grid: tuple[int, int, int], fn: Any, named: dict[str, Any]
-    ) -> str:
-        """Run the grid for its values; why that could not be done, or nothing."""
-        python = hasattr(fn, "fn")
-        reason = ""
-        speaks = python and (debug.wanted(fn) or debug.speaks(fn))
-        # What it says, it says when it is interpreted; its PTX is run besides.
-        verifies = current().verify and not (python and debug.wanted(fn))
-        if current().engine == "ptx" and (verifies or not speaks):
-            try:
-                if verifies:
-                    self._verified(name, grid, fn, named)
-                else:
-                    self._execute(grid, fn, named)
-                return ""
-            except ptx.NotExecutable as error:
-                reason = str(error)
-            except ptx.Failed as error:
-                why = f"the kernel {name} was not run to its end ({error})"
-                say.once(f"failed:{name}", f"{why}; reading its outputs will raise")
-                return why
-        if not python:
-            why = f"the kernel {name} was given as IR, which has no Python to interpret"
-            if reason:
-                why = f"{why}, and its PTX cannot be run here: {reason}"
-                say.once(f"not-run:{name}", f"{why}; reading its outputs will raise")
-            return why
-        from . import interp
-
-        if current().verify and python and debug.wanted(fn):
-            self._unverified(name, "it is being debugged")
-        try:
-            interp.run(fn, grid, named, allowance(), self._checked)
-        except interp.NotInterpretable as error:
-            why = f"the kernel {name} cannot be interpreted here ({error}), only compiled"
-            if reason:
-                why = f"{why}; its PTX cannot be run either ({reason})"
-            say.once(f"not-run:{name}", f"{why}; reading its outputs will raise")
-            return why
-        if reason:
-            say.once(
-                f"interpreted:{name}",
-                f"the PTX of {name} cannot be run here ({reason}): its values are those of its "
-                "Python, in Triton's interpreter",
-            )
-        return ""
-
-    @property
-    def _checked(self) -> bool:
-        """Whether the kernel was compiled so that it looks for overflows."""
-        options = (getattr(self.metadata, name, False) for name in ("debug", "sanitize_overflow"))
-        return all(options)
-
-    def _unverified(self, name: str, why: str) -> None:
-        from . import verify
-
-        verify.leave_out(name, str(getattr(self.metadata, "hash", "") or ""), why)
-
-    def _verified(
-        self, name: str, grid: tuple[int, int, int], fn: Any, named: dict[str, Any]
-    ) -> None:
-        """Run the grid's PTX and interpret its Python; raises what ``ptx.run`` raises."""
-        from . import interp, verify
-
-        def interpret() -> None:
-            interp.run(fn, grid, named, allowance(), self._checked)
-
-        def again() -> None:
-            self._execute(grid, fn, named, check.observer)
-
-        asm = getattr(self.src, "_ptxview_asm", {})
-        tensors = dict(pair for key, value in named.items() for pair in _tensors_of(key, value))
-        check = verify.Check(name, asm, self.metadata, tensors)
-        if hasattr(fn, "fn"):
-            check.interpret(interpret)
-        if isinstance(check.fault, constructs.KernelAssertion):
-            raise check.fault
-        try:
-            again()
-        except ptx.NotExecutable as error:
-            self._unverified(name, f"its PTX cannot be run ({error})")
-            raise
-        except Exception as error:
-            check.failed(error, grid)
-            raise
-        check.compare(grid, interpret, again, _file_of(fn))
-
     def _execute(
-        self, grid: tuple[int, int, int], fn: Any, named: dict[str, Any], observer: Any = None
-    ) -> None:
+        self, grid: tuple[int, int, int], fn: Any, named: dict[str, Any], seconds: float
+    ) -> tuple[str, ...]:
         """Run the grid's PTX; raises what ``ptx.run`` raises."""
         fixed = _constants(self.src, list(named))
         passed = {
@@ -187,10 +104,10 @@ class Launcher:
         tensors: dict[str, Any] = {}
         for name, (_, value) in passed.items():
             tensors.update(_tensors_of(name, value))
-        ptx.run(
+        return ptx.run(
             getattr(self.src, "_ptxview_asm", {}), self.metadata,
             dict(getattr(self.src, "signature", None) or {}), grid, passed, tensors,
-            _file_of(fn), allowance(), observer,
+            _file_of(fn), seconds,
         )  # fmt: skip
 
     def _make_absent(self, named: dict[str, Any], why: str) -> None:
@@ -222,8 +139,8 @@ def _mark_behind(passed: list[Any], written: writes.Written, why: str, tables_on
     """
     import torch
 
-    if not native.loaded() or current().values == "none":
-        return  # no value is there at all
+    if not native.loaded():
+        return
     for position, steps in written.behind.items():
         starts = list(_integers([passed[position]]))
         for tensor in _tensors([passed[position]]):
@@ -236,7 +153,7 @@ def _mark_behind(passed: list[Any], written: writes.Written, why: str, tables_on
                 )
             if tensor.numel() and not unknown and (table or not tables_only):
                 starts.append(tensor.data_ptr())
-        for start in addresses.behind(starts, steps):
+        for start in writes.behind(starts, steps):
             native.mark_absent_at(start, why)
 
 

@@ -102,15 +102,6 @@ def mark_absent_at(address: int, why: str) -> None:
     library().ptxview_mark_absent_at(address, why.encode(errors="replace"))
 
 
-def host(tensor: Any) -> Any:
-    """A CPU tensor over the same memory; raises RuntimeError where the value is absent."""
-    import torch
-
-    if not loaded():
-        return tensor.detach()
-    return torch.ops.ptxview_target.host(tensor.detach())
-
-
 def absence(tensor: Any) -> str:
     """Why the tensor's value is absent; empty where it is there."""
     import torch

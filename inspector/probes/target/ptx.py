@@ -12,34 +12,20 @@ import re
 import struct
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
-from . import bounds, constructs, executor, frames, native
-from .work import BENCHMARKS, OverBudget
+from . import executor, native
+from .faults import Names, error_of, source
+from .tuning import BENCHMARKS
 
 # Instructions of one lane that one second of ``--value-seconds`` stands for: about the rate of one
 # idle core of 2024 at a kernel that fills the executor's chunks.
 LANES_A_SECOND = 100_000_000
 
-# Lines above a line of PTX within which the beginning of assembly is looked for.
-ASSEMBLY = 200
-
-_OPCODE = re.compile(r"(?:@!?%?\w+\s+)?([a-z]\w*)")
-_VERBS = {"ld": "reads", "ldu": "reads", "cp": "reads", "st": "writes", "atom": "updates",
-          "red": "updates"}  # fmt: skip
-# What CUDA says of each cause (cudaGetErrorString).
-_CUDA = {
-    "out of bounds": "an illegal memory access was encountered",
-    "null": "an illegal memory access was encountered",
-    "read only": "an illegal memory access was encountered",
-    "misaligned": "misaligned address",
-    "trap": "unspecified launch failure",
-    "tensor map": "an illegal instruction was encountered",
-    "assertion": "device-side assert triggered",
-}
-
 _programs: dict[tuple[str, str], tuple[Any, Any]] = {}
 _modules: dict[str, tuple[Any, Any]] = {}
+_launches: dict[str, int] = {}
+"""How many launches of each kernel were run."""
 _running = threading.RLock()
 
 
@@ -51,21 +37,24 @@ class Failed(Exception):
     """The executor itself failed, and what the kernel writes is not known; the text says why."""
 
 
-class KernelFault(RuntimeError):
-    """A kernel ended as it would on a GPU: a trap, a misaligned access; or would never end."""
+class OverBudget(Exception):
+    """The launch would take more work than it may; ``seconds``: for the whole of it, at least."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
 
 
 def run(
     asm: Any, metadata: Any, signature: dict[Any, Any], grid: tuple[int, int, int],
     passed: dict[str, tuple[int, Any]], tensors: dict[str, Any], file: str, seconds: float,
-    observer: Any = None,
-) -> None:  # fmt: skip
-    """Run every program of the grid, within so many seconds' work.
+) -> tuple[str, ...]:  # fmt: skip
+    """Run every program of a Triton grid, within so many seconds' work; what it printed.
 
     ``passed``: the arguments that were not compiled in, by name, each with its position among all;
     ``tensors``: those of them that are tensors, as an error names them; ``file``: the kernel's
-    source; ``observer`` makes who is told what happens, from the program and its listing. Raises
-    NotExecutable, Failed, OverBudget, bounds.AbsentValue, and what is the kernel's own fault.
+    source. Raises NotExecutable, Failed, OverBudget, AbsentValue, and what is the kernel's
+    own fault.
     """
     text = asm.get("ptx")
     if not isinstance(text, str):
@@ -84,11 +73,10 @@ def run(
         arguments += [part.address if part.size else 0 for part in buffers]
         arguments += [0] * (len(program.parameters) - len(arguments))
         try:
-            _execute(
+            return _execute(
                 execute, program, grid, _block(program, metadata), arguments, memory,
                 int(getattr(metadata, "shared", 0) or 0), seconds,
-                _Names(name, "program", listing, file, lambda: tensors),
-                None if observer is None else observer(program, listing),
+                Names(name, "program", listing, file, lambda: tensors),
             )  # fmt: skip
         finally:
             for part in buffers:
@@ -113,11 +101,10 @@ def run_entry(
             text, entry
         ):
             raise NotExecutable("its blocks are in clusters")
-        done = _execute(
+        return _execute(
             execute, program, grid, block, arguments, _MEMORY.now(execute, (), pinned), shared,
-            seconds, _Names(name, "block", listing, "", tensors),
+            seconds, Names(name, "block", listing, "", tensors),
         )  # fmt: skip
-    return tuple(done.printed)
 
 
 def _executor() -> Any:
@@ -128,42 +115,26 @@ def _executor() -> Any:
         raise NotExecutable(f"the executor of PTX cannot be loaded ({error})") from error
 
 
-class _Names(NamedTuple):
-    """What an error calls what takes part in a launch."""
-
-    kernel: str
-    block: str
-    """``program`` or ``block``, as its language says."""
-    listing: Any
-    file: str
-    tensors: Callable[[], dict[str, Any]]
-
-
 def _execute(
     execute: Any, program: Any, grid: tuple[int, int, int], block: tuple[int, int, int],
-    arguments: list[Any], memory: Any, shared: int, seconds: float, names: _Names,
-    observer: Any = None,
-) -> Any:  # fmt: skip
+    arguments: list[Any], memory: Any, shared: int, seconds: float, names: Names,
+) -> tuple[str, ...]:  # fmt: skip
     """One launch; raises as ``run`` does."""
-    number = bounds.launched(names.kernel)
+    number = _launches[names.kernel] = _launches.get(names.kernel, 0) + 1
     budget = None if math.isinf(seconds) else int(seconds * LANES_A_SECOND)
     try:
         done = execute.execute(
             program, grid, block, arguments, memory=memory, shared=shared, budget=budget,
-            observer=observer,
         )  # fmt: skip
         BENCHMARKS.used(done.cost / LANES_A_SECOND)
-        return done
+        return tuple(done.printed)
     except (execute.CannotRun, execute.LaunchError) as error:
         raise NotExecutable(str(error)) from error
     except execute.OutOfBudget as error:
         BENCHMARKS.used(seconds)
         raise OverBudget(error.work / LANES_A_SECOND) from None
     except execute.Fault as fault:
-        made: Any = _error(fault, names, number, grid)
-        made.fault = fault
-        made.source = source(names.listing, fault.place.line, names.file)
-        raise made from None
+        raise error_of(fault, names, number, grid) from None
     except Exception as error:  # its own, of a kernel that the compiler took
         kind = Failed if memory.written else NotExecutable
         raise kind(f"{type(error).__name__}: {error}"[:300]) from error
@@ -414,59 +385,3 @@ class _DeviceMemory:
 
 
 _MEMORY = _DeviceMemory()
-
-
-# -- faults ---------------------------------------------------------------------------------------
-
-
-def _error(fault: Any, names: _Names, number: int, grid: tuple[int, int, int]) -> Exception:
-    """What a fault is to the program: an exception that says who did it, where, and how far off."""
-    place = fault.place
-    line = source(names.listing, place.line, names.file)
-    address = fault.address
-    if fault.space == "global" and address is not None:
-        around = native.memory_around(address, address + 1)
-        absent = native.absence_at(address) if around else ""
-        if absent:
-            return bounds.AbsentValue(absent)
-    who = f"{names.block} {place.block or (0, 0, 0)}"
-    if place.thread is not None:
-        who += f", thread {place.thread}"
-    after = f" (PTX line {place.line}: {place.statement.rstrip('; ')[:100]}"
-    after += f"; {line})" if line else ")"
-    match = _OPCODE.match(place.statement)
-    verb = _VERBS.get(match[1] if match else "", "touches")
-    if fault.cause in ("out of bounds", "null") and fault.space == "global":
-        what = f"{verb} {fault.nbytes} bytes at {address:#x}, outside of every CUDA tensor"
-        near = bounds.nearest(names.tensors(), address)
-        if fault.cause == "null":
-            what += ", a null pointer"
-        elif near:
-            what += f": {near}"
-    else:
-        what = fault.message.removeprefix(f"{place.kernel}: ").removesuffix(f" ({place})")
-    said = f"{who} of launch {number} of {names.kernel}, grid {grid}, {what}{after}"
-    if fault.cause == "assertion":
-        return constructs.KernelAssertion(said)
-    cuda = _CUDA.get(fault.cause, "")
-    text = f"CUDA error: {cuda}\nptxview: {said}" if cuda else f"ptxview: {said}"
-    kind = bounds.IllegalAccess if "illegal memory" in cuda else KernelFault
-    return kind(text)
-
-
-def source(listing: Any, line: int, file: str) -> str:
-    """The line of the program that a line of PTX was made of; empty where that is not known."""
-    if not 0 < line <= len(listing.lines):
-        return ""
-    first = line
-    # Within assembly LLVM counts its lines as if they were the source's: the first one's is right.
-    for above in range(line - 1, max(0, line - ASSEMBLY), -1):
-        text = listing.lines[above - 1].text
-        if "// end inline asm" in text:
-            break
-        if "// begin inline asm" in text:
-            first = above
-            break
-    places = (listing.lines[n - 1].source for n in range(first, line + 1))
-    where = next((place for place in places if place is not None), None)
-    return frames.first_own(where.frames(), file) if where is not None else ""

@@ -7,8 +7,6 @@ import os
 from dataclasses import dataclass
 
 DEFAULT_SECONDS = 20.0
-# What runs kernels for their values, the usual one first.
-ENGINES = ("ptx", "interpreter")
 
 
 @dataclass(frozen=True)
@@ -19,20 +17,10 @@ class Settings:
     """The architecture, as in ``sm_90``."""
     devices: int
     """How many CUDA devices the program sees."""
-    values: str
-    """``all``, ``budget`` or ``none``: which values are computed."""
-    engine: str
-    """``ptx`` or ``interpreter``: what runs a Triton kernel, its PTX or its Python."""
     kernels: bool
-    """Whether torch.compile's graphs run the kernels generated for them, with ``ptx`` alone."""
-    verify: bool
-    """Whether each launch is interpreted, too, and the two are compared."""
+    """Whether torch.compile's graphs run the kernels generated for them (``--values ptx``)."""
     seconds: float
-    """Seconds that one launch may take; infinite with ``all``, 0 with ``none``."""
-    debug_kernel: str | None
-    """The kernel whose ``breakpoint()`` stops, or None."""
-    debug_program: tuple[int, int, int]
-    """The program (block) in which it stops."""
+    """Seconds that one launch may take; infinite with ``--values all``."""
 
     @property
     def capability(self) -> tuple[int, int]:
@@ -54,27 +42,13 @@ def _number(name: str, otherwise: float) -> float:
     return otherwise if math.isnan(value) else value
 
 
-def _program(text: str) -> tuple[int, int, int]:
-    parts = [int(p) for p in text.split(",") if p.strip().isdigit()]
-    x, y, z = [*parts, 0, 0, 0][:3]
-    return x, y, z
-
-
 def read(target: str) -> Settings:
     """The settings of this process."""
-    values = asked = os.environ.get("PTXVIEW_VALUES", "budget")
-    engine = asked if asked in ENGINES else ENGINES[0]
-    if values not in ("all", "budget", "none"):
-        values = "budget"
+    values = os.environ.get("PTXVIEW_VALUES")
     seconds = _number("PTXVIEW_VALUE_SECONDS", DEFAULT_SECONDS)
     return Settings(
         target=target,
         devices=max(1, int(_number("PTXVIEW_DEVICES", 1))),
-        values=values,
-        engine=engine,
-        kernels=asked == "ptx",
-        verify=os.environ.get("PTXVIEW_VERIFY") == "1" and engine == "ptx" and values != "none",
-        seconds={"all": math.inf, "none": 0.0}.get(values, seconds),
-        debug_kernel=os.environ.get("PTXVIEW_DEBUG_KERNEL") or None,
-        debug_program=_program(os.environ.get("PTXVIEW_DEBUG_PROGRAM", "")),
+        kernels=values == "ptx",
+        seconds=math.inf if values == "all" else seconds,
     )

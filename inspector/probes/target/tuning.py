@@ -6,12 +6,59 @@ reaches Triton's autotuning cache on disk, where a real device would find it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import math
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from . import say, work
+from . import say
 from .traceback import unseen
+
+# What one launch within a benchmark may take, and all of a program's together: their results are
+# seldom read, and nothing is measured.
+BENCHMARK_SECONDS, BENCHMARKS_SECONDS = 1.0, 10.0
+
+
+class Benchmarks:
+    """Whether a benchmark runs, and what all of them may still take."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.left = BENCHMARKS_SECONDS
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Within it, launches are a benchmark's."""
+        self.depth += 1
+        try:
+            yield
+        finally:
+            self.depth -= 1
+
+    def within(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        """A function whose launches are a benchmark's."""
+
+        @functools.wraps(run)
+        def call(*args: Any, **given: Any) -> Any:
+            with self.running():
+                return run(*args, **given)
+
+        return call
+
+    def used(self, seconds: float) -> None:
+        """A launch took so much work."""
+        if self.depth:
+            self.left = max(0.0, self.left - seconds)
+
+    def most(self, allowed: float) -> float:
+        """What one launch may take now, of what any may."""
+        if not self.depth or math.isinf(allowed):
+            return allowed
+        return min(allowed, BENCHMARK_SECONDS, self.left)
+
+
+BENCHMARKS = Benchmarks()
 
 
 class NotMeasured(float):
@@ -65,7 +112,7 @@ def do_bench(
 ) -> Any:
     """``triton.testing.do_bench``: calls ``fn`` once, so that it compiles and writes, no more."""
     try:
-        with work.BENCHMARKS.running():
+        with BENCHMARKS.running():
             fn()
     except BaseException as error:
         unseen(error)
@@ -87,7 +134,7 @@ def attach(module: Any) -> None:
         # What perf_report runs is for its times alone, do_bench's own function and all before it.
         mark = getattr(module, "Mark", None)
         if mark is not None and hasattr(mark, "_run"):
-            mark._run = work.BENCHMARKS.within(mark._run)
+            mark._run = BENCHMARKS.within(mark._run)
         return
     tuner = module.Autotuner
     original = tuner._bench

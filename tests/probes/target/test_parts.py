@@ -46,7 +46,7 @@ def test_settings_survive_nonsense(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PTXVIEW_VALUE_SECONDS", "soon")
     monkeypatch.setenv("PTXVIEW_DEVICES", "-3")
     found = settings.read("sm_90")
-    assert (found.values, found.seconds, found.devices) == ("budget", settings.DEFAULT_SECONDS, 1)
+    assert (found.kernels, found.seconds, found.devices) == (False, settings.DEFAULT_SECONDS, 1)
 
 
 def test_a_cubin_that_is_none() -> None:

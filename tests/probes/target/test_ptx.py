@@ -8,7 +8,38 @@ import re
 import pytest
 
 from tests.probes.conftest import Run, ok
-from tests.probes.target.test_values import CANNOT, FAR, GLUON, HEAD, READ, WAITS
+from tests.probes.target.test_values import HEAD, READ
+
+CANNOT = (
+    HEAD
+    + READ
+    + """
+{kernel}
+x = torch.ones(128, device="cuda")
+out = torch.zeros(128, device="cuda")
+the_kernel[(1,)](out, x)
+the_kernel[(1,)](out, x)
+read("out", out)
+read("x", x[:1])
+"""
+)
+GLUON = """
+from triton.experimental import gluon
+from triton.experimental.gluon import language as ttgl
+@gluon.jit
+def the_kernel(out, x):
+    layout: ttgl.constexpr = ttgl.BlockedLayout([1], [32], [4], [0])
+    o = ttgl.arange(0, 128, layout)
+    ttgl.store(out + o, ttgl.load(x + o) * 2)
+"""
+UNKNOWN = """
+@triton.jit
+def the_kernel(out, x):
+    {line}
+    o = tl.arange(0, 128)
+    tl.store(out + o, tl.load(x + o) * 2)
+"""
+WAITS = UNKNOWN.format(line="tl.extra.cuda.gdc_wait()")
 
 
 def test_a_kernel_that_was_changed_fails_its_own_check(forked: Run) -> None:
@@ -112,7 +143,7 @@ print(out.tolist(), whole.item(), inside.tolist())
 
 
 @pytest.mark.parametrize("kernel", [GLUON, WAITS], ids=["gluon", "gdc"])
-def test_what_the_interpreter_does_not_know_has_values(forked: Run, kernel: str) -> None:
+def test_gluon_and_dependent_launches_have_values(forked: Run, kernel: str) -> None:
     done = ok(forked(CANNOT.format(kernel=kernel)))
     assert done.out.splitlines() == [f"out {[2.0] * 128}", "x [1.0]"]
     assert not done.said("ptxview:")
@@ -137,30 +168,78 @@ print([int(f"{i:032b}"[::-1], 2) for i in range(64)] == [i & 0xFFFFFFFF for i in
     assert ok(forked(text)).out == "True\n"
 
 
-def test_what_cannot_be_run_is_interpreted_and_said_once(forked: Run) -> None:
+def test_outputs_of_tensor_memory_are_absent_and_said_once(forked: Run) -> None:
     """Products of sm_100 go through its tensor memory, which is not emulated."""
     text = (
         HEAD
+        + READ
         + """
 @triton.jit
 def product_kernel(a, b, c, n: tl.constexpr):
     i = tl.arange(0, n)
     at = i[:, None] * n + i[None, :]
     tl.store(c + at, tl.dot(tl.load(a + at), tl.load(b + at)))
-a, b = (torch.randn(128, 128, device="cuda").half() for _ in range(2))
+a, b = (torch.ones(128, 128, device="cuda").half() for _ in range(2))
 c = torch.zeros(128, 128, device="cuda")
 for _ in range(2):
-    c.zero_()
     product_kernel[(1,)](a, b, c, 128)
-    torch.testing.assert_close(c, a.float() @ b.float(), rtol=1e-3, atol=1e-3)
+read("c", c)
+read("a", a[0, :1])
 """
     )
     done = ok(forked(text, arch="sm_100"))
     (line,) = done.said("ptxview:")
     assert "the PTX of product_kernel cannot be run here (tcgen05" in line
-    assert "; program.py:" in line and "in Triton's interpreter" in line
+    assert "; program.py:" in line and "reading its outputs will raise" in line
+    absent, real = done.out.splitlines()
+    assert absent.startswith("c absent:") and "(tcgen05" in absent and real == "a [1.0]"
     (problem,) = [e for e in done.of("problem") if "product_kernel" in e["text"]]
     assert problem["where"] == "target"
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ('tl.device_assert(o < 100, "too far")', "device-side assert triggered"),
+        ('assert tl.load(x) > 1, "too small"', "device-side assert triggered"),
+        ('tl.static_assert(out.dtype == tl.float16, "other types")', "other types"),
+    ],
+)
+def test_assertions_of_a_kernel_compiled_with_debug_fail(
+    forked: Run, line: str, error: str
+) -> None:
+    kernel = UNKNOWN.format(line="pass").replace("    tl.store", f"    {line}\n    tl.store")
+    kernel = kernel.replace("@triton.jit\n", "@triton.jit(debug=True)\n")
+    done = forked(CANNOT.format(kernel=kernel))
+    assert done.status == 1 and error in done.err and not done.out
+    wanted = line.split('"')[1]
+    assert wanted in done.err and line.split("(")[0] in done.err
+
+
+FAR = (
+    "import sys\n"
+    + HEAD
+    + """
+@triton.jit
+def first(p, o):
+    return p + o
+@triton.jit
+def far_kernel(out, x, table, how: tl.constexpr):
+    o = tl.arange(0, 8)
+    if how == "block":
+        tl.store(out + 60 + o, 1.0)
+    elif how == "scalar":
+        value = tl.load(first(x, tl.program_id(0) * 4))
+        tl.store(out, value)
+    elif how == "behind":
+        tl.store(tl.load(table).to(tl.pointer_type(tl.float32)), 1.0)
+x = torch.arange(4, device="cuda", dtype=torch.float16)
+out = torch.zeros(64, device="cuda")
+table = torch.tensor([out.data_ptr() - 4000], device="cuda")
+far_kernel[(1,)](out, x, table, "none")
+far_kernel[(2, 2)](out, x, table, sys.argv[1])
+"""
+)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,6 @@ struct Services {
   int (*range)(uint64_t from, uint64_t to, uint64_t* start, uint64_t* end);
   int (*absence)(uint64_t address, char* why, int64_t room);
   void (*mark_absent)(uint64_t address, const char* why);
-  int (*reads_zeros)(const char* name);
   void (*interrupt)();
   // cudaFuncSetAttribute's dynamic shared memory: 0 or CUDA's error.
   int (*allow)(const char* ptx, uint64_t bytes, const char* kernel, int64_t dynamic);

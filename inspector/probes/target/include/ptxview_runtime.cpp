@@ -129,10 +129,7 @@ static cudaError_t copy(void* to, const void* from, size_t bytes) {
       found()->mark_absent(reinterpret_cast<uint64_t>(to), why);
       return cudaSuccess;
     }
-    if (!found()->reads_zeros("cudaMemcpy"))
-      throw std::runtime_error(std::string("ptxview: cudaMemcpy needs a value that is absent: ") + why.characters);
-    std::memset(to, 0, bytes);
-    return cudaSuccess;
+    throw std::runtime_error(std::string("ptxview: cudaMemcpy needs a value that is absent: ") + why.characters);
   }
   std::memmove(to, from, bytes);
   return cudaSuccess;

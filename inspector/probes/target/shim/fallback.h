@@ -90,7 +90,6 @@ struct Survey {
         if (!absent) absent = absence(value.toStorage());
       }
     }
-    if (keeps_no_values() && !to_cpu) absent = no_values_reason();
   }
 
   // As the kernels of a GPU do: refuse a CPU tensor with dimensions, and a second device.
@@ -131,13 +130,10 @@ inline void run_elsewhere(const c10::OperatorHandle& op, torch::jit::Stack* stac
   const std::string& name = schema.name();
   Survey call(schema, *stack);
   call.refuse_mixtures(name);
-  bool meta = call.absent && !call.to_cpu;
+  const bool meta = call.absent && !call.to_cpu;
   const bool reads = call.to_cpu || call.cpu_written || !returns_tensors(schema) ||
                      op.hasTag(at::Tag::data_dependent_output) || op.hasTag(at::Tag::dynamic_output_shape);
-  if (call.absent && reads) {
-    if (!reads_zeros(name.c_str())) refuse_absent(name, call.absent);
-    meta = false;
-  }
+  if (call.absent && reads) refuse_absent(name, call.absent);
 
   const auto type = meta ? c10::kMeta : c10::kCPU;
   const c10::DeviceIndex device = call.asked ? *call.asked : call.first >= 0 ? call.first : current_device;
@@ -204,13 +200,6 @@ inline void run_elsewhere(const c10::OperatorHandle& op, torch::jit::Stack* stac
     for (const auto* group : {&call.written, &call.overwritten})
       for (const Tensor& t : *group)
         if (Block* block = block_of(t.storage())) block->absent = call.absent;
-  } else if (keeps_no_values()) {
-    // What was computed of zeros is no value either.
-    for (size_t i = stack->size() - schema.returns().size(); i < stack->size(); i++)
-      each_tensor((*stack)[i], [&](const Tensor& t) {
-        Block* block = t.is_cuda() && t.has_storage() ? block_of(t.storage()) : nullptr;
-        if (block) block->absent = no_values_reason();
-      });
   } else {
     for (const Tensor& t : call.overwritten)
       if (covers_storage(t))

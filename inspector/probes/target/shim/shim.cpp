@@ -121,7 +121,6 @@ TORCH_LIBRARY(ptxview_target, library) {
 extern "C" {
 int ptxview_replaced() { return int(ptxview::replaced); }
 int ptxview_get_device() { return ptxview::current_device; }
-void ptxview_compiling(int on) { ptxview::compiling = on; }
 void ptxview_set_device(int index) { ptxview::current_device = c10::DeviceIndex(index); }
 int64_t ptxview_get_stream(int device) { return ptxview::current_stream[device]; }
 void ptxview_set_stream(int device, int64_t id) { ptxview::current_stream[device] = id; }
@@ -157,9 +156,6 @@ void ptxview_mark_absent_at(uint64_t address, const char* why) {
   if (range != ptxview::ranges().by_start.end())
     range->second.block->absent = std::make_shared<const std::string>(why);
 }
-void ptxview_on_read(void (*tell)(const char*)) { ptxview::on_read = tell; }
-// Whether what is absent is read as zeros, which is told then.
-int ptxview_reads_zeros(const char* name) { return ptxview::reads_zeros(name); }
 // Device memory that is no tensor's: cudaMalloc of extensions.
 void* ptxview_allocate(uint64_t bytes) {
   c10::DataPtr data = ptxview::allocator.allocate(bytes);

@@ -28,24 +28,6 @@ inline int env_int(const char* name, int otherwise) {
   return text && *text ? std::atoi(text) : otherwise;
 }
 inline const int device_count = std::clamp(env_int("PTXVIEW_DEVICES", 1), 1, kMaxDevices);
-// With no values at all, memory is address space only: no page of it is ever touched.
-inline const bool no_values = [] {
-  const char* text = std::getenv("PTXVIEW_VALUES");
-  return text && std::string(text) == "none";
-}();
-
-// A compiler at work folds constants, which it must see: their values are computed even then.
-inline thread_local bool compiling = false;
-inline bool keeps_no_values() { return no_values && !compiling; }
-
-// Who is told of each value that is read although it is absent, by the operator's name. Such a read
-// gives zeros: memory without values is never written.
-inline std::atomic<void (*)(const char*)> on_read{nullptr};
-inline bool reads_zeros(const char* name) {
-  auto* tell = keeps_no_values() ? on_read.load() : nullptr;
-  if (tell) tell(name);
-  return tell != nullptr;
-}
 
 inline thread_local c10::DeviceIndex current_device = 0;
 inline thread_local std::array<c10::StreamId, kMaxDevices> current_stream{};
@@ -170,7 +152,7 @@ inline c10::DataPtr allocate(size_t bytes, c10::DeviceIndex device) {
 // Memory for contents that are absent: address space that costs nothing until something writes it.
 inline c10::DataPtr reserve(size_t bytes, c10::DeviceIndex device,
                             std::shared_ptr<const std::string> why) {
-  if (bytes < 65536 && !keeps_no_values()) {
+  if (bytes < 65536) {
     c10::DataPtr data = allocate(bytes, device);
     if (auto* block = data.cast_context<Block>(&Block::release)) block->absent = std::move(why);
     return data;
@@ -194,20 +176,12 @@ inline std::shared_ptr<const std::string> absence(const c10::Storage& storage) {
   return block ? block->absent : nullptr;
 }
 
-inline const std::shared_ptr<const std::string>& no_values_reason() {
-  static const auto why = std::make_shared<const std::string>(
-      "this run keeps no values (--values none): shapes only. Run it with --values budget or "
-      "--values all where the program reads a value or branches on one");
-  return why;
-}
-
 struct Allocator final : c10::Allocator {
   c10::DataPtr allocate(size_t bytes) override {
-    return keeps_no_values() ? reserve(bytes, current_device, no_values_reason())
-                     : ptxview::allocate(bytes, current_device);
+    return ptxview::allocate(bytes, current_device);
   }
   void copy_data(void* to, const void* from, size_t bytes) const override {
-    if (!keeps_no_values()) default_copy_data(to, from, bytes);
+    default_copy_data(to, from, bytes);
   }
 };
 inline Allocator allocator;
