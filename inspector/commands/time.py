@@ -147,11 +147,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="plot operations a second over operations a byte, below the device's roofs",
     )  # fmt: skip
     parser.add_argument(
-        "--bytes", type=amount, metavar="N",
+        "--bytes", type=positive, metavar="N",
         help="what one launch of KERNEL moves, instead of the estimate",
     )  # fmt: skip
     parser.add_argument(
-        "--flops", type=amount, metavar="N",
+        "--flops", type=positive, metavar="N",
         help="how many operations one launch of KERNEL does, instead of the estimate",
     )  # fmt: skip
     of_scripts = parser.add_argument_group(
@@ -169,6 +169,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--size", action="append", default=[], metavar="M=V", help="another size of inputs()"
     )
     of_scripts.add_argument("--csv", metavar="PATH", type=Path, help="write all rows as CSV")
+
+
+def positive(text: str) -> int:
+    """A number of bytes or operations (``1e9``)."""
+    if not (value := amount(text)):
+        raise argparse.ArgumentTypeError(f"{text} is not a number of bytes or operations")
+    return value
 
 
 def check_options(args: argparse.Namespace) -> None:

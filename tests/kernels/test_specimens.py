@@ -112,23 +112,19 @@ def test_triton_specimen_agrees_with_torch_in_the_interpreter(
 
 
 VARIANTS = """
-import sys
 import torch
 from kernels import matmul, softmax, square
-from inspector.probes.replay.script import compared, poison
+from inspector.probes.replay.script import Comparison, Declared
 for module, sizes in ((square, {"N": 1500, "M": 3}), (softmax, {"N": 100, "M": 5}),
                       (matmul, {"N": 64, "M": 64, "K": 64})):
-    given = module.inputs(**sizes, device="cpu")
-    given = given if isinstance(given, tuple) else (given,)
-    wanted = module.reference(*given)
-    for name, function in module.VARIANTS.items():
+    declared = Declared(module)
+    comparison = Comparison(torch, declared, sizes, "cpu")
+    for name, function in declared.variants.items():
         # One wants nvcc, one half a minute of g++, one a device to take times on.
         if not name.startswith(("CUDA", "torch.compile", "Triton, autotuned")):
-            poison(torch, [wanted])
-            agrees, far, why = compared(torch, function(*given), wanted,
-                                        getattr(module, "TOLERANCE", {}))
-            print(name, agrees, far, why)
-            assert agrees, (module.__name__, name, why)
+            told = comparison.check(function, lambda: None)
+            print(name, told)
+            assert told["agrees"], (module.__name__, name, told)
 """
 
 
