@@ -234,7 +234,8 @@ _ONE_LINE = (".loc", ".file", ".pragma", ".section", ".maxn", ".minn", ".reqn", 
              ".alias", ".abi", ".explicit", ".callprototype", ".calltargets", ".attribute",
              ".maxc", ".blocks")  # fmt: skip
 _ADDED = re.compile(r"([^\d+\-\s][^+\-\s]*)\s*([+-].*)\Z", re.DOTALL)
-_INTEGER = re.compile(r"[+-]?(?:0[xX][\da-fA-F]+|0[bB][01]+|\d+)U?\Z")
+# At most 80 digits: PTX has 64 bits, and Python refuses to convert thousands of decimal digits.
+_INTEGER = re.compile(r"[+-]?(?:0[xX][\da-fA-F]{1,80}|0[bB][01]{1,80}|\d{1,80})U?\Z")
 
 
 def size_of(kind: str) -> int:
