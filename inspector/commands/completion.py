@@ -16,12 +16,16 @@ SHELLS = ("bash", "zsh", "fish")
 
 ZSH = """
 _ptxview() {
-    _python_argcomplete "$@" || _files
+    if [[ $PREFIX == \\~* ]]; then
+        _files
+    else
+        _python_argcomplete "$@" || _files
+    fi
 }
 compdef _ptxview ptxview
 """
-"""zsh quotes a ~ that it is given: what begins with one, or with a variable, it completes itself,
-as bash does."""
+"""zsh escapes a leading ~ in a completion that argcomplete offers, so it completes such a path
+itself."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
