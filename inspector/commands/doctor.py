@@ -93,7 +93,7 @@ _MODULES = {
 }
 _DRIVER = {
     "driver library": "launches at the CUDA driver are not recorded (kernels of libraries, grids "
-    "of CUDA C++). apt install gcc, then pip install --force-reinstall --no-deps ptxview",
+    "of CUDA C++). apt install gcc, then pip install --force-reinstall --no-deps ptxview"
 }
 _COMPILERS = {
     "cc": "an installation from source has no driver library. apt install gcc",

@@ -150,10 +150,16 @@ def _brief(reader: Reader, as_json: bool) -> int:
     rec = reader.recording
     pairs = rec.variants()
     about = {
-        "path": rec.path, "mode": rec.mode, "target": rec.target, "complete": rec.complete,
-        "kernels": len(rec.kernels), "variants": len(pairs), "graphs": len(rec.graphs),
-        "problems": len(rec.problems), "failed": tables.failed(rec),
-    }  # fmt: skip
+        "path": rec.path,
+        "mode": rec.mode,
+        "target": rec.target,
+        "complete": rec.complete,
+        "kernels": len(rec.kernels),
+        "variants": len(pairs),
+        "graphs": len(rec.graphs),
+        "problems": len(rec.problems),
+        "failed": tables.failed(rec),
+    }
     failed = any(variant.failed for _, variant in pairs)
     reader.count_hints([variant for _, variant in pairs])
     stored = times(rec.path)
@@ -174,10 +180,7 @@ def _brief(reader: Reader, as_json: bool) -> int:
 
 
 def print_kernels(
-    reader: Reader,
-    out: Console,
-    clock: tables.Clock | None = None,
-    seconds: float = facts.COUNTING,
+    reader: Reader, out: Console, clock: tables.Clock | None = None, seconds: float = facts.COUNTING
 ) -> None:
     """The table of kernels. On a terminal its first rows stand at once, a dash where a tool has
     not said yet, and give way to the whole when every figure is known, and hints have been counted

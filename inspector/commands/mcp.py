@@ -21,14 +21,18 @@ from inspector.serve.tools import Server
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``mcp``."""
     parser.add_argument(
-        "--root", action="append", default=[], metavar="FOLDER",
+        "--root",
+        action="append",
+        default=[],
+        metavar="FOLDER",
         help="a folder of which anything may be read; again for more (default: the working "
         "directory and the user's recordings)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--allow-run", action="store_true",
+        "--allow-run",
+        action="store_true",
         help="let it run programs too: record a script, compile a .py, measure times",
-    )  # fmt: skip
+    )
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:

@@ -29,16 +29,7 @@ from inspector.reader.listings import decode
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import select_graph, select_one
 from inspector.recording.layout import kept_cache
-from inspector.report import (
-    annotated,
-    brief,
-    card,
-    failure,
-    jsons,
-    ncu,
-    tables,
-    timings,
-)
+from inspector.report import annotated, brief, card, failure, jsons, ncu, tables, timings
 from inspector.report import graph as graph_report
 from inspector.text import plural, shown
 
@@ -133,9 +124,12 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         value = _json(profiled, kernel, variant, stage, lines)
         if beside is not None:
             value["beside"] = _json(
-                profiled, kernel, variant, beside,
+                profiled,
+                kernel,
+                variant,
+                beside,
                 None if lines is None else _across(reader, variant, stage, beside, lines),
-            )  # fmt: skip
+            )
         print_json(value)
         return Exit.OK
     if beside is not None:
@@ -174,8 +168,13 @@ def _brief_lines(
         {name: line[name] for name in names}
         for line in _line_values(profiled, variant, stage, listing.between(*lines), linked=False)
     ]
-    value = {"schema": jsons.SCHEMA, "kernel": kernel.name, "variant": variant.id,
-             "stage": stage.value, "lines": rows}  # fmt: skip
+    value = {
+        "schema": jsons.SCHEMA,
+        "kernel": kernel.name,
+        "variant": variant.id,
+        "stage": stage.value,
+        "lines": rows,
+    }
     return small.answer(value, brief.table(rows), as_json)
 
 
@@ -255,9 +254,13 @@ def _execute(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Na
 
     chosen = choose_launch(reader, kernel, variant, LaunchWish())
     launched = trace_launch(
-        chosen.program, chosen.launch, chosen.make, budget=EXECUTED_MOST, cheap=EXECUTED,
+        chosen.program,
+        chosen.launch,
+        chosen.make,
+        budget=EXECUTED_MOST,
+        cheap=EXECUTED,
         values=False,
-    )  # fmt: skip
+    )
     executed = launched.executed
     if executed is not None:
         reader.keep_executed(variant, executed)
@@ -345,9 +348,11 @@ def _of_graphs(reader: Reader, kernel: Kernel, stage: Stage) -> UsageError:
         for graph in reader.recording.graphs
         if kernel.id in graph.kernels and stage in reader.graph_stages(graph)
     ]
-    hint = f"Show it of a graph: ptxview show {graphs[0]} --stage {stage.value}" if graphs else (
-        "Only graphs of torch.compile have one, and it is in none that has."
-    )  # fmt: skip
+    hint = (
+        f"Show it of a graph: ptxview show {graphs[0]} --stage {stage.value}"
+        if graphs
+        else ("Only graphs of torch.compile have one, and it is in none that has.")
+    )
     return UsageError(f"{kernel.called} is a kernel, and {stage.value} is of a whole graph", hint)
 
 
@@ -363,10 +368,11 @@ def _no_stage(reader: Reader, graph: Graph, stage: Stage) -> UsageError:
             f"Its kernels have the other stages: {', '.join(graph.kernels)}",
         )
     others = [one.id for one in reader.recording.graphs if stage in one.stages]
-    hint = f"These have it: {', '.join(others)}" if others else (
-        "The recording has it of no graph: what comes from torch's caches alone, or from a saved "
-        "log, lacks it."
-    )  # fmt: skip
+    hint = (
+        f"These have it: {', '.join(others)}"
+        if others
+        else ("No graph of the recording has it: torch's caches and saved logs lack it.")
+    )
     return UsageError(f"there is no {stage.value} of graph {graph.id}", hint)
 
 
@@ -476,9 +482,12 @@ def _part(
 
 
 def _json(
-    profiled: Profiled, kernel: Kernel, variant: Variant, stage: Stage,
+    profiled: Profiled,
+    kernel: Kernel,
+    variant: Variant,
+    stage: Stage,
     lines: tuple[int, int] | None = None,
-) -> dict[str, object]:  # fmt: skip
+) -> dict[str, object]:
     reader = profiled.reader
     listing = reader.listing(variant, stage)
     wanted = listing.lines if lines is None else listing.between(*lines)
@@ -539,10 +548,12 @@ def _function(
     reader = profiled.reader
     notes = [finding.note for finding in reader.findings(variant)]
     out = jsons.function(
-        kernel.name, variant.id, reader.resources(variant), at, notes,
-        card.as_json(reader.card(variant)), ncu.variant(profiled.measured(variant)),
-    )  # fmt: skip
-    return {
-        **out,
-        "timing": timings.timing(times(reader.recording.path).of(kernel, variant)),
-    }
+        kernel.name,
+        variant.id,
+        reader.resources(variant),
+        at,
+        notes,
+        card.as_json(reader.card(variant)),
+        ncu.variant(profiled.measured(variant)),
+    )
+    return {**out, "timing": timings.timing(times(reader.recording.path).of(kernel, variant))}

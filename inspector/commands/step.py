@@ -31,9 +31,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--block", type=place, default=(0, 0, 0), metavar="X[,Y,Z]", help="which block (0,0,0)"
     )
     parser.add_argument(
-        "--lane", type=int, default=0, metavar="N",
+        "--lane",
+        type=int,
+        default=0,
+        metavar="N",
         help="whose values are shown at first: a thread of the block (0)",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--commands",
         metavar="'C; C…'",
@@ -53,8 +56,12 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     stepper, ended = _stepper(chosen, args)
     out = printing.out()
     if not args.json:
-        head = (chosen.kernel.demangled, chosen.variant.id, chosen.variant.target or "",
-                tables.config(chosen.variant))  # fmt: skip
+        head = (
+            chosen.kernel.demangled,
+            chosen.variant.id,
+            chosen.variant.target or "",
+            tables.config(chosen.variant),
+        )
         out.print(Text(shown("  ".join(filter(None, head))), style="bold"), soft_wrap=True)
     for remark in stepper.inputs.remarks:
         narrate(f"inputs: {remark}")

@@ -15,14 +15,7 @@ from __future__ import annotations
 
 from inspector.execute.approximation import Approximation, approximations
 from inspector.execute.facts import AccessFacts, Facts, LineFacts, Totals, ValueFacts
-from inspector.execute.faults import (
-    CannotRun,
-    Fault,
-    LaunchError,
-    Obstacle,
-    OutOfBudget,
-    Place,
-)
+from inspector.execute.faults import CannotRun, Fault, LaunchError, Obstacle, OutOfBudget, Place
 from inspector.execute.launch import Execution, choose, execute
 from inspector.execute.machine import Observer
 from inspector.execute.memory import Buffer, Memory

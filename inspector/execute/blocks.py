@@ -182,9 +182,11 @@ _STRONG = frozenset(("volatile", "acquire", "relaxed", "mmio"))
 
 
 def _may_spin(
-    instructions: Sequence[PtxInstruction], blocks: Sequence[BasicBlock], inside: set[int],
+    instructions: Sequence[PtxInstruction],
+    blocks: Sequence[BasicBlock],
+    inside: set[int],
     carry: int,
-) -> bool:  # fmt: skip
+) -> bool:
     """Whether leaving a loop may depend on what it reads of memory again and again."""
     sources: set[int] = set()
     made: set[int] = set()
@@ -218,9 +220,8 @@ def _may_spin(
 
 
 def _liveness(
-    rows: Sequence[PtxInstruction], blocks: Sequence[BasicBlock], carry: int,
-    looped: Sequence[bool],
-) -> frozenset[int]:  # fmt: skip
+    rows: Sequence[PtxInstruction], blocks: Sequence[BasicBlock], carry: int, looped: Sequence[bool]
+) -> frozenset[int]:
     """Sets what is live between blocks; gives the registers that are defined once, in no loop."""
     ranges: list[Step] = []
     for at, row in enumerate(rows):

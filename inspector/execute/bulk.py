@@ -32,9 +32,15 @@ class BulkCopies:
     # -- tensor maps -----------------------------------------------------------------------------
 
     def replace(
-        self, n: int, space: str, address: Array, field: str, dimension: int, value: Array,
+        self,
+        n: int,
+        space: str,
+        address: Array,
+        field: str,
+        dimension: int,
+        value: Array,
         mask: Mask,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """``tensormap.replace`` of one field."""
         offset, size = field_place(field, dimension)
         bits = UNSIGNED[size * 8]
@@ -92,17 +98,27 @@ class BulkCopies:
                 "out of bounds",
                 f"{nbytes} bytes of shared memory at {offset:#x}, of which there are "
                 f"{self.memory.limit:,} bytes",
-                n, where, space="shared", address=offset, nbytes=nbytes,
+                n,
+                where,
+                space="shared",
+                address=offset,
+                nbytes=nbytes,
                 past=offset + nbytes - self.memory.limit,
-            )  # fmt: skip
+            )
         return offset
 
     # -- tiles -----------------------------------------------------------------------------------
 
     def load_tile(
-        self, n: int, target: Array, tensor: Array, coordinates: Sequence[Array], barrier: Array,
-        gather: bool, mask: Mask,
-    ) -> None:  # fmt: skip
+        self,
+        n: int,
+        target: Array,
+        tensor: Array,
+        coordinates: Sequence[Array],
+        barrier: Array,
+        gather: bool,
+        mask: Mask,
+    ) -> None:
         """A tile from global to shared memory; its bytes are reported to an mbarrier."""
         spread = [self.lanes.full(x) for x in (target, tensor, barrier)]
         points = [self.lanes.full(c).view(np.int32) for c in coordinates]
@@ -125,9 +141,15 @@ class BulkCopies:
             self.phases.came(n, where[0], int(spread[2][where]) & _OFFSET, nbytes)
 
     def store_tile(
-        self, n: int, tensor: Array, coordinates: Sequence[Array], source: Array,
-        what: str, scatter: bool, mask: Mask,
-    ) -> None:  # fmt: skip
+        self,
+        n: int,
+        tensor: Array,
+        coordinates: Sequence[Array],
+        source: Array,
+        what: str,
+        scatter: bool,
+        mask: Mask,
+    ) -> None:
         """A tile from shared to global memory; ``what`` is a reduction, or "" for a store."""
         spread = [self.lanes.full(x) for x in (tensor, source)]
         points = [self.lanes.full(c).view(np.int32) for c in coordinates]
@@ -169,14 +191,20 @@ class BulkCopies:
         return region
 
     def _tell(
-        self, n: int, where: tuple[int, int], way: str, address: Array, nbytes: int,
+        self,
+        n: int,
+        where: tuple[int, int],
+        way: str,
+        address: Array,
+        nbytes: int,
         values: Array | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Tells an observer of a copy: the copying unit's accesses, of no lane's own."""
         if self.memory.watching:
             told = () if values is None else (values,)
-            access = Access(n, f"bulk {way}", "global", address.astype(u64), nbytes, None, told,
-                            where)  # fmt: skip
+            access = Access(
+                n, f"bulk {way}", "global", address.astype(u64), nbytes, None, told, where
+            )
             self.memory.watching.access(self.lanes, access)
 
     # -- bytes -----------------------------------------------------------------------------------

@@ -266,15 +266,36 @@ class Facts:
             operations += self._active[n] * _operations(row)
         moved = sum(a.bytes_moved for a in self._accesses.values())
         return Totals(
-            sum(self._executed.values()), sum(self._threads.values()),
-            sum(self._active.values()), {k: n for k, n in opcodes.most_common() if n},
-            operations, moved, sum(self._branches.values()), sum(self._divergent.values()),
-        )  # fmt: skip
+            sum(self._executed.values()),
+            sum(self._threads.values()),
+            sum(self._active.values()),
+            {k: n for k, n in opcodes.most_common() if n},
+            operations,
+            moved,
+            sum(self._branches.values()),
+            sum(self._divergent.values()),
+        )
 
 
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)\Z")
-_ONE = frozenset(("add", "sub", "mul", "div", "min", "max", "sqrt", "rsqrt", "rcp", "ex2", "lg2",
-                  "sin", "cos", "tanh"))  # fmt: skip
+_ONE = frozenset(
+    (
+        "add",
+        "sub",
+        "mul",
+        "div",
+        "min",
+        "max",
+        "sqrt",
+        "rsqrt",
+        "rcp",
+        "ex2",
+        "lg2",
+        "sin",
+        "cos",
+        "tanh",
+    )
+)
 _REAL = frozenset(("f16", "bf16", "f32", "f64", "f16x2", "bf16x2", "f32x2"))
 
 

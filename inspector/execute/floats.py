@@ -358,8 +358,9 @@ def packed(
     return out
 
 
-def packed_compare(compare: Callable[[Array, Array], Array], kind: str, a: Array, b: Array,
-                   shift: int) -> Array:  # fmt: skip
+def packed_compare(
+    compare: Callable[[Array, Array], Array], kind: str, a: Array, b: Array, shift: int
+) -> Array:
     """A comparison of one half of each of two packed words."""
     x, y = ((v >> u32(shift)).astype(u16) for v in (a, b))
     read = from_bf16 if kind == "bf16x2" else from_f16
@@ -416,8 +417,13 @@ def upper_word(x: Array) -> Array:
     return (x.view(u64) & u64(0xFFFFFFFF00000000)).view(f64)
 
 
-def _small_table(exponent: int, mantissa: int, bias: int, nan: Callable[[int], bool],
-                 infinite: Callable[[int], bool]) -> Array:  # fmt: skip
+def _small_table(
+    exponent: int,
+    mantissa: int,
+    bias: int,
+    nan: Callable[[int], bool],
+    infinite: Callable[[int], bool],
+) -> Array:
     """Every value of a format of at most eight bits, as single precision."""
     out = np.zeros(1 << (1 + exponent + mantissa), f32)
     for code in range(len(out)):
@@ -447,8 +453,13 @@ SMALL = {
 
 _NARROW = {"e4m3": 0x7E, "e5m2": 0x7B, "e2m1": 0x07, "e2m3": 0x1F, "e3m2": 0x1F}
 """Each format's greatest finite number."""
-_STEPS = {"e4m3": (4, 3, 7), "e5m2": (5, 2, 15), "e2m1": (2, 1, 1), "e2m3": (2, 3, 1),
-          "e3m2": (3, 2, 3)}  # fmt: skip
+_STEPS = {
+    "e4m3": (4, 3, 7),
+    "e5m2": (5, 2, 15),
+    "e2m1": (2, 1, 1),
+    "e2m3": (2, 3, 1),
+    "e3m2": (3, 2, 3),
+}
 """Bits of the exponent and the mantissa, and the exponent's bias."""
 
 

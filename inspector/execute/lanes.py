@@ -12,16 +12,47 @@ from inspector.execute.kinds import Array, Mask, i64, u32, u64
 
 Triple = tuple[int, int, int]
 SPECIALS = frozenset(
-    [f"%{name}.{axis}" for name in
-     ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "cluster_ctaid",
-      "cluster_nctaid") for axis in "xyz"]
+    [
+        f"%{name}.{axis}"
+        for name in (
+            "tid",
+            "ntid",
+            "ctaid",
+            "nctaid",
+            "clusterid",
+            "nclusterid",
+            "cluster_ctaid",
+            "cluster_nctaid",
+        )
+        for axis in "xyz"
+    ]
 ) | frozenset(
-    ["%laneid", "%warpid", "%nwarpid", "%smid", "%nsmid", "%gridid", "%cluster_ctarank",
-     "%cluster_nctarank", "%is_explicit_cluster", "%clock", "%clock_hi", "%clock64",
-     "%globaltimer", "%globaltimer_lo", "%globaltimer_hi", "%dynamic_smem_size",
-     "%total_smem_size", "WARP_SZ", "%lanemask_eq", "%lanemask_le", "%lanemask_lt",
-     "%lanemask_ge", "%lanemask_gt"]
-)  # fmt: skip
+    [
+        "%laneid",
+        "%warpid",
+        "%nwarpid",
+        "%smid",
+        "%nsmid",
+        "%gridid",
+        "%cluster_ctarank",
+        "%cluster_nctarank",
+        "%is_explicit_cluster",
+        "%clock",
+        "%clock_hi",
+        "%clock64",
+        "%globaltimer",
+        "%globaltimer_lo",
+        "%globaltimer_hi",
+        "%dynamic_smem_size",
+        "%total_smem_size",
+        "WARP_SZ",
+        "%lanemask_eq",
+        "%lanemask_le",
+        "%lanemask_lt",
+        "%lanemask_ge",
+        "%lanemask_gt",
+    ]
+)
 """The special registers that have a value here."""
 
 CLOCKS = frozenset(s for s in SPECIALS if "clock" in s or "timer" in s)
@@ -91,11 +122,17 @@ class Lanes:
 
     def _uniform(self, bare: str, n: int) -> int:
         return {
-            "ntid": self.block[n], "nctaid": self.grid[n], "nclusterid": self.grid[n],
-            "cluster_nctaid": 1, "cluster_nctarank": 1, "nwarpid": self.width // 32,
-            "nsmid": SMS, "dynamic_smem_size": self.shared[0],
-            "total_smem_size": self.shared[1], "gridid": 1,
-        }.get(bare, 0)  # fmt: skip
+            "ntid": self.block[n],
+            "nctaid": self.grid[n],
+            "nclusterid": self.grid[n],
+            "cluster_nctaid": 1,
+            "cluster_nctarank": 1,
+            "nwarpid": self.width // 32,
+            "nsmid": SMS,
+            "dynamic_smem_size": self.shared[0],
+            "total_smem_size": self.shared[1],
+            "gridid": 1,
+        }.get(bare, 0)
 
     def _lanemask(self, which: str) -> Array:
         bit = u32(1) << self.lane

@@ -47,9 +47,14 @@ class Phases:
         words[index] = u64(0)
 
     def arrive(
-        self, n: int, address: Array, count: Array | None, expected: Array | None, mask: Mask,
+        self,
+        n: int,
+        address: Array,
+        count: Array | None,
+        expected: Array | None,
+        mask: Mask,
         drop: bool = False,
-    ) -> Array:  # fmt: skip
+    ) -> Array:
         """``mbarrier.arrive``: the state before, by lane. ``expected`` bytes are added first.
 
         ``drop``: later phases expect so many arrivals less.
@@ -61,8 +66,13 @@ class Phases:
         state[keep] = words[index]
         arrivals = 1 if count is None else self.lanes.full(count)[keep].astype(i64)
         more = 0 if expected is None else self.lanes.full(expected)[keep].astype(i64)
-        self._change(words, index, np.broadcast_to(arrivals, index.shape),
-                     np.broadcast_to(more, index.shape), drop)  # fmt: skip
+        self._change(
+            words,
+            index,
+            np.broadcast_to(arrivals, index.shape),
+            np.broadcast_to(more, index.shape),
+            drop,
+        )
         return state
 
     def expect(self, n: int, address: Array, nbytes: Array, mask: Mask, complete: bool) -> None:

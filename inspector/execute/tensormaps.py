@@ -18,28 +18,52 @@ SIZE = 128
 DEEPEST = 5
 
 ELEMENTS: tuple[tuple[str, str], ...] = (
-    ("u8", "u1"), ("u16", "u2"), ("u32", "u4"), ("s32", "i4"), ("u64", "u8"), ("s64", "i8"),
-    ("f16", "f2"), ("f32", "f4"), ("f32", "f4"), ("f64", "f8"), ("bf16", "u2"), ("tf32", "f4"),
+    ("u8", "u1"),
+    ("u16", "u2"),
+    ("u32", "u4"),
+    ("s32", "i4"),
+    ("u64", "u8"),
+    ("s64", "i8"),
+    ("f16", "f2"),
+    ("f32", "f4"),
+    ("f32", "f4"),
+    ("f64", "f8"),
+    ("bf16", "u2"),
     ("tf32", "f4"),
-)  # fmt: skip
+    ("tf32", "f4"),
+)
 """Types by the number that PTX gives them, and as numpy's (PTX ISA, "tensormap.replace")."""
 
 SWIZZLE_BYTES = (16, 32, 64, 128)
 """Bytes within which 16-byte chunks are exchanged, by the number of the mode; 16 means none."""
 
 _LAYOUT = np.dtype(
-    [("address", "<u8"), ("strides", "<u8", (DEEPEST - 1,)), ("dims", "<u4", (DEEPEST,)),
-     ("box", "<u4", (DEEPEST,)), ("steps", "<u4", (DEEPEST,)), ("rank", "u1"),
-     ("element", "u1"), ("interleave", "u1"), ("swizzle", "u1"), ("fill", "u1")]
-)  # fmt: skip
+    [
+        ("address", "<u8"),
+        ("strides", "<u8", (DEEPEST - 1,)),
+        ("dims", "<u4", (DEEPEST,)),
+        ("box", "<u4", (DEEPEST,)),
+        ("steps", "<u4", (DEEPEST,)),
+        ("rank", "u1"),
+        ("element", "u1"),
+        ("interleave", "u1"),
+        ("swizzle", "u1"),
+        ("fill", "u1"),
+    ]
+)
 
 FIELDS: dict[str, tuple[str, bool]] = {
-    "global_address": ("address", False), "rank": ("rank", False), "box_dim": ("box", True),
-    "global_dim": ("dims", True), "global_stride": ("strides", True),
-    "element_stride": ("steps", True), "elemtype": ("element", False),
-    "interleave_layout": ("interleave", False), "swizzle_mode": ("swizzle", False),
+    "global_address": ("address", False),
+    "rank": ("rank", False),
+    "box_dim": ("box", True),
+    "global_dim": ("dims", True),
+    "global_stride": ("strides", True),
+    "element_stride": ("steps", True),
+    "elemtype": ("element", False),
+    "interleave_layout": ("interleave", False),
+    "swizzle_mode": ("swizzle", False),
     "fill_mode": ("fill", False),
-}  # fmt: skip
+}
 """The fields that ``tensormap.replace`` names, and whether they are of one dimension each."""
 
 
@@ -90,11 +114,16 @@ class TensorMap:
         if rank > DEEPEST or int(row["element"]) >= len(ELEMENTS):
             raise ValueError("this is not a tensor map")
         made = TensorMap(
-            int(row["address"]), tuple(row["dims"][:rank].tolist()),
-            tuple(row["strides"][: rank - 1].tolist()), tuple(row["box"][:rank].tolist()),
-            int(row["element"]), int(row["swizzle"]), int(row["fill"]),
-            tuple(row["steps"][:rank].tolist()), int(row["interleave"]),
-        )  # fmt: skip
+            int(row["address"]),
+            tuple(row["dims"][:rank].tolist()),
+            tuple(row["strides"][: rank - 1].tolist()),
+            tuple(row["box"][:rank].tolist()),
+            int(row["element"]),
+            int(row["swizzle"]),
+            int(row["fill"]),
+            tuple(row["steps"][:rank].tolist()),
+            int(row["interleave"]),
+        )
         if made.interleave or made.swizzle >= len(SWIZZLE_BYTES):
             raise ValueError("its interleaving or swizzle is not known here")
         if not all(made.box) or not all(made.dims):

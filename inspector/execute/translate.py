@@ -70,12 +70,20 @@ def carry_sum(a: Array, b: Array, carry: Array | None, subtract: bool) -> tuple[
 
 
 SCOPE: Mapping[str, Any] = {
-    "np": np, "floats": floats, "integers": integers, "matrix": matrix, "warps": warps,
-    "merge": merge, "both": both, "carry_sum": carry_sum,
+    "np": np,
+    "floats": floats,
+    "integers": integers,
+    "matrix": matrix,
+    "warps": warps,
+    "merge": merge,
+    "both": both,
+    "carry_sum": carry_sum,
     "pending_count": pending_count,
-    **{name: getattr(kinds, name) for name in
-       ("u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "f16", "f32", "f64")},
-}  # fmt: skip
+    **{
+        name: getattr(kinds, name)
+        for name in ("u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "f16", "f32", "f64")
+    },
+}
 
 Handler = Callable[["Translator", PtxInstruction], None]
 
@@ -171,8 +179,10 @@ class Translator:
             guard = self.register(end.guard)
             guard = f"~{guard}" if end.inverted else guard
         if is_waiting(end):
-            numbers = [self.read(o, "pred" if self._is_predicate(o) else "u32")
-                       for o in self._barrier_operands(end)]  # fmt: skip
+            numbers = [
+                self.read(o, "pred" if self._is_predicate(o) else "u32")
+                for o in self._barrier_operands(end)
+            ]
             return f"({guard}, ({''.join(n + ', ' for n in numbers)}))"
         if end.base == "brx":
             return self.read(end.operands[0], "u32")

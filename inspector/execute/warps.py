@@ -81,9 +81,13 @@ def match_all(lanes: Lanes, value: Array, mask: Mask, members: Array) -> tuple[A
 
 
 _REDUCE = {
-    "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and,
-    "or": np.bitwise_or, "xor": np.bitwise_xor,
-}  # fmt: skip
+    "add": np.add,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
 
 
 def reduce_warp(

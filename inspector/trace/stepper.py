@@ -43,9 +43,23 @@ HELP = (
     ("where", "this step again"),
     ("quit", "the end"),
 )
-_SHORT = {"n": "next", "b": "back", "m": "mine", "u": "until", "p": "print", "l": "list",
-          "r": "registers", "w": "where", "q": "quit", "h": "help", "?": "help", "exit": "quit",
-          "s": "next", "goto": "go", "regs": "registers"}  # fmt: skip
+_SHORT = {
+    "n": "next",
+    "b": "back",
+    "m": "mine",
+    "u": "until",
+    "p": "print",
+    "l": "list",
+    "r": "registers",
+    "w": "where",
+    "q": "quit",
+    "h": "help",
+    "?": "help",
+    "exit": "quit",
+    "s": "next",
+    "goto": "go",
+    "regs": "registers",
+}
 
 
 STORES = ("st", "red")
@@ -540,13 +554,24 @@ class Stepper:
 
 Handler = Callable[[Stepper, str, list[str]], StepAnswer]
 _COMMANDS: Mapping[str, Handler] = {
-    "next": Stepper._next, "back": Stepper._back, "mine": Stepper._mine, "until": Stepper._until,
+    "next": Stepper._next,
+    "back": Stepper._back,
+    "mine": Stepper._mine,
+    "until": Stepper._until,
     "before": Stepper._before,
-    "nan": Stepper._nan, "parts": Stepper._parts, "store": Stepper._store, "go": Stepper._go,
-    "start": Stepper._start, "end": Stepper._end, "where": Stepper._where, "lane": Stepper._lane,
-    "print": Stepper._print, "lanes": Stepper._lanes, "registers": Stepper._all,
+    "nan": Stepper._nan,
+    "parts": Stepper._parts,
+    "store": Stepper._store,
+    "go": Stepper._go,
+    "start": Stepper._start,
+    "end": Stepper._end,
+    "where": Stepper._where,
+    "lane": Stepper._lane,
+    "print": Stepper._print,
+    "lanes": Stepper._lanes,
+    "registers": Stepper._all,
     "list": Stepper._list,
-}  # fmt: skip
+}
 
 
 def _plain(values: Array, lane: int, threads: int) -> float | int | tuple[float | int, ...]:

@@ -145,11 +145,14 @@ def executed_facts(facts: Facts, touches: Touches, ran: int, of: int) -> Execute
                 continue
             more: dict[str, Any] = {}
             if one.space == "global":
-                more = {"sectors": one.sectors, "least_sectors": one.least_sectors,
-                        "together": touches.together[line.line],
-                        "filled": touches.filled[line.line],
-                        "followed": touches.followed[line.line],
-                        "repeated": touches.repeated[line.line]}  # fmt: skip
+                more = {
+                    "sectors": one.sectors,
+                    "least_sectors": one.least_sectors,
+                    "together": touches.together[line.line],
+                    "filled": touches.filled[line.line],
+                    "followed": touches.followed[line.line],
+                    "repeated": touches.repeated[line.line],
+                }
             elif one.space == "shared":
                 more = {"wavefronts": one.wavefronts, "least_wavefronts": one.least_wavefronts}
             else:

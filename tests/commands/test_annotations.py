@@ -60,8 +60,10 @@ def occupied(text: str) -> dict[tuple[str, int], dict[str, int]]:
         if "GPR" in cells:
             heads = [c[0].lower() for c in columns if c and c[0].lower() in CLASSES]
         elif found := re.match(r"\s*/\*([0-9a-f]{4,})\*/", body):
-            counts = {h: int(c[0]) if c and c[0].isdigit() else 0
-                      for h, c in zip(heads, columns, strict=False)}  # fmt: skip
+            counts = {
+                h: int(c[0]) if c and c[0].isdigit() else 0
+                for h, c in zip(heads, columns, strict=False)
+            }
             out[section, int(found[1], 16)] = counts
     return out
 

@@ -13,8 +13,23 @@ from inspector.commands.explain import meaning, opcode_of
 from inspector.reader import tables
 from tests.helpers.ptxview import call
 
-FIELDS = {"schema", "word", "entry", "language", "kind", "summary", "operands", "qualifiers",
-          "cost", "since", "until", "reference", "also", "members", "nearest"}  # fmt: skip
+FIELDS = {
+    "schema",
+    "word",
+    "entry",
+    "language",
+    "kind",
+    "summary",
+    "operands",
+    "qualifiers",
+    "cost",
+    "since",
+    "until",
+    "reference",
+    "also",
+    "members",
+    "nearest",
+}
 
 
 def explained(*words: str) -> list[dict[str, Any]]:

@@ -143,8 +143,12 @@ def test_json_of_a_report_beside_a_recording(
         float(v) for v in column("gpu__time_duration.sum")
     ]
     assert [one["variant"] for one in held["launches"]] == [
-        "780c582c", "a4fe74f3", None, "f8f8a0a4", None,
-    ]  # fmt: skip
+        "780c582c",
+        "a4fe74f3",
+        None,
+        "f8f8a0a4",
+        None,
+    ]
     assert "16 registers" in held["launches"][2]["unattached"]
     of = {v["id"]: v["ncu"] for k in value["kernels"] for v in k["variants"]}
     (one,) = of["a4fe74f3"]["launches"]
@@ -245,9 +249,8 @@ def test_ncus_own_report_takes_ncu(
 
 
 def test_ncus_own_report_through_ncu(
-    fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "x.ncu-rep"
     file.write_bytes(b"NVR\0")
     value = listed(capsys, file)
@@ -276,8 +279,18 @@ def test_a_run_under_ncu_keeps_its_report(
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = str(ROOT)
     try:
-        status = main(["ncu", "-o", str(out), "--kernel", "square_kernel", "--report", str(copy),
-                       str(program)])  # fmt: skip
+        status = main(
+            [
+                "ncu",
+                "-o",
+                str(out),
+                "--kernel",
+                "square_kernel",
+                "--report",
+                str(copy),
+                str(program),
+            ]
+        )
     finally:
         os.environ.pop("PYTHONPATH") if before is None else os.environ.update(PYTHONPATH=before)
     said = capfd.readouterr()

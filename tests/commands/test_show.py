@@ -20,10 +20,19 @@ TEXTS = [
     if list(folder.glob(f"*.{stage}"))
 ]
 LINE: dict[str, type | tuple[type, ...]] = {
-    "n": int, "text": str, "kind": str, "base": (str, type(None)), "opcode": (str, type(None)),
-    "defs": list, "uses": list, "source": (dict, type(None)), "links": dict,
-    "live": (dict, type(None)), "control": (dict, type(None)), "notes": list,
-}  # fmt: skip
+    "n": int,
+    "text": str,
+    "kind": str,
+    "base": (str, type(None)),
+    "opcode": (str, type(None)),
+    "defs": list,
+    "uses": list,
+    "source": (dict, type(None)),
+    "links": dict,
+    "live": (dict, type(None)),
+    "control": (dict, type(None)),
+    "notes": list,
+}
 KINDS = {"instruction", "label", "directive", "comment", "blank", "unknown"}
 
 
@@ -138,8 +147,11 @@ def test_links_are_mutual_between_ptx_and_sass(matmul: Done) -> None:
 
 
 def test_sources_are_those_that_the_ptx_says(matmul: Done) -> None:
-    files = dict(re.findall(r'^\s*\.file\s+(\d+)\s+"([^"]+)"',
-                            next(MATMUL.glob("*.ptx")).read_text(), re.MULTILINE))  # fmt: skip
+    files = dict(
+        re.findall(
+            r'^\s*\.file\s+(\d+)\s+"([^"]+)"', next(MATMUL.glob("*.ptx")).read_text(), re.MULTILINE
+        )
+    )
     told = {line["source"]["file"] for line in matmul.json["lines"] if line["source"]}
     assert told
     for name in told:

@@ -57,8 +57,13 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
             one = {"n": None, "stopwatch": watch, "cache": "cold", "samples": [500.0] * 60}
             said.append({"copy": {**one, "bytes": 2_000_000_000}})
             for told in job["launches"]:
-                made = {**one, "n": told["n"], "samples": [4.0] * 60, "clocks": {},
-                        "warnings": ["made up"]}  # fmt: skip
+                made = {
+                    **one,
+                    "n": told["n"],
+                    "samples": [4.0] * 60,
+                    "clocks": {},
+                    "warnings": ["made up"],
+                }
                 if told.get("kind") is not None:
                     made |= {"cpu": [30.0] * 6, "kernels": KERNELS[told["kind"]]}
                 said += [{"begin": told["n"]}, made, {"end": told["n"]}]
@@ -76,9 +81,10 @@ FUSED = (
 )
 KERNELS = {
     "graph": [{"name": FUSED, "per_call": 1, "samples": [4.0] * 60}],
-    "extension": [{"name": "gelu_kernel(float const*, float*, int)", "per_call": 1,
-                   "samples": [4.0] * 60}],
-}  # fmt: skip
+    "extension": [
+        {"name": "gelu_kernel(float const*, float*, int)", "per_call": 1, "samples": [4.0] * 60}
+    ],
+}
 OURS = ("--python", sys.executable)
 
 
@@ -115,9 +121,13 @@ def test_ones_own_recording_is_run_and_a_link_to_anothers_is_not(
 
 @pytest.mark.parametrize(("answer", "status"), [("y\n", 0), ("n\n", 2), ("", 2)])
 def test_on_a_terminal_it_asks(
-    recording: Path, gpu: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, answer: str,
-    status: int, capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    recording: Path,
+    gpu: list[dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str,
+    status: int,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     monkeypatch.setattr(sys.stdin, "readline", lambda: answer, raising=False)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
@@ -241,8 +251,15 @@ def test_stored_times_are_shown_with_their_age_and_need_no_gpu(
 ) -> None:
     assert main(["time", str(recording), "--stored"]) == 0
     assert "no times are kept" in capsys.readouterr().err
-    row = {"kernel": "softmax_kernel", "variant": "ed6dc2ce", "call": 0, "stopwatch": "cupti",
-           "cache": "cold", "median_us": 4.03, "samples": 60}  # fmt: skip
+    row = {
+        "kernel": "softmax_kernel",
+        "variant": "ed6dc2ce",
+        "call": 0,
+        "stopwatch": "cupti",
+        "cache": "cold",
+        "median_us": 4.03,
+        "samples": 60,
+    }
     keep(recording, {"taken": "2020-01-01T00:00:00+00:00", "device": {"name": "H"}, "rows": [row]})
     assert main(["time", str(recording), "--stored"]) == 0
     text = capsys.readouterr().out

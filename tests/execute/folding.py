@@ -82,8 +82,9 @@ class _Registers:
         else:
             self.write(target, None)
             if "64" in opcode or "WIDE" in opcode or base[0] == "D":
-                self.write(f"{target.rstrip('0123456789')}{int(re.sub(r'[A-Z]', '', target)) + 1}",
-                           None)  # fmt: skip
+                self.write(
+                    f"{target.rstrip('0123456789')}{int(re.sub(r'[A-Z]', '', target)) + 1}", None
+                )
 
 
 def folded(sass: str) -> dict[str, dict[int, int]]:

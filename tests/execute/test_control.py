@@ -206,8 +206,11 @@ def test_past_the_end_of_a_buffer() -> None:
         launch(CONTROL, (8,), 128, [x, out, 1000], "past_end")
     fault = caught.value
     assert (fault.cause, fault.buffer, fault.past, fault.nbytes) == (
-        "out of bounds", "argument 0", 4, 4,
-    )  # fmt: skip
+        "out of bounds",
+        "argument 0",
+        4,
+        4,
+    )
     assert fault.place.block == (7, 0, 0) and fault.place.thread == (1000 - 7 * 128, 0, 0)
     assert fault.address == x.ctypes.data + 4000
     assert "ld.global" in fault.place.statement

@@ -27,9 +27,12 @@ def placed(*shape: int) -> Array:
 
 
 def counted(
-    program: Program, grid: tuple[int, ...], block: tuple[int, ...], arguments: list[object],
+    program: Program,
+    grid: tuple[int, ...],
+    block: tuple[int, ...],
+    arguments: list[object],
     values: bool = False,
-) -> Facts:  # fmt: skip
+) -> Facts:
     facts = Facts(program, values=values)
     launch(program, grid, block, arguments, observer=facts)
     return facts
@@ -64,9 +67,12 @@ def test_accesses_are_those_that_ncu_counted(
         for a in line.accesses
         if a.space == "global"
     )
-    names = ("Predicated-On Thread Instructions Executed",
-             "L2 Theoretical Sectors Global", "L2 Theoretical Sectors Global Ideal",
-             "L1 Tag Requests Global")  # fmt: skip
+    names = (
+        "Predicated-On Thread Instructions Executed",
+        "L2 Theoretical Sectors Global",
+        "L2 Theoretical Sectors Global Ideal",
+        "L1 Tag Requests Global",
+    )
     theirs = sorted(
         (
             "ld" if "LDG" in row["Source"] else "st",
@@ -148,8 +154,14 @@ def test_operations_and_intensity() -> None:
     program = Program(made.ptx)
     facts = Facts(program)
     a, b, c = (np.zeros((128, 128), np.float16) for _ in range(3))
-    launch(program, (4,), made.threads, [a, b, c, 128, 128, 128, 128, 128, 128], observer=facts,
-           shared=made.shared)  # fmt: skip
+    launch(
+        program,
+        (4,),
+        made.threads,
+        [a, b, c, 128, 128, 128, 128, 128, 128],
+        observer=facts,
+        shared=made.shared,
+    )
     totals = facts.totals()
     assert totals.operations >= 2 * 128**3
     assert totals.operations < 2 * 128**3 * 1.01
@@ -159,10 +171,20 @@ def test_operations_and_intensity() -> None:
 
 def values_of(facts: Facts, opcode: str) -> list[tuple[object, ...]]:
     return [
-        (v.kind, v.least, v.greatest, v.distinct, v.nans, v.infinities, v.uniform_block,
-         v.uniform_grid)
-        for line in facts.lines() if line.opcode.startswith(opcode) for v in line.values
-    ]  # fmt: skip
+        (
+            v.kind,
+            v.least,
+            v.greatest,
+            v.distinct,
+            v.nans,
+            v.infinities,
+            v.uniform_block,
+            v.uniform_grid,
+        )
+        for line in facts.lines()
+        if line.opcode.startswith(opcode)
+        for v in line.values
+    ]
 
 
 def test_values_of_registers() -> None:
@@ -238,8 +260,13 @@ def test_a_trace_ends_with_the_step_that_faults() -> None:
     program = Program(CONTROL, "past_end")
     trace = Trace(program)
     with pytest.raises(Fault):
-        launch(program, (1,), 64, [np.zeros(10, np.float32), np.zeros(64, np.float32), 10],
-               observer=trace)  # fmt: skip
+        launch(
+            program,
+            (1,),
+            64,
+            [np.zeros(10, np.float32), np.zeros(64, np.float32), 10],
+            observer=trace,
+        )
     assert "ld.global" in program.statement(trace.steps[-1].line)
 
 
@@ -263,8 +290,9 @@ def test_what_threads_print() -> None:
     done = launch(Program(CONTROL, "told"), (2,), 32, [x])
     assert done.printed == tuple(
         f"thread {t} of block {b} has {v / 4:5.2f}, yes A %, 10000000000\n"
-        for b in (0, 1) for t, v in ((1, 5), (3, 9))
-    )  # fmt: skip
+        for b in (0, 1)
+        for t, v in ((1, 5), (3, 9))
+    )
 
 
 def test_an_assertion_names_itself_and_its_thread() -> None:

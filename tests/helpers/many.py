@@ -74,31 +74,61 @@ class _Maker:
         if "blob" in source and source["blob"] in self.blobs:
             source["blob"] = self.keep(self.blobs[source["blob"]])
         metadata = {**event["metadata"], "name": name, "hash": digest}
-        yield {**event, "name": name, "hash": digest, "files": files, "source": source,
-               "metadata": metadata, "pid": 424}  # fmt: skip
-        yield {"event": "ptxas", "hash": digest, "symbol": name, "spill_store_bytes": 0,
-               "spill_load_bytes": 0, "barriers": 0}  # fmt: skip
+        yield {
+            **event,
+            "name": name,
+            "hash": digest,
+            "files": files,
+            "source": source,
+            "metadata": metadata,
+            "pid": 424,
+        }
+        yield {
+            "event": "ptxas",
+            "hash": digest,
+            "symbol": name,
+            "spill_store_bytes": 0,
+            "spill_load_bytes": 0,
+            "barriers": 0,
+        }
 
     def alike(self, events: list[dict[str, Any]], n: int) -> Iterator[dict[str, Any]]:
         """One of those that are called alike, with what its tuner measured."""
         block_m, block_n, block_k, warps = BLOCKS[n]
         made, spilled = self.compiled(events[n % len(events)], TEMPLATE, n)
         made["metadata"] |= {"num_warps": warps, "num_stages": 2 + n % 3}
-        made["constexprs"] = {"BLOCK_M": block_m, "BLOCK_N": block_n, "BLOCK_K": block_k,
-                              "GROUP_M": 8}  # fmt: skip
+        made["constexprs"] = {
+            "BLOCK_M": block_m,
+            "BLOCK_N": block_n,
+            "BLOCK_K": block_k,
+            "GROUP_M": 8,
+        }
         file = f"/tmp/torchinductor_ada/{n % 7}a/c{n:03}.py"
         made["source"] = {"file": file}
         config = {**made["constexprs"], "num_warps": warps, "num_stages": 2 + n % 3}
         time = 0.0081 + (n - WINNER) ** 2 / 1e5
-        tried = {"config": config, "hash": made["hash"], "times_ms": [time, time, time],
-                 "reason": None}  # fmt: skip
+        tried = {
+            "config": config,
+            "hash": made["hash"],
+            "times_ms": [time, time, time],
+            "reason": None,
+        }
         yield made
         yield spilled
         yield {
-            "event": "autotune", "tuning": n, "by": "triton", "name": TEMPLATE, "file": file,
-            "key": {"M": 256}, "stopwatch": "do_bench", "from_cache": False, "seconds": 0.1,
-            "pid": 424, "configurations": [tried], "winner": 0 if n == WINNER else None,
-        }  # fmt: skip
+            "event": "autotune",
+            "tuning": n,
+            "by": "triton",
+            "name": TEMPLATE,
+            "file": file,
+            "key": {"M": 256},
+            "stopwatch": "do_bench",
+            "from_cache": False,
+            "seconds": 0.1,
+            "pid": 424,
+            "configurations": [tried],
+            "winner": 0 if n == WINNER else None,
+        }
 
 
 def many(folder: Path, named: int = NAMED, alike: int = ALIKE) -> Path:

@@ -254,9 +254,12 @@ def _swapped(stage: Stage, body: str) -> str | None:
     for left, right in pairwise(_names(stage, body)[1:]):
         if left[0] != right[0]:
             return (
-                body[: left.start()] + right[0] + body[left.end() : right.start()] + left[0]
+                body[: left.start()]
+                + right[0]
+                + body[left.end() : right.start()]
+                + left[0]
                 + body[right.end() :]
-            )  # fmt: skip
+            )
     return None
 
 

@@ -115,9 +115,14 @@ def ptxview(
     env = environment() if env is None else dict(env)
     if fresh or WARM is None or not _alike(env):
         done = subprocess.run(
-            command(words), input=given, capture_output=True, cwd=cwd, env=env, timeout=seconds,
+            command(words),
+            input=given,
+            capture_output=True,
+            cwd=cwd,
+            env=env,
+            timeout=seconds,
             check=False,
-        )  # fmt: skip
+        )
         return Done(done.returncode, done.stdout, done.stderr, words[0] if words else "")
     return _of_warm(WARM, words, cwd or Path.cwd(), env, given, seconds)
 
@@ -130,9 +135,13 @@ def imported(place: Path, *modules: str) -> warm.Warm:
 
 
 def _of_warm(
-    place: Path, words: Sequence[str], cwd: Path, env: Mapping[str, str], given: bytes,
+    place: Path,
+    words: Sequence[str],
+    cwd: Path,
+    env: Mapping[str, str],
+    given: bytes,
     seconds: float,
-) -> Done:  # fmt: skip
+) -> Done:
     parent = imported(place)
     (its_in, to), (out, its_out), (err, its_err) = os.pipe(), os.pipe(), os.pipe()
     try:

@@ -28,5 +28,6 @@ def hold(command: str, value: object) -> None:
         error = max(error.context, key=lambda one: len(one.absolute_path))
     if error is not None:
         where = "/".join(map(str, error.absolute_path))
-        raise AssertionError(f"{command} --json is not as its schema says, at {where}: "
-                             f"{error.message[:500]}")  # fmt: skip
+        raise AssertionError(
+            f"{command} --json is not as its schema says, at {where}: {error.message[:500]}"
+        )

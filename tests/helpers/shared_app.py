@@ -134,9 +134,17 @@ Looks = list[tuple[object, ...]]
 def _looks(app: PtxviewApp) -> Looks:
     """All that is to be the same again: of the application and of every part, and the screen."""
     out: Looks = [
-        (app.theme, app.clipboard, app.animation_level, len(app._notifications), dict(app.keys),
-         app.screen_stack == [app.main], app._exit, app.app_focus),
-    ]  # fmt: skip
+        (
+            app.theme,
+            app.clipboard,
+            app.animation_level,
+            len(app._notifications),
+            dict(app.keys),
+            app.screen_stack == [app.main],
+            app._exit,
+            app.app_focus,
+        )
+    ]
     for node in app.screen.walk_children(with_self=True):
         where = (id(node), node._id, frozenset(node._classes), node.pseudo_classes, node.display)
         stands = (getattr(node, "region", None), getattr(node, "scroll_offset", None))

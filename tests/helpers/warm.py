@@ -121,9 +121,14 @@ class Warm:
             listening.listen(64)
             given = [listening.fileno(), its.fileno()]
             self._started = subprocess.Popen(
-                [*command, *map(str, given)], env=dict(env), stdin=subprocess.DEVNULL,
-                stdout=said, stderr=said, pass_fds=given, cwd=self.place.parent,
-            )  # fmt: skip
+                [*command, *map(str, given)],
+                env=dict(env),
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                pass_fds=given,
+                cwd=self.place.parent,
+            )
 
     def start(
         self, argv: Sequence[str], env: Mapping[str, str], folder: Path, streams: Sequence[int]

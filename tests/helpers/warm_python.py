@@ -17,8 +17,13 @@ if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).parents[2])  # what lies beside this file is no library
 from tests.helpers import warm
 
-TRITON = ("triton", "triton.compiler.compiler", "triton.compiler.code_generator",
-          "triton.backends.nvidia.compiler", "triton.experimental.gluon.language")  # fmt: skip
+TRITON = (
+    "triton",
+    "triton.compiler.compiler",
+    "triton.compiler.code_generator",
+    "triton.backends.nvidia.compiler",
+    "triton.experimental.gluon.language",
+)
 """What a compilation by Triton alone imports."""
 
 

@@ -95,9 +95,11 @@ def test_counting_a_launch_ends_where_somebody_says_so() -> None:
     launch = TraceLaunch((4, 1, 1), (32, 1, 1))
     with pytest.raises(Stopped):
         trace_launch(
-            Program(LOOP, "k"), launch, lambda: inputs_of(np.zeros(128, np.uint32)),
+            Program(LOOP, "k"),
+            launch,
+            lambda: inputs_of(np.zeros(128, np.uint32)),
             stop=lambda: True,
-        )  # fmt: skip
+        )
 
 
 def test_what_is_counted_beside_the_steps_is_what_is_counted_alone() -> None:
@@ -108,8 +110,11 @@ def test_what_is_counted_beside_the_steps_is_what_is_counted_alone() -> None:
     assert beside is not None
     for one, other in zip(beside.lines(), alone.facts.lines(), strict=True):
         assert (one.line, one.executed, one.active, one.divergent) == (
-            other.line, other.executed, other.active, other.divergent
-        )  # fmt: skip
+            other.line,
+            other.executed,
+            other.active,
+            other.divergent,
+        )
         assert one.accesses == other.accesses
 
 
@@ -185,8 +190,15 @@ def test_live_registers_are_those_that_are_read_later() -> None:
                 program.code.names[r] for r, _ in later.changes if r < len(program.code.names)
             }
             for name in program.code.names:
-                used = name in row.replace(",", " ").replace(";", " ").replace("[", " ").replace(
-                    "]", " ").replace("@", " ").split()  # fmt: skip
+                used = (
+                    name
+                    in row.replace(",", " ")
+                    .replace(";", " ")
+                    .replace("[", " ")
+                    .replace("]", " ")
+                    .replace("@", " ")
+                    .split()
+                )
                 if used and name not in written and (name not in changed or row.count(name) > 1):
                     read.add(name)
             written |= changed
@@ -209,15 +221,19 @@ def test_the_list_of_a_plain_terminal_tells_what_was_stored(tmp_path: Path) -> N
 
 
 def test_what_mlir_calls_a_constant_is_no_name_of_the_source() -> None:
-    ptx = kernel("    mov.u32 %r4, 0;\n    mov.u32 %r5, 1;").replace(
-        "    mov.u32 %r4", "    .loc 1 7 3\n    mov.u32 %r4").replace(
-        "    mov.u32 %r5", "    .loc 1 8 3\n    mov.u32 %r5")  # fmt: skip
+    ptx = (
+        kernel("    mov.u32 %r4, 0;\n    mov.u32 %r5, 1;")
+        .replace("    mov.u32 %r4", "    .loc 1 7 3\n    mov.u32 %r4")
+        .replace("    mov.u32 %r5", "    .loc 1 8 3\n    mov.u32 %r5")
+    )
     ttir = (
         '#loc1 = loc("a.py":7:3)\n#loc2 = loc("a.py":8:3)\n'
         "%c0_i32 = arith.constant 0 : i32 loc(#loc1)\n%acc = arith.constant 1 : i32 loc(#loc2)\n"
     )
     named = register_names(
-        Program(ptx + '\n.file 1 "a.py"\n', "k"), parse(Stage.PTX, ptx + '\n.file 1 "a.py"\n'),
-        parse(Stage.TTIR, ttir), {},
-    )  # fmt: skip
+        Program(ptx + '\n.file 1 "a.py"\n', "k"),
+        parse(Stage.PTX, ptx + '\n.file 1 "a.py"\n'),
+        parse(Stage.TTIR, ttir),
+        {},
+    )
     assert sorted(named.values()) == ["acc"]

@@ -195,10 +195,12 @@ def counted(subject: HintSubject) -> tuple[ExecutedFacts, set[str]]:
     names = tuple(p.name for p in program.parameters)
     shared = subject.resources.dynamic_shared_bytes or 0
     done = trace_launch(
-        program, TraceLaunch(launch.grid, subject.block, shared),
+        program,
+        TraceLaunch(launch.grid, subject.block, shared),
         lambda: make_inputs(program, names, inputs, InputWish(most_bytes=1 << 30)),
-        cheap=1_000_000, values=False,
-    )  # fmt: skip
+        cheap=1_000_000,
+        values=False,
+    )
     facts = done.executed
     assert facts is not None
     found = with_executed(dataclasses.replace(subject, executed=facts), (), THRESHOLDS)
@@ -235,9 +237,10 @@ def test_what_was_counted_stands_in_place_of_the_guess() -> None:
     (guess,) = [f for f in findings(subject).values() if f.rule == "uncoalesced-layout"]
     assert guess.estimated and guess.blocks is None
     (one,) = [
-        f for f in findings(dataclasses.replace(subject, executed=facts)).values()
+        f
+        for f in findings(dataclasses.replace(subject, executed=facts)).values()
         if f.rule == "uncoalesced-layout"
-    ]  # fmt: skip
+    ]
     assert one.blocks == (facts.ran, facts.of) and not one.estimated
     # Nothing scattered was seen in a launch of the twin: the guess is gone, too.
     calm, _ = counted(pairs("scale_kernel", num_warps=4, columns=1024))

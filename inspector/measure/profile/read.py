@@ -105,8 +105,11 @@ Said = Mapping[str, object]
 
 def windows(events: Events) -> list[Window]:
     """Every window of a recording, in the order in which they began."""
-    ranks = {_int(e.get("pid")): _int(e.get("rank")) for e in events.events
-             if e.get("event") == "process"}  # fmt: skip
+    ranks = {
+        _int(e.get("pid")): _int(e.get("rank"))
+        for e in events.events
+        if e.get("event") == "process"
+    }
     profile_events = [e for e in events.events if e.get("event") == "profile"]
     profile_events.sort(key=lambda e: _float(e.get("began")) or 0.0)
     return [_window(e, n, ranks) for n, e in enumerate(profile_events, 1)]
@@ -202,9 +205,10 @@ def profiles(
     events = read_events(path)
     recorded = windows(events)
     problems = [
-        str(e.get("text")) for e in events.events
+        str(e.get("text"))
+        for e in events.events
         if e.get("event") == "problem" and str(e.get("where")).partition(".")[0] == "profile"
-    ]  # fmt: skip
+    ]
     if not recorded:
         return [], None, problems
     if number is not None and not 1 <= number <= len(recorded):

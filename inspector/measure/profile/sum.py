@@ -284,9 +284,10 @@ def _runtime(
 ) -> list[int]:
     """The duration in ns of each CUDA runtime call whose name begins or contains so."""
     names = {
-        n for n, text in enumerate(trace.names.texts)
+        n
+        for n, text in enumerate(trace.names.texts)
         if (beginnings and text.startswith(beginnings)) or any(p in text for p in parts)
-    }  # fmt: skip
+    }
     return [
         lane.end[n] - lane.start[n]
         for _, lane, n in trace.spans()
@@ -311,9 +312,11 @@ def _compiling(trace: GatheredTrace, first: int, last: int) -> Iterable[Compilin
     for what, spans in spans_of.items():
         steps = {n for n, s, e in trace.steps for a, b in spans if a < e and b > s}
         yield Compiling(
-            f"torch.compile ({what})", sum(b - a for a, b in spans) / 1000, len(spans),
+            f"torch.compile ({what})",
+            sum(b - a for a, b in spans) / 1000,
+            len(spans),
             tuple(sorted(steps)),
-        )  # fmt: skip
+        )
 
 
 def _device(trace: GatheredTrace) -> dict[str, object]:

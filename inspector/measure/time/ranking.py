@@ -125,14 +125,21 @@ def rows_of(
     assert isinstance(about, dict) and isinstance(checked, dict)
     moved, done = about.get("bytes"), about.get("flops")
     bare = replace(
-        bare, inputs=str(about.get("inputs", "")), bytes=moved, flops=done,
+        bare,
+        inputs=str(about.get("inputs", "")),
+        bytes=moved,
+        flops=done,
         bytes_from=None if moved is None else "script",
         flops_from=None if done is None else "script",
-    )  # fmt: skip
+    )
     verdict = RaceRow(
-        bare, dict(sizes), tuple(about.get("dtypes", ())), checked.get("agrees"),
-        checked.get("difference"), checked.get("why"),
-    )  # fmt: skip
+        bare,
+        dict(sizes),
+        tuple(about.get("dtypes", ())),
+        checked.get("agrees"),
+        checked.get("difference"),
+        checked.get("why"),
+    )
     times = [a for a in answers if "about" not in a and "checked" not in a]
     for answer in times or [{"error": "it was not run"}]:
         timing = row(bare, answer, peaks)
@@ -172,6 +179,5 @@ def _overlap(a: Timing, b: Timing) -> bool:
 def best_first(rows: Iterable[RaceRow]) -> list[RaceRow]:
     """Ranked rows in their order, then wrong ones, then those that failed."""
     return sorted(
-        rows,
-        key=lambda r: (r.rank is None, r.timing.median_us is None, r.timing.median_us or 0.0),
+        rows, key=lambda r: (r.rank is None, r.timing.median_us is None, r.timing.median_us or 0.0)
     )

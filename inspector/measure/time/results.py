@@ -275,13 +275,29 @@ MAX_FIGURE = float(1 << 63)
 """No figure (bytes, operations or µs) is as large as this."""
 
 _KINDS: dict[str, tuple[type, ...]] = {
-    "kernel": (str,), "variant": (str,), "call": (int,), "stopwatch": (str,), "cache": (str,),
-    "median_us": (int, float), "low_us": (int, float), "high_us": (int, float), "samples": (int,),
-    "bytes": (int,), "flops": (int,), "gb_per_s": (int, float), "tflop_per_s": (int, float),
-    "percent_of_peak": (int, float), "count": (int,), "inputs": (str,), "error": (str,),
-    "kind": (str,), "cpu_us": (int, float), "bytes_from": (str,), "flops_from": (str,),
+    "kernel": (str,),
+    "variant": (str,),
+    "call": (int,),
+    "stopwatch": (str,),
+    "cache": (str,),
+    "median_us": (int, float),
+    "low_us": (int, float),
+    "high_us": (int, float),
+    "samples": (int,),
+    "bytes": (int,),
+    "flops": (int,),
+    "gb_per_s": (int, float),
+    "tflop_per_s": (int, float),
+    "percent_of_peak": (int, float),
+    "count": (int,),
+    "inputs": (str,),
+    "error": (str,),
+    "kind": (str,),
+    "cpu_us": (int, float),
+    "bytes_from": (str,),
+    "flops_from": (str,),
     "traced_us": (int, float),
-}  # fmt: skip
+}
 
 
 def read(stored: Mapping[str, object]) -> Session | None:

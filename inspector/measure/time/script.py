@@ -24,9 +24,12 @@ BUILDING_SECONDS = 300
 
 
 def race(
-    script: Path, sizes: Sequence[Mapping[str, int]], swept: str | None, wish: TimeWish,
+    script: Path,
+    sizes: Sequence[Mapping[str, int]],
+    swept: str | None,
+    wish: TimeWish,
     say: Callable[[str], None],
-) -> Race:  # fmt: skip
+) -> Race:
     """Run what a script declares at each of the sizes.
 
     Raises ``ToolMissing`` without a GPU or torch, ``Unreadable`` where it declares nothing,

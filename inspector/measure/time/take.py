@@ -255,10 +255,7 @@ def row(bare: Timing, answer: Mapping[str, object], peaks: tuple[Peak, ...]) -> 
         bare,
         stopwatch=watch if isinstance(watch, str) else None,
         cache=cache if isinstance(cache, str) else None,
-        warnings=(
-            *bare.warnings,
-            *(map(str, warnings) if isinstance(warnings, list) else ()),
-        ),
+        warnings=(*bare.warnings, *(map(str, warnings) if isinstance(warnings, list) else ())),
     )
     peak = next((p for p in peaks if p.stopwatch == watch), None)
     cpu = median(numbers(answer.get("cpu")))
@@ -271,8 +268,15 @@ def row(bare: Timing, answer: Mapping[str, object], peaks: tuple[Peak, ...]) -> 
         answer,
     )
     if timing is not None and timing.median_us is not None and timed.kind == "triton":
-        kernel = KernelTime(timed.kernel, timed.variant, timing.median_us, 1, timing.low_us,
-                         timing.high_us, timing.samples)  # fmt: skip
+        kernel = KernelTime(
+            timed.kernel,
+            timed.variant,
+            timing.median_us,
+            1,
+            timing.low_us,
+            timing.high_us,
+            timing.samples,
+        )
         timing = replace(timing, kernels=(kernel,) if watch == "cupti" else ())
     return timing or replace(timed, error=str(answer.get("error") or "no time was taken"))
 

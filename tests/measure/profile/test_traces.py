@@ -159,12 +159,20 @@ def test_damaged_events_are_passed_over_and_counted() -> None:
 @pytest.mark.parametrize(
     "event",
     [
-        {"ts": "x"}, {"ts": None}, {"dur": []}, {"name": None}, {"args": 3}, {"cat": 7},
-        {"args": {"External id": "a", "grid": "x"}}, {"ts": 1e300}, {"dur": 1e300},
-        {"dur": -5}, {"ts": 10**400},
+        {"ts": "x"},
+        {"ts": None},
+        {"dur": []},
+        {"name": None},
+        {"args": 3},
+        {"cat": 7},
+        {"args": {"External id": "a", "grid": "x"}},
+        {"ts": 1e300},
+        {"dur": 1e300},
+        {"dur": -5},
+        {"ts": 10**400},
         {"name": "ProfilerStep#x"},
     ],
-)  # fmt: skip
+)
 def test_events_of_any_make_do_no_harm(event: dict[str, object]) -> None:
     made = Made()
     made.launched(["aten::mul"], "k", at=0, took=1)
@@ -224,16 +232,26 @@ def test_events_are_read_across_the_borders_of_chunks(monkeypatch: pytest.Monkey
         ("square_kernel", "square_kernel"),
         ("triton_poi_fused_mul_0", "triton_poi_fused_mul_0"),
         ("square_matrix_kernel(float const*, float*, int, int)", "square_matrix_kernel"),
-        ("void at::native::vectorized_elementwise_kernel<4, at::native::BinaryFunctor<float, "
-         "float, float, at::native::binary_internal::MulFunctor<float> >, std::array<char*, 3ul> "
-         ">(int)", "vectorized_elementwise_kernel<MulFunctor>"),
-        ("void cutlass::Kernel2<cutlass_80_simt_sgemm_256x128_8x4_nn_align1>(cutlass::Params)",
-         "Kernel2<cutlass_80_simt_sgemm_256x128_8x4_nn_align1>"),
-        ("void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, "
-         "at::native::MeanOps<float, float> > >()", "reduce_kernel<MeanOps>"),
-        ("a<b", "a<b>"), ("<<<>>>", "<<<>>>"), ("", ""),
+        (
+            "void at::native::vectorized_elementwise_kernel<4, at::native::BinaryFunctor<float, "
+            "float, float, at::native::binary_internal::MulFunctor<float> >, "
+            "std::array<char*, 3ul> >(int)",
+            "vectorized_elementwise_kernel<MulFunctor>",
+        ),
+        (
+            "void cutlass::Kernel2<cutlass_80_simt_sgemm_256x128_8x4_nn_align1>(cutlass::Params)",
+            "Kernel2<cutlass_80_simt_sgemm_256x128_8x4_nn_align1>",
+        ),
+        (
+            "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, "
+            "at::native::MeanOps<float, float> > >()",
+            "reduce_kernel<MeanOps>",
+        ),
+        ("a<b", "a<b>"),
+        ("<<<>>>", "<<<>>>"),
+        ("", ""),
     ],
-)  # fmt: skip
+)
 def test_short_names(name: str, short: str) -> None:
     assert short_name(name) == short
 
@@ -250,14 +268,15 @@ def test_a_kernel_is_tied_to_the_variant_whose_launch_it_was() -> None:
     for kernel, variant, launch in wanted:
         assert launch.grid and launch.block
         made = Made()
-        made.launched(
-            [], "square_kernel", 0, 1, block=launch.block[0], grid=launch.grid[0],
-        )  # fmt: skip
+        made.launched([], "square_kernel", 0, 1, block=launch.block[0], grid=launch.grid[0])
         (found,) = linked(of(made), rec).kernels
         assert found.kernel == kernel.id
         assert variant.id in found.variants
-        assert all(v.config["num_warps"] == variant.config["num_warps"]
-                   for _, v, _ in wanted if v.id in found.variants)  # fmt: skip
+        assert all(
+            v.config["num_warps"] == variant.config["num_warps"]
+            for _, v, _ in wanted
+            if v.id in found.variants
+        )
 
 
 def test_kernels_of_cuda_and_of_a_graph_are_found_by_their_demangled_names() -> None:

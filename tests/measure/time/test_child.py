@@ -110,8 +110,14 @@ def test_what_the_budget_leaves_out_has_no_row_and_begins_no_child() -> None:
     def child(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
         job = json.loads(Path(argv[-2]).read_text())
         budgets.append(job["budget"])
-        said = [{"device": {}}, {"copy": {}}, {"begin": 0}, *time_of({"n": 0}), {"end": 0},
-                {"spent": True}]  # fmt: skip
+        said = [
+            {"device": {}},
+            {"copy": {}},
+            {"begin": 0},
+            *time_of({"n": 0}),
+            {"end": 0},
+            {"spent": True},
+        ]
         Path(argv[-1]).write_text("".join(json.dumps(x) + "\n" for x in said))
         return FINE
 
@@ -133,8 +139,10 @@ def test_a_graphs_code_and_a_cubin_are_files_of_their_own_and_a_library_is_none(
         return FINE
 
     jobs: list[tuple[dict[str, object], bytes]] = [
-        ({"symbol": "k"}, b"ELF"), ({"kind": "graph"}, b"def call"), ({"kind": "extension"}, b"")
-    ]  # fmt: skip
+        ({"symbol": "k"}, b"ELF"),
+        ({"kind": "graph"}, b"def call"),
+        ({"kind": "extension"}, b""),
+    ]
     measure("python", jobs, WANTED, child)
     assert seen == [{"cubin": b"ELF"}, {"code": b"def call"}, {}]
 
