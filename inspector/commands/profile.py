@@ -29,7 +29,7 @@ from inspector.commands.run import request_of, summary
 from inspector.errors import Exit, PtxviewError, RunFailed, Unreadable, UsageError
 from inspector.measure.profile.model import Profile, Window
 from inspector.measure.profile.read import profiles, trace_of, why_none
-from inspector.measure.profile.stacks import stacks
+from inspector.measure.profile.sum import stacks
 from inspector.model import Recording
 from inspector.printing import narrate
 from inspector.recording.layout import is_recording, kept_cache

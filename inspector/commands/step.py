@@ -20,8 +20,8 @@ from inspector.printing import narrate
 from inspector.report import step as report
 from inspector.report import tables
 from inspector.text import counted, shown
-from inspector.trace.block import trace_block
 from inspector.trace.stepper import StepAnswer, Stepper
+from inspector.trace.tracing import trace_block
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

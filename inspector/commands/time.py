@@ -22,7 +22,7 @@ from inspector.commands.common import open_reader
 from inspector.commands.launching import amount
 from inspector.errors import Exit, Unreadable, UsageError
 from inspector.measure.time.child import TimeWish
-from inspector.measure.time.ranking import fixed, sweep
+from inspector.measure.time.ranking import fixed, peaks_by_sheet, race, sweep
 from inspector.measure.time.results import (
     CACHES,
     STOPWATCHES,
@@ -31,7 +31,6 @@ from inspector.measure.time.results import (
     timing_row,
     with_amounts,
 )
-from inspector.measure.time.script import peaks_by_sheet, race
 from inspector.measure.time.stored import sessions
 from inspector.measure.time.take import own, ready, store, take
 from inspector.model import Call

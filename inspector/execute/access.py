@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from inspector.execute.atomics import OPERATIONS, in_order
+from inspector.execute.blocks import BasicBlock
 from inspector.execute.faults import Fault
 from inspector.execute.kinds import UNSIGNED, Array, Mask, i64, u8, u16, u32, u64
 from inspector.execute.lanes import Lanes
@@ -43,10 +44,25 @@ class Access(NamedTuple):
     column; ``address`` is then flat, an address an element."""
 
 
-class Watching(Protocol):
-    """Observer of accesses."""
+class Observer:
+    """Observer of a run; its methods do nothing. All arrays are the machine's own: read-only."""
 
-    def access(self, lanes: Lanes, access: Access) -> None: ...
+    def visit(self, lanes: Lanes, block: BasicBlock, mask: Mask) -> None:
+        """These lanes begin to run a basic block."""
+
+    def step(self, lanes: Lanes, instruction: int, mask: Mask) -> None:
+        """Of the lanes in the block, these run an instruction now: all where it has no guard."""
+
+    def wrote(
+        self, lanes: Lanes, instruction: int, register: int, value: Array, mask: Mask
+    ) -> None:
+        """A register holds these bits after an instruction of these lanes."""
+
+    def branched(self, lanes: Lanes, instruction: int, yes: Mask, no: Mask) -> None:
+        """Of the lanes at a branch some take it and some do not."""
+
+    def access(self, lanes: Lanes, access: Access) -> None:
+        """Lanes read or write memory."""
 
 
 class Scene(Protocol):
@@ -74,7 +90,7 @@ class ChunkMemory:
         shared: int,
         local: int,
         parameters: Array,
-        watching: Watching | None = None,
+        watching: Observer | None = None,
     ) -> None:
         self.lanes, self.memory, self.scene, self.watching = lanes, memory, scene, watching
         self.shared_size = -(-shared // 16) * 16 + 16

@@ -10,6 +10,7 @@ from inspector.execute.translate import Handler, Translator, Untranslatable
 from inspector.listing.ptx_code import ImmediateOperand, PtxInstruction
 
 DIRECTIONS = ("rm", "rp", "rz")
+SAD = "(np.maximum({0}, {1}) - np.minimum({0}, {1})) + {2}"
 _TYPES = frozenset(WIDTHS) | {"f32x2", "b128"}
 
 
@@ -535,14 +536,6 @@ def _select_by_sign(t: Translator, row: PtxInstruction) -> None:
     t.write(row.operands[0], f"np.where({t.read(row.operands[3], kinds[1])} >= 0, {a}, {b})")
 
 
-def _copy_sign(t: Translator, row: PtxInstruction) -> None:
-    simple(t, row, "np.copysign({1}, {0})")
-
-
-def _sad(t: Translator, row: PtxInstruction) -> None:
-    simple(t, row, "(np.maximum({0}, {1}) - np.minimum({0}, {1})) + {2}")
-
-
 def _logical_not(t: Translator, row: PtxInstruction) -> None:
     width = WIDTHS[one_type(row)]
     value = t.read(row.operands[1], f"u{width}")
@@ -574,8 +567,8 @@ HANDLERS: Mapping[str, Handler] = {
     "sin": _approximate("sin"),
     "cos": _approximate("cos"),
     "tanh": _approximate("tanh"),
-    "copysign": _copy_sign,
-    "sad": _sad,
+    "copysign": lambda t, row: simple(t, row, "np.copysign({1}, {0})"),
+    "sad": lambda t, row: simple(t, row, SAD),
     "and": _logic("{0} & {1}"),
     "or": _logic("{0} | {1}"),
     "xor": _logic("{0} ^ {1}"),

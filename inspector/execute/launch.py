@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from inspector.execute.access import Observer
 from inspector.execute.faults import Fault, LaunchError, OutOfBudget
 from inspector.execute.kinds import Array, i64
 from inspector.execute.lanes import Lanes, Triple
-from inspector.execute.machine import Machine, Observer, Work
+from inspector.execute.machine import Machine, Work
 from inspector.execute.memory import Memory
 from inspector.execute.program import Argument, Program
 

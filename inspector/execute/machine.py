@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from inspector.execute import matrix
-from inspector.execute.access import Access, ChunkMemory
-from inspector.execute.barriers import Barriers, Release
+from inspector.execute.access import ChunkMemory, Observer
+from inspector.execute.barriers import Barriers, Phases, Release
 from inspector.execute.blocks import BasicBlock, is_waiting
 from inspector.execute.bulk import BulkCopies
 from inspector.execute.faults import Fault, OutOfBudget, Place
@@ -23,36 +23,8 @@ from inspector.execute.kinds import Array, Mask, u64
 from inspector.execute.lanes import Lanes
 from inspector.execute.memory import Memory
 from inspector.execute.messages import Messages
-from inspector.execute.phases import Phases
 from inspector.execute.program import Program
 from inspector.listing.ptx_code import PtxInstruction
-
-
-class Observer(Protocol):
-    """Observer of a run. All arrays are the machine's own: they must not be changed."""
-
-    def visit(self, lanes: Lanes, block: BasicBlock, mask: Mask) -> None:
-        """These lanes begin to run a basic block."""
-        ...
-
-    def step(self, lanes: Lanes, instruction: int, mask: Mask) -> None:
-        """Of the lanes in the block, these run an instruction now: all where it has no guard."""
-        ...
-
-    def wrote(
-        self, lanes: Lanes, instruction: int, register: int, value: Array, mask: Mask
-    ) -> None:
-        """A register holds these bits after an instruction of these lanes."""
-        ...
-
-    def branched(self, lanes: Lanes, instruction: int, yes: Mask, no: Mask) -> None:
-        """Of the lanes at a branch some take it and some do not."""
-        ...
-
-    def access(self, lanes: Lanes, access: Access) -> None:
-        """Lanes read or write memory."""
-        ...
-
 
 FEWEST = 512
 PRODUCTS_A_LANE = 128

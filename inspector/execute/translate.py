@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from inspector.execute import floats, integers, kinds, matrix, warps
-from inspector.execute.access import WINDOWS
+from inspector.execute import floats, integers, kinds, lanes, matrix
+from inspector.execute.access import WINDOWS, both
+from inspector.execute.barriers import pending_count
 from inspector.execute.blocks import BasicBlock, Blocks, defines, is_waiting
 from inspector.execute.kinds import DTYPES, WIDTHS, Array, Mask, constant, dtype_name
 from inspector.execute.lanes import SPECIALS, WIDE
-from inspector.execute.phases import pending_count
 from inspector.listing.ptx_code import (
     AddressOperand,
     ImmediateOperand,
@@ -46,11 +46,6 @@ def merge(mask: Mask, new: Array, old: Array) -> Array:
     return new if mask is None else np.where(mask, new, old)
 
 
-def both(mask: Mask, more: Array) -> Array:
-    """The lanes that run and whose guard holds."""
-    return more if mask is None else mask & more
-
-
 def carry_sum(a: Array, b: Array, carry: Array | None, subtract: bool) -> tuple[Array, Array]:
     """A sum or difference of unsigned integers, and its carry or borrow (0 or 1, 64 bits)."""
     if subtract:
@@ -74,7 +69,7 @@ SCOPE: Mapping[str, Any] = {
     "floats": floats,
     "integers": integers,
     "matrix": matrix,
-    "warps": warps,
+    "lanes": lanes,
     "merge": merge,
     "both": both,
     "carry_sum": carry_sum,

@@ -19,8 +19,8 @@ from inspector.execute.facts import as_values
 from inspector.execute.kinds import WIDTHS, Array
 from inspector.listing.ptx_code import registers_in
 from inspector.model import Location
-from inspector.trace.block import TracedBlock
 from inspector.trace.inputs import LaunchInputs
+from inspector.trace.tracing import TracedBlock
 
 WARP = 32
 AROUND = 5

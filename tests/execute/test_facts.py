@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inspector.execute import Facts, Fault, LineFacts, Program, StoreLog, Trace
+from inspector.execute import Facts, Fault, LineFacts, Program, Trace
 from inspector.listing.ptx import parse_ptx
 from inspector.listing.ptx_code import read_module
 from tests.execute import programs
@@ -268,21 +268,6 @@ def test_a_trace_ends_with_the_step_that_faults() -> None:
             observer=trace,
         )
     assert "ld.global" in program.statement(trace.steps[-1].line)
-
-
-def test_stores_in_their_order_make_the_memory_that_is_left() -> None:
-    x, out = np.arange(640, dtype=np.int32) % 99, np.zeros(640, np.int32)
-    program = Program(CONTROL, "uneven")
-    log = StoreLog(program)
-    launch(program, (10,), 64, [x, out], observer=log)
-    again = np.zeros(640, np.int32)
-    for one in log.stores:
-        places = (one.address - np.uint64(out.ctypes.data)).astype(int) // 4
-        again[places] = one.values[0].view(np.int32)
-        assert np.array_equal(places // 64, one.blocks)
-        assert np.array_equal(places % 32, one.threads % 32)
-    assert np.array_equal(again, out)
-    assert log.dropped == 0
 
 
 def test_what_threads_print() -> None:

@@ -15,11 +15,10 @@ from inspector.execute import Facts, Memory, Program, Trace
 from inspector.listing import parse
 from inspector.model import Stage
 from inspector.report import step as report
-from inspector.trace.block import TracedBlock, trace_block
 from inspector.trace.inputs import LaunchInputs
 from inspector.trace.naming import register_names
 from inspector.trace.stepper import LineResult, Stepper
-from inspector.trace.tracing import TraceLaunch, trace_launch
+from inspector.trace.tracing import TracedBlock, TraceLaunch, trace_block, trace_launch
 from tests.helpers.ptxview import call
 from tests.trace.programs import kernel, written
 

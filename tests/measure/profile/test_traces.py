@@ -16,8 +16,7 @@ from inspector.errors import Unreadable
 from inspector.measure.profile import trace as profile_trace
 from inspector.measure.profile.model import Profile, Window
 from inspector.measure.profile.read import about, linked, profile_of, profiles, why_none, windows
-from inspector.measure.profile.stacks import stacks
-from inspector.measure.profile.sum import summarise
+from inspector.measure.profile.sum import stacks, summarise
 from inspector.measure.profile.warnings import facts, warned
 from inspector.names import short_name
 from inspector.recording.layout import BlobContent, DerivedCache, Writer, read_events
