@@ -88,7 +88,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="'OPTIONS'",
         help="a set of ptxas's own options, each a column; again for more",
     )
-    parser.add_argument("--no-run", action="store_true", help="ignored: nothing is launched")
     parser.add_argument(
         "--diff",
         metavar="STAGE",

@@ -14,7 +14,7 @@ import pytest
 from inspector.capture import machine
 from inspector.cli import main
 from inspector.errors import UsageError
-from inspector.measure.time import script as time_script
+from inspector.measure.time import ranking as time_script
 from inspector.measure.time.ranking import fixed, sweep
 from inspector.system.process import Finished
 from tests.helpers.schemas import hold
