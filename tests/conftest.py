@@ -1,4 +1,4 @@
-"""What every test finds: folders of a user of its own, no terminal, copies of the captured data."""
+"""What every test finds: folders of a new user, no terminal, copies of the captured data."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tests.helpers import samples, warm, warm_python
 from tests.helpers.ptxview import LECTURE, Done, call
 from tests.helpers.samples import Disassembler, disassemble
 
-# A worker of pytest-xdist has the width of its parent's terminal here (80 where there is none), and
+# A worker of pytest-xdist has the width of its parent's terminal here (80 without one), and
 # tables that are no terminal's are as wide as this says. Child processes inherit it.
 for name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"):
     os.environ.pop(name, None)
 
-# Where no bytecode is written, each of hundreds of programs that are started compiles ptxview anew.
+# Without bytecode, each of hundreds of programs compiles ptxview again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # As in an environment that is activated: pip puts ninja beside the interpreter, where torch, which
@@ -54,7 +54,7 @@ for number, how in (
 
 TESTS = Path(__file__).parent
 FAST = ("analyse", "diff", "execute", "listing", "names", "report", "trace")
-"""Rooms that are pure: what stands in their folders has the marker ``fast``, but for these files,
+"""Rooms that are pure: every test in their folders has the marker ``fast``, but for these files,
 which try thousands of programs or every cubin that there is, or have Triton compile."""
 SLOW = (
     "analyse/flow",
@@ -170,7 +170,7 @@ def user_folders(tmp_path_factory: pytest.TempPathFactory, common: Path) -> Iter
             "TORCH_EXTENSIONS_DIR",
         ):
             patch.setenv(name, str(root / name.lower()))
-        # No GPU, a page's width, and no colours, whatever the machine has.
+        # No GPU, a page's width, and no colours.
         patch.setenv("CUDA_VISIBLE_DEVICES", "")
         for name in (
             "COLUMNS",
@@ -208,7 +208,7 @@ def triton_at_once(plain_python: Callable[..., str], monkeypatch: pytest.MonkeyP
 
 
 class Bomb:
-    """Unpickled, it makes a file; whoever loads it is found out."""
+    """Unpickled, it makes a file that shows who loaded it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -55,7 +55,7 @@ IO = (
     "pathlib.Path",
     "io.open",
 )
-# Rooms that read, and whoever stands on them; a room without I/O imports none.
+# Rooms that read, and rooms above them; a room without I/O imports none.
 READING = (
     "inspector.recording",
     "inspector.system",
@@ -143,7 +143,7 @@ def within(module: str, *packages: str) -> bool:
 
 
 def outside(*rooms: str) -> list[Module]:
-    """Modules of ours that are in none of these rooms."""
+    """Our modules outside these rooms."""
     return [m for m in OURS if not within(m.name, *rooms)]
 
 
@@ -198,11 +198,11 @@ def test_commands_that_print_load_no_torch_triton_or_textual(command: str) -> No
     assert not {"torch", "triton", "textual"} & set(done.stderr.splitlines()[-1].split())
 
 
-def test_nothing_of_ours_imports_torch_triton_or_the_probes() -> None:
+def test_no_room_imports_torch_triton_or_the_probes() -> None:
     assert not imported(OURS, "torch", "triton", "inspector.probes", "ptxview_probes")
 
 
-def test_probes_import_nothing_of_ours() -> None:
+def test_probes_import_no_room() -> None:
     allowed = {*sys.stdlib_module_names, "torch", "triton", "numpy", "ptxview_probes"}
     assert not [
         f"{m.name}:{line} imports {name}"
@@ -212,7 +212,7 @@ def test_probes_import_nothing_of_ours() -> None:
     ]
 
 
-def test_what_the_probes_load_of_ours_is_pure_and_needs_nothing_but_numpy() -> None:
+def test_what_the_probes_load_is_pure_and_needs_nothing_but_numpy() -> None:
     """The executor of PTX comes into the user's program, by one door, and what it stands on."""
     reached: set[str] = set()
     left = {"inspector.execute"}
@@ -366,7 +366,7 @@ def test_only_the_layout_knows_the_layout() -> None:
 
 
 def test_only_listing_reads_declarations_of_ptx() -> None:
-    """Whoever asks what is declared asks ``listing``, so that no two answers differ."""
+    """Only ``listing`` reads declarations, so that no two answers differ."""
     # ``ld.param`` is an instruction, ``tt.func`` is Triton's
     directive = re.compile(r"(?<![a-z)])\\\.(?:\(\?:)?(?:reg|entry|func|param|reqntid|maxntid)\b")
     assert not [
@@ -392,7 +392,7 @@ def test_every_module_says_what_it_is() -> None:
     assert not [module.name for module in MODULES.values() if not module.docstring]
 
 
-# The drawing, held against the contract and against the code.
+# The drawing, compared with the contract and the code.
 
 DRAWING = (ROOT / "docs" / "architecture.md").read_text("utf-8")
 EVERYWHERE = ("model", "names", "text", "errors")
@@ -418,7 +418,7 @@ def contracts() -> list[dict[str, object]]:
 
 
 def rooms() -> set[str]:
-    """What stands in the house, from its folders and files."""
+    """Rooms of the house, from its folders and files."""
     folders = {p.parent.name for p in HOUSE.glob("*/__init__.py")}
     return folders | {p.stem for p in HOUSE.glob("*.py")} - {"__init__", "__main__"}
 

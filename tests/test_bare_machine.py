@@ -30,7 +30,7 @@ def bare_path(folder: Path) -> str:
 
 
 def pytest_run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run pytest on this suite in an interpreter of its own."""
+    """Run pytest on this suite in another interpreter."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "CI"))}
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *words],

@@ -94,7 +94,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     try:
         request = request_of("ncu", kind, words, args, environment)
         if not gpu_present():
-            raise ToolMissing("ncu needs an NVIDIA GPU, and there is none on this machine")
+            raise ToolMissing("ncu needs an NVIDIA GPU; this machine has none")
         tool = ncu_files.need()
         made = Run(replace(request, driver=False))  # ncu refuses to run beside the library
     except RunFailed as error:

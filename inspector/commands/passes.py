@@ -1,7 +1,7 @@
 """Pass by pass: which pass of MLIR's or LLVM's did this to a kernel's IR.
 
 The recorded IR is compiled again by Triton, without a GPU, with the IR told before or after every
-pass; what comes of it is kept. PASS is a number of the list, or a name. Of a graph they are
+pass; the result is kept. PASS is a number of the list, or a name. Of a graph they are
 Inductor's, as torch's trace told them when it was compiled.
 """
 

@@ -72,7 +72,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device",
         metavar="ARCH",
-        help="what occupancy and hints are told for, and a .ptx is assembled for (sm_80); default: "
+        help="device of occupancy and hints, and target of a .ptx (sm_80); default: "
         "what it was compiled for",
     )
     parser.add_argument(
@@ -183,7 +183,7 @@ def _opened(path: str | None, args: argparse.Namespace) -> Profiled:
     if path == "-":
         recording = _standard_input(args.language)
     elif args.language is not None:
-        raise UsageError("--language is of standard input", "Files are told by their endings.")
+        raise UsageError("--language is of standard input", "Files are known by their endings.")
     elif path is None or Path(path).suffix.lower() != ".ptx" or not Path(path).is_file():
         return open_profiled(path, args.device, args.ncu)
     elif args.device is None and Path(path).stat().st_size > MOST_ASSEMBLED:
@@ -243,9 +243,7 @@ def _standard_input(language: str | None) -> Recording:
 def _execute(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Namespace) -> None:
     """Have some blocks of a recorded call counted, unless they have been."""
     if not args.annotate and not args.json:
-        raise UsageError(
-            "--execute is of what is told beside a stage", "Give -a or --json with it."
-        )
+        raise UsageError("--execute needs a view with hints", "Give -a or --json with it.")
     if reader.executed(variant) is not None:
         return
     # Imported here: few run anything.
@@ -271,7 +269,7 @@ def _execute(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Na
 
 
 def _stage_of(kernel: Kernel, variant: Variant, args: argparse.Namespace) -> Stage:
-    """The stage that is asked for, else the usual one; of what came to nothing it is said why."""
+    """The requested stage, else the usual one; narrates why others are missing."""
     for line in failure.lines(kernel, variant) if not args.json else ():
         narrate(f"ptxview: {line}")
     return Stage(args.stage) if args.stage else _default(variant)
@@ -301,7 +299,7 @@ def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
             raise _no_stage(reader, graph, Stage(stage))
     if args.brief:
         return small.print_graph(reader, graph, args.json)
-    # As data the text has always been the whole; people are told what it comes to.
+    # JSON has the whole text; a terminal shows its operations.
     usual = Stage.OUTPUT_CODE if args.json or args.lines is not None else Stage.OPERATIONS
     for said in failure.of_graph(graph) if not args.json else ():
         narrate(f"ptxview: {said}")
@@ -399,7 +397,7 @@ def _graph_json(
 
 
 def _in_graph(reader: Reader, graph: Graph) -> list[dict[str, object]]:
-    """Where the text of each compiled kernel stands in its graph's ``output_code``."""
+    """Lines of each compiled kernel's text in its graph's ``output_code``."""
     text = graph.stages[Stage.OUTPUT_CODE]
     out = []
     for kernel, variant in reader.recording.variants():
@@ -505,7 +503,7 @@ def _json(
 def _line_values(
     profiled: Profiled, variant: Variant, stage: Stage, lines: Iterable[Line], linked: bool = True
 ) -> Iterator[dict[str, object]]:
-    """What is known of lines, one after the other; ``linked``: their links too."""
+    """JSON of lines, one after the other; ``linked``: with links to other stages."""
     reader = profiled.reader
     links = {}
     for other in jsons.ordered(variant.stages) if linked else ():
@@ -523,7 +521,7 @@ def _line_values(
 def _functions(
     profiled: Profiled, kernel: Kernel, variant: Variant, stage: Stage, listing: Listing
 ) -> Iterator[dict[str, object]]:
-    """What is known of each function of a listing, of which there may be thousands."""
+    """JSON of each function of a listing; there may be thousands."""
     reader = profiled.reader
     own = reader.function(variant, stage)
     if stage in (Stage.SOURCE, Stage.OUTPUT_CODE):

@@ -166,7 +166,7 @@ _FRACTIONS: Mapping[str, Callable[[Fraction, Fraction, Fraction], Fraction]] = {
     "div": lambda x, y, z: x / y if y else Fraction(0),
     "add": lambda x, y, z: x + y,
 }
-"""Exact results of operations on finite numbers; 0 where there is none."""
+"""Exact results of operations on finite numbers; 0 for a division by 0."""
 
 
 def _exactly(

@@ -1,6 +1,6 @@
 """PTX to Python: each basic block of a kernel becomes one function over arrays of lanes.
 
-Nothing of the PTX's own text gets into what is made: registers are ``r`` and their number,
+The PTX's own text never gets into the code: registers are ``r`` and their number,
 constants are taken from a table, and all else are fixed words of this room. Such a function is
 ``b(m, R, A)``: the chunk's machine, the registers that live between blocks, and the lanes that run.
 It gives the predicate of the instruction that ends its block, where that has one.

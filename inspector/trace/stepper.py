@@ -370,7 +370,7 @@ class Stepper:
         try:
             if handler is None:
                 near = difflib.get_close_matches(word, list(_COMMANDS), n=1)
-                hint = f"; did you mean {near[0]}?" if near else "; help tells what there is"
+                hint = f"; did you mean {near[0]}?" if near else "; help lists commands"
                 raise NotUnderstood(f"there is no command {word}{hint}")
             return handler(self, command, words[1:])
         except NotUnderstood as error:

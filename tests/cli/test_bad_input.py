@@ -135,7 +135,7 @@ def test_object_that_is_damaged_is_said(tmp_path: Path) -> None:
             assert done.said
 
 
-# -- paths that are none of the known kinds -----------------------------------------------------
+# -- paths of unknown kinds ----------------------------------------------------------------
 
 
 def bad_paths(folder: Path) -> Iterator[Path]:
@@ -378,7 +378,7 @@ def test_interrupted_while_it_is_imported_it_is_130_without_a_traceback() -> Non
 
 
 def test_interruption_is_130_without_a_traceback(tmp_path: Path) -> None:
-    """Slow tools stand for a large cache: Ctrl-C comes while they run, and none is waited for."""
+    """Slow tools in place of a large cache: Ctrl-C comes while they run and does not wait."""
     slow = tmp_path / "cuda" / "bin"
     slow.mkdir(parents=True)
     for name in ("cuobjdump", "c++filt", "nvdisasm", "ptxas", "nvcc"):
@@ -396,7 +396,7 @@ def test_interruption_is_130_without_a_traceback(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
-        # Whoever runs the tests in the background has it ignored.
+        # Tests in the background have it ignored.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         env=environment(XDG_CACHE_HOME=str(tmp_path)),
     )

@@ -48,7 +48,7 @@ SHELLS = {
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that one stands in, with recordings, scripts and names that shells trip over."""
+    """The working directory, with recordings, scripts and names that shells trip over."""
     folder = tmp_path_factory.mktemp("completing")
     shutil.copy(RECORDING, folder / "x.ptxview")
     shutil.copytree(SQUARE, folder / "cache" / SQUARE.name)
@@ -70,7 +70,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def environment(
     place: Path, tmp_path_factory: pytest.TempPathFactory, common: Path
 ) -> dict[str, str]:
-    """Where ``ptxview`` is a command, of a user with a home and one recording of his own."""
+    """Where ``ptxview`` is a command, of a user with a home and one recording."""
     home = tmp_path_factory.mktemp("home")
     state = home / "state" / "ptxview" / "recordings"
     state.mkdir(parents=True)

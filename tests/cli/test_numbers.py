@@ -102,7 +102,7 @@ ANYTHING: tuple[Any, ...] = (
 
 @pytest.mark.parametrize("seed", range(3))
 def test_nothing_in_any_field_is_a_traceback(tmp_path: Path, seed: int) -> None:
-    """A tenth of the fields at a time, whatever they are; what is JSON is JSON."""
+    """A tenth of all fields at a time; JSON stays JSON."""
     chance = random.Random(seed)
 
     def change(name: str, value: Any) -> Any:

@@ -1,6 +1,6 @@
 """A recorded program beside the bare one: bytes of its streams, exit status, signals, input.
 
-Every row is run twice in folders of its own. ``note`` writes an event if the interpreter that it is
+Every row is run twice in a folder each. ``note`` writes an event if the interpreter that it is
 called in is recorded, so that a row also says which of its processes are.
 """
 
@@ -97,7 +97,7 @@ ROWS["a command that is a script of Python's"] = Row(
     notes=("__main__",),
     status=5,
 )
-ROWS["a command that is none"] = Row(
+ROWS["a command without Python"] = Row(
     "",
     ("--", "sh", "-c", "cat; echo $0 >&2; exit 4", "name"),
     given=b"\0\xff\n",
@@ -122,7 +122,7 @@ ROWS["another environment, without our packages"] = Row(
 
 USER_SITE = f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
 
-ROWS["sitecustomize and usercustomize of its own"] = Row(
+ROWS["its own sitecustomize and usercustomize"] = Row(
     "import noting\nnoting.note('ran')\nprint('program')\n",
     python=BASE,
     notes=("ran",),
@@ -337,7 +337,7 @@ sys.exit(6)
 ROWS["the work folder of a file is deleted"] = Row(
     ROWS["the recording is deleted"].text, status=6, gone=True, out="rec.ptxview"
 )
-ROWS["signal handlers of its own"] = Row(
+ROWS["its own signal handlers"] = Row(
     """
 import os, signal, subprocess, sys
 from noting import note
@@ -407,7 +407,7 @@ except OSError:
 """,
     status=1,
 )
-ROWS["a triton of its own that fails when it is imported"] = Row(
+ROWS["its own triton that fails when it is imported"] = Row(
     "try:\n    import triton.compiler.compiler\nexcept ZeroDivisionError:\n"
     "    import traceback; traceback.print_exc()\nimport torch\n",
     files={
@@ -434,7 +434,7 @@ ROWS["warnings"] = Row(
 
 
 def started(row: Row, here: Path) -> tuple[list[str], list[str], dict[str, str]]:
-    """The words of the bare run, those of ours, and the environment of both."""
+    """The words of the bare and the wrapped run, and their environment."""
     here.mkdir()
     for name, text in {"program.py": row.text, "noting.py": NOTING, **row.files}.items():
         path = here / name

@@ -1,4 +1,4 @@
-"""Files compiled for several targets: what comes of them is held against the vendors' tools."""
+"""Files compiled for several targets, compared with the vendors' tools."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder to compile in, which one stands in."""
+    """A folder to compile in, the working directory."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "square.ptx").write_text(PTX)
     (tmp_path / "square.cu").write_text(CUDA)
@@ -209,7 +209,7 @@ def events(folder: Path) -> list[dict[str, Any]]:
     return out
 
 
-def test_an_error_of_ptxas_stands_at_its_line(work: Path) -> None:
+def test_an_error_of_ptxas_is_at_its_line(work: Path) -> None:
     (work / "bad.ptx").write_text(PTX.replace("mul.f32 %f2", "mulx.f32 %f2"))
     value = compiled("bad.ptx", "square.ptx", "--target", "sm_80,sm_90", status=1)
     line = 1 + PTX[: PTX.index("    mul.f32")].count("\n")
@@ -325,7 +325,7 @@ def test_cuda_goes_through_nvcc_and_ends_as_its_figures(work: Path) -> None:
     assert known["cells"][0]["occupancy_percent"] is None
     assert unknown["cells"][0]["occupancy_percent"] is None
     value = compiled("square.cu", "--target", "sm_80", "--threads", "1024")
-    # 2,048 threads are what an SM of sm_80 holds: two such blocks, whatever else they take.
+    # 2,048 threads are what an SM of sm_80 holds: two such blocks, by threads alone.
     assert [cell["occupancy_percent"] for _, _, cell in cells(value)] == [100, 100]
 
 
@@ -343,7 +343,7 @@ def test_lines_of_cuda_are_tied_to_its_machine_code(work: Path) -> None:
 
 
 @pytest.mark.nvcc
-def test_an_error_of_nvcc_stands_at_its_line_and_column(work: Path) -> None:
+def test_an_error_of_nvcc_is_at_its_line_and_column(work: Path) -> None:
     tool("nvcc")
     (work / "bad.cu").write_text("__global__ void k(float* x) {\n\tx[0] = y;\n}\n")
     done = call("compile", "bad.cu", "--target", "sm_90", "-o", "x.ptxview")
@@ -426,7 +426,7 @@ def test_a_signature_is_given_and_nothing_is_run(work: Path) -> None:
         (("--", "-O3"), "-O3 is not an option of Triton's"),
     ],
 )
-def test_what_does_not_fit_a_kernel_is_told(
+def test_what_does_not_fit_a_kernel_is_reported(
     work: Path, python: list[str], words: tuple[str, ...], said: str
 ) -> None:
     done = call("compile", "kernels.py", "-o", "x.ptxview", *python, *words)
@@ -434,7 +434,7 @@ def test_what_does_not_fit_a_kernel_is_told(
     assert not (work / "x.ptxview").exists()
 
 
-def test_an_error_of_triton_stands_at_the_line_of_the_function_it_is_in(
+def test_an_error_of_triton_is_at_the_line_of_the_function_it_is_in(
     work: Path, python: list[str]
 ) -> None:
     (work / "kernels.py").write_text(TRITON.replace("return v + v", "return v + missing"))
@@ -625,7 +625,7 @@ def test_without_an_assembler_it_says_where_to_get_one(
 def test_who_ends_us_ends_the_program_and_no_half_recording_is_left(
     work: Path, number: signal.Signals
 ) -> None:
-    """We alone are told, as by `kill`."""
+    """The signal goes to ptxview alone, as by `kill`."""
     (work / "slow.py").write_text(
         "import os, time\nopen('part', 'w').write(str(os.getpid()))\nos.rename('part', 'begun')\n"
         "time.sleep(600)\n"
@@ -647,7 +647,7 @@ def test_who_ends_us_ends_the_program_and_no_half_recording_is_left(
 
 @pytest.mark.nvcc
 def test_a_compiler_is_ended_by_ctrl_c(work: Path) -> None:
-    """Only we are told, as by `kill`: what we have started must not be waited for."""
+    """The signal goes to ptxview alone, as by `kill`: it must not wait for its children."""
     tools = work / "bin"
     tools.mkdir()
     (tools / "slow").write_text("#!/bin/sh\necho $$ > begun\nexec sleep 600\n")

@@ -51,7 +51,7 @@ def dynamo(name: str, path: str) -> dict[str, object]:
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Path:
-    """A recording of a graph that came out of Inductor's cache: of its own nodes nothing."""
+    """A recording of a graph from Inductor's cache, without its nodes."""
     nodes = {
         "stacks": [
             {"paths": ["L['self'].layers.3.mlp.up"], "type": "Linear"},
@@ -80,7 +80,7 @@ def graph(tmp_path: Path) -> Path:
     )
 
 
-def test_a_graph_is_told_call_by_call(graph: Path) -> None:
+def test_a_graph_is_listed_call_by_call(graph: Path) -> None:
     rows = call("show", graph, "0/0").text.split("\n")
     assert rows[3].split() == ["1", "mm", "mm", "layers.3.mlp.up", "model.py:12", "–", "10"]
     assert rows[4].split()[-5:-2] == ["gelu", "layers.3.mlp", "model.py:12"]

@@ -41,7 +41,7 @@ def recorded(*held: Call) -> list[str]:
     return [text.plain for text in calls.lines(Recording("x", (kernel,)))]
 
 
-def test_the_first_call_is_told_whole_and_a_later_one_by_what_it_has_different() -> None:
+def test_the_first_call_is_shown_whole_and_a_later_one_by_what_it_has_different() -> None:
     wide = replace(X, shape=(64, 2048), strides=(2048, 1))
     odd = replace(X, strides=(2048, 1), alignment=4)
     name, first, second, third = recorded(
@@ -126,7 +126,7 @@ def timed(recording: Path, days: float, us: float) -> None:
     keep(recording, stored_session(Session(then.isoformat(), {"name": "NVIDIA H200"}, (row,))))
 
 
-def test_the_newest_time_stands_in_the_list_with_its_age(
+def test_the_newest_time_is_in_the_list_with_its_age(
     recording: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["list", str(recording)]) == 0

@@ -94,7 +94,7 @@ def recording(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def fake(pages: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine with a GPU, as far as ncu is asked, and with an ncu; what it was given."""
+    """A machine with a GPU and an ncu, to ncu's eyes; returns what ncu was given."""
     folder = tmp_path / "bin"
     folder.mkdir()
     tool = folder / "ncu"
@@ -108,7 +108,7 @@ def fake(pages: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture
 def no_ncu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine without ncu, whatever this one has."""
+    """A machine without ncu."""
     monkeypatch.setattr("inspector.measure.ncu.files.find", lambda name: None)
 
 
@@ -158,7 +158,7 @@ def test_json_of_a_report_beside_a_recording(
     assert of["9c81a042"] is None
 
 
-def test_without_a_report_there_is_none(
+def test_without_a_report_nothing_was_measured(
     recording: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     value = listed(capsys, recording)
@@ -166,7 +166,7 @@ def test_without_a_report_there_is_none(
     assert all(v["ncu"] is None for k in value["kernels"] for v in k["variants"])
 
 
-def test_launches_of_others_are_told_in_one_line(
+def test_launches_of_others_share_one_line(
     recording: Path, pages: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = pages["details"]

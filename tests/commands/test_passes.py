@@ -1,4 +1,4 @@
-"""Passes of a kernel, held against what Triton itself dumps when it compiles that kernel."""
+"""Passes of a kernel, compared with Triton's own dumps of its compilation."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def mm(a, b, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
         acc = tl.dot(x, y, acc)
     tl.store(c + m[:, None] * BN + n[None, :], acc.to(tl.float16))
 """
-# Triton alone: nothing of ours is imported, and what it prints is its own.
+# Triton alone: ptxview is not imported.
 BARE = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -166,7 +166,7 @@ def test_a_stage_ends_as_its_last_pass_leaves_it(made: PassList, bare: Path) -> 
 def test_the_pass_that_made_a_convert_layout_is_found(
     made: PassList, dumped: list[tuple[str, str]]
 ) -> None:
-    """By Triton's own dumps: how many there are before a pass, and before the next of its own."""
+    """Counts in Triton's dumps before a pass and before the next one."""
     counts = [text.count("ttg.convert_layout ") for _, text in dumped]
     differences: dict[int, int] = {}
     at = 0
@@ -249,7 +249,7 @@ def test_the_command_lists_changes_shows_one_and_says_what_it_is_of(bare: Path) 
     assert any(h["op"] == "insert" for h in chosen[0]["hunks"])
 
 
-def test_what_was_asked_for_is_named_before_larger_changes(bare: Path) -> None:
+def test_requested_changes_are_named_before_larger_changes(bare: Path) -> None:
     listed = call("passes", bare / "cache", "mm", "--introduces", "cf.cond_br")
     row = next(r for r in listed.text.splitlines() if "SCFToControlFlow" in r)
     words = row.split()
@@ -299,7 +299,7 @@ def test_from_a_later_stage_the_passes_before_it_are_said_to_be_unknown(
         (b"tt.return", b"tt.return", "sm_80", "Cannot select", None),
     ],
 )
-def test_the_passes_that_a_failing_compiler_came_to_are_told(
+def test_the_passes_that_a_failing_compiler_reached_are_reported(
     tmp_path: Path, old: bytes, new: bytes, target: str, failed: str, last: str | None
 ) -> None:
     variant = open_path(MATMUL).variants()[0][1]

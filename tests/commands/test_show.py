@@ -96,7 +96,7 @@ def test_output_code_is_the_graphs_text(lecture: Path) -> None:
     assert joined(graph) == expected and graph["stage"] == "output_code"
 
 
-def test_kernel_stands_in_output_code_where_its_file_says(lecture: Path) -> None:
+def test_kernel_is_in_output_code_where_its_file_says(lecture: Path) -> None:
     kernel_file = next((LECTURE / "inductor" / "zs").glob("*.py")).read_text()
     shown = call("show", lecture, "36bcee4c", "--stage", "output_code", "--json").json
     (function,) = shown["functions"]

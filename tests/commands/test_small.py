@@ -1,4 +1,4 @@
-"""Small answers: in short and bounded, of some lines, of some figures; held against the whole."""
+"""Small answers: bounded summaries, some lines, some figures; compared with the whole."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def test_a_great_kernel_of_long_names_is_still_short(tmp_path: Path) -> None:
     assert len(parse(Stage.PTX, ptx).lines) > 4000
 
 
-def test_every_answer_fits_whatever_is_in_it() -> None:
+def test_every_answer_fits_with_any_content() -> None:
     """The bound holds by construction: of a value that has far too much of everything."""
     text = "\x1b[31m‮" + "ü" * 5000
     value = {

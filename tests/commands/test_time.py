@@ -94,7 +94,7 @@ def test_without_a_gpu_it_says_so_in_one_line(
     assert main(["time", str(recording), "--trust", "--json"]) == 3
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err == ("ptxview: timing needs an NVIDIA GPU, and there is none on this machine\n")
+    assert said.err == ("ptxview: timing needs an NVIDIA GPU; this machine has none\n")
 
 
 def test_anothers_recording_is_not_run_without_trust(
@@ -169,7 +169,7 @@ def test_a_graph_is_called_again_with_its_code_and_its_kernels_are_known(
 
 @pytest.fixture
 def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the recorded extensions were built, as far as they still are: gelu alone."""
+    """Where the recorded extensions were built; of them gelu is left."""
     names = ("square_matrix_extension", "gelu_double_extension", "gelu_float_extension")
     where = {n: Library(str(tmp_path / "ext" / n / f"{n}.so")) for n in names}
     monkeypatch.setattr(calls, "libraries", lambda events: where)
@@ -240,9 +240,7 @@ def test_a_run_with_time_and_without_a_gpu_says_so_in_one_line(
 ) -> None:
     assert main(["run", "--time", "x.py"]) == 7
     lines = [line for line in capsys.readouterr().err.splitlines() if "GPU" in line]
-    assert lines == [
-        "ptxview: no times: timing needs an NVIDIA GPU, and there is none on this machine"
-    ]
+    assert lines == ["ptxview: no times: timing needs an NVIDIA GPU; this machine has none"]
     assert not place(ran).exists()
 
 
@@ -268,7 +266,7 @@ def test_stored_times_are_shown_with_their_age_and_need_no_gpu(
     assert "4.03" not in capsys.readouterr().out
 
 
-def test_timings_of_a_folder_lie_in_it_and_damaged_lines_are_passed_over(tmp_path: Path) -> None:
+def test_timings_of_a_folder_are_in_it_and_damaged_lines_are_passed_over(tmp_path: Path) -> None:
     keep(tmp_path, {"taken": "a"})
     with place(tmp_path).open("ab") as out:
         out.write(b"\xff\n[]\n{\n")

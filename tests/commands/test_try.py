@@ -108,7 +108,7 @@ def edited(
 def outcome(
     recorded: Path, kernel: str, stage: Stage, text: str | None, *settings: TrySetting
 ) -> TryOutcome:
-    """What is made of a stage, as values."""
+    """The result of a stage, as values."""
     recording = open_path(recorded)
     own = next(k for k in recording.kernels if k.name == kernel)
     data = None if text is None else text.encode()

@@ -61,7 +61,7 @@ class _Registers:
             self.values[register] = value & 0xFFFFFFFF
 
     def run(self, opcode: str, operands: list[str]) -> None:
-        """A SASS instruction: what is known of its result, or that nothing is."""
+        """A SASS instruction: facts of its result, or none."""
         base = opcode.split(".")[0]
         target = operands[0] if operands else ""
         if not re.fullmatch(r"U?R\d+", target):

@@ -2,7 +2,7 @@
 
     python -m tests.execute.judged
 
-makes the PTX of Triton's kernels anew; that of the others is of control.cu. What ncu told is
+makes the PTX of Triton's kernels again; that of the others is of control.cu. What ncu told is
 made by ``python -m tests.gpu.executor_counters``, and belongs to the texts that it was given.
 """
 
@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Judged(NamedTuple):
-    """A launch: its PTX, and arguments, of which arrays lie where cudaMalloc would put them."""
+    """A launch: its PTX, and arguments, with arrays placed as by cudaMalloc."""
 
     name: str
     file: Path

@@ -1,6 +1,6 @@
 """Random programs on data: threads that part and meet, loops, every kind of memory, atomics, calls.
 
-What a program stores follows from its inputs alone, in whatever order a GPU runs its warps and
+What a program stores follows from its inputs alone, in any order of a GPU's warps and
 blocks: threads change nothing of one another's but by operations whose order does not matter, and
 read what others wrote only behind a barrier. Instructions that talk to other lanes of the warp
 stand where all of them are.
@@ -19,7 +19,7 @@ from tests.execute.random_ptx import BOUNDS, CLASSES, REGISTER, SPECIAL, Instruc
 THREADS, BLOCKS = 64, 2
 LANES = THREADS * BLOCKS
 WORDS = 16
-"""64-bit words that each lane stores at the end, and as many of memory of its own."""
+"""64-bit words that each lane stores at the end, and as many of private memory."""
 SHARED_COUNTERS = 8
 """32-bit words of memory that all threads change, of a block in shared and of a grid in global."""
 

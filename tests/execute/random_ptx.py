@@ -13,7 +13,7 @@ Instruction = tuple[str, str, str]
 
 # Each line: opcodes, a bar, what they write and read. h, r, d: 16, 32, 64 bits; f, g: fp32, fp64;
 # e, b: fp16, bf16; E, B: pairs of them; p: a predicate; small letters after = are written.
-# {a,b}: each in turn. A number stands for itself; n is an odd divisor, s a shift, c a count to 64.
+# {a,b}: each in turn. A number is itself; n is an odd divisor, s a shift, c a count to 64.
 TABLE = """
 {add,sub,mul.lo,mul.hi,min,max}.{u16,s16} | h=hh
 {add,sub,mul.lo,mul.hi,min,max}.{u32,s32} | r=rr
@@ -184,7 +184,7 @@ BOUNDS = {
 
 
 def spread(text: str) -> list[str]:
-    """Every text that braces with commas stand for."""
+    """Every text that braces with commas expand to."""
     at = text.find("{")
     if at < 0:
         return [text]
@@ -249,7 +249,7 @@ QUIET = {
 
 
 def quieted(kind: str, register: str, n: int) -> list[str]:
-    """Gives every NaN the same bits: what payload one has is nobody's promise."""
+    """Gives every NaN the same bits: payloads are not specified."""
     if kind in "EB":
         half, name = ("e", "f16") if kind == "E" else ("b", "bf16")
         return [

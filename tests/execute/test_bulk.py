@@ -101,7 +101,7 @@ def scratch(blocks: int) -> Array:
     ],
 )
 def test_tiles_that_hang_over_the_edges(kind: str, dtype: Any, width: int, cc: int) -> None:
-    """Swizzled within 128, 64 and 32 bytes; what lies outside is neither read nor written."""
+    """Swizzled within 128, 64 and 32 bytes; memory outside is neither read nor written."""
     made = made_of(doubled, cc, f"*{kind} *{kind} i32 i32", BM=16, BN=width)
     m, n = 50, 80
     x, y = some(m, n).astype(dtype), np.full((m + 2, n), 7, dtype)
@@ -167,7 +167,7 @@ def test_rows_are_gathered_and_those_that_are_not_there_are_zero() -> None:
     assert np.array_equal(y, padded[rows])
 
 
-def test_a_tile_is_added_to_what_is_there() -> None:
+def test_a_tile_is_added_to_memory() -> None:
     made = made_of(added, 90, "*fp32 *fp32 i32 i32", BM=16, BN=32)
     x, y = some(48, 64).astype(np.float32), some(48, 64, seed=1).astype(np.float32)
     expected = x + y

@@ -1,6 +1,6 @@
 """What is counted of whole kernels, beside what ncu counted of their SASS on an H200.
 
-ncu counts an instruction for a warp that comes to it with all lanes off; warps are compared where
+ncu counts an instruction for a warp that reaches it with all lanes off; warps are compared where
 ptxas makes no guards.
 """
 

@@ -85,7 +85,7 @@ def test_accesses_are_those_that_ncu_counted(
     assert ours == theirs
 
 
-def test_some_blocks_stand_for_all() -> None:
+def test_some_blocks_represent_all() -> None:
     made = programs.square(90)
     program = Program(made.ptx)
     arguments = [placed(1823, 781), placed(1823, 781), 781, 781, 781]
@@ -104,7 +104,7 @@ def shared_lines(name: str) -> list[LineFacts]:
 
 
 def test_a_column_of_a_tile_is_one_bank_and_a_padded_one_is_all() -> None:
-    """32 floats of a column, 32 apart, lie in one bank: 32 wavefronts; 33 apart, in all 32: one."""
+    """32 floats of a column, 32 apart, share one bank: 32 wavefronts; 33 apart, in all 32: one."""
     for name, factor in (("turned", 32), ("turned_padded", 1)):
         store, load = (line.accesses[0] for line in shared_lines(name))
         assert (store.way, store.conflicts) == ("store", 0)
@@ -218,7 +218,7 @@ def traced(name: str, arguments: list[object], block: int, **more: int) -> tuple
 
 
 def test_a_trace_goes_back() -> None:
-    """A register has at each step what it had then, whatever was written to it later."""
+    """A register has at each step its value then, despite later writes."""
     x = np.arange(1, 513, dtype=np.int32)
     program, trace = traced("collatz", [x, np.zeros(512, np.int32), 512], 256)
     register, writes = max(
@@ -237,7 +237,7 @@ def test_a_trace_goes_back() -> None:
     assert program.code.names[register].startswith("%r")
 
 
-def test_steps_that_one_asks_for() -> None:
+def test_requested_steps() -> None:
     x = np.full(64, 0.25, np.float32)
     x[5], x[7] = 1.0, -1.0
     out = np.zeros(64, np.float32)

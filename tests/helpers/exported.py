@@ -1,4 +1,4 @@
-"""What stands in an exported page, file or folder, unpacked: to be looked through."""
+"""Content of an exported page, file or folder, unpacked."""
 
 from __future__ import annotations
 

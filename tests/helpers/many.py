@@ -2,7 +2,7 @@
 
 Three hundred have names that begin alike and differ late, as those of torch.compile's graphs do;
 a hundred more are all called ``triton_mm_tem``, as those that a max-autotuned model leaves, each
-generated into a file of its own. Every cubin is another content, so that nothing is disassembled
+generated into separate files. Every cubin is another content, so that nothing is disassembled
 once for several: names are replaced by others of the same length, and a few bytes follow the file.
 """
 
@@ -57,7 +57,7 @@ class _Maker:
         (folder / "blobs").mkdir(parents=True)
 
     def keep(self, data: bytes) -> str:
-        """The name of a blob with these bytes, which lies there from now on."""
+        """Write a blob with these bytes; its name."""
         name = hashlib.sha256(data).hexdigest()
         (self.folder / "blobs" / name).write_bytes(data)
         return name
@@ -138,7 +138,7 @@ def many(folder: Path, named: int = NAMED, alike: int = ALIKE) -> Path:
     maker = _Maker(folder, blobs)
     out = [event for event in events if event["event"] in ("recording", "device")][:2]
     compiled = [event for event in events if event["event"] == "triton"]
-    # The generated one stands for half of them: their names are those that are hard to tell apart.
+    # The generated one is half of them: their names are those that are hard to tell apart.
     generated = [event for event in compiled if event["name"].startswith("triton_")]
     own = [event for event in compiled if event not in generated]
     for n in range(named):

@@ -1,4 +1,4 @@
-"""Running ptxview, in this process and in one of its own, and asking NVIDIA's tools directly."""
+"""Running ptxview, in this process and in a child, and asking NVIDIA's tools directly."""
 
 from __future__ import annotations
 
@@ -107,9 +107,9 @@ def ptxview(
     seconds: float = 600,
     fresh: bool = False,
 ) -> Done:
-    """``ptxview`` as a program of its own: a child of one that has imported its modules.
+    """``ptxview`` as a program: a child of one that has imported its modules.
 
-    ``fresh``: in an interpreter of its own, for a test of how it starts.
+    ``fresh``: in a new interpreter, for a test of its start.
     """
     words = [str(a) for a in args]
     env = environment() if env is None else dict(env)
@@ -175,7 +175,7 @@ def command(args: Sequence[str | Path]) -> list[str]:
 
 
 def tool(name: str) -> str:
-    """The path of a vendor's tool; the test is skipped where there is none."""
+    """The path of a vendor's tool; the test is skipped without it."""
     skip_without(name)
     return str(path_of(name))
 

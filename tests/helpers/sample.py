@@ -179,7 +179,7 @@ def listing_of(text: Text, file: str = "/home/ada/square.py", language: str = "p
 
 @dataclass
 class FakeReader(Reader):
-    """A reader whose answers are tables; ``broken`` are the stages that raise what is given."""
+    """A reader whose answers are tables; ``broken``: stages that raise, with their errors."""
 
     recording: Recording
     texts: Mapping[tuple[str, Stage], Text]
@@ -397,7 +397,7 @@ def empty() -> FakeReader:
 
 
 def broken() -> FakeReader:
-    """SASS needs a tool that is missing, TTIR meets a bug of ours."""
+    """SASS needs a missing tool, TTIR meets our bug."""
     made = reader()
     made.broken = {
         Stage.SASS: ToolMissing("nvdisasm was not found.", "pip install nvidia-cuda-nvdisasm"),
@@ -412,7 +412,7 @@ def target() -> Recording:
 
 
 def screen_of(pilot: Pilot[None]) -> MainScreen:
-    """The main screen, whatever lies over it."""
+    """The main screen, also below others."""
     return next(one for one in pilot.app.screen_stack if isinstance(one, MainScreen))
 
 

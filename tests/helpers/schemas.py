@@ -21,7 +21,7 @@ def validator(command: str) -> Draft202012Validator | None:
 
 
 def hold(command: str, value: object) -> None:
-    """Fails where a document of a command is not as its schema says; one without is let through."""
+    """Fail where a document differs from its schema; one without a schema passes."""
     known = validator(command)
     error = None if known is None else best_match(known.iter_errors(value))
     while error is not None and error.context:  # of several forms, the one that fits the longest

@@ -1,4 +1,4 @@
-"""A block with its steps: what bounds it, what ends it, and what is told of its lines."""
+"""A block with its steps: its bounds, its end, and the results of its lines."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def told(result: LineResult | None) -> str:
     return "" if result is None else report.given(result)
 
 
-def test_a_line_tells_what_it_last_gave_the_lane_and_who_did_not_run_it() -> None:
+def test_a_line_shows_what_it_last_gave_the_lane_and_who_did_not_run_it() -> None:
     x = np.arange(64, dtype=np.float32) ** 2
     for lane, of_root, of_store in ((3, "[·]", "→ 9"), (20, "20", "[·]")):
         steps = stepper(PARTED, x.copy(), lane)
@@ -145,7 +145,7 @@ def test_a_line_tells_what_it_last_gave_the_lane_and_who_did_not_run_it() -> Non
         assert told(steps.result(load)) == told(steps.result(root)) == ""
 
 
-def test_in_a_loop_a_line_tells_of_the_turn_at_hand() -> None:
+def test_in_a_loop_a_line_shows_the_turn_at_hand() -> None:
     text = LOOP.replace("100000", "5")
     steps = stepper(text, np.zeros(64, np.uint32), lane=40)
     add, store = at(text, "add.s32 %r5"), at(text, "st.global")
@@ -206,7 +206,7 @@ def test_live_registers_are_those_that_are_read_later() -> None:
         assert live <= read | {"%r4", "%r1", "%rd1", "%r5"}, (k, step.line)
 
 
-def test_the_list_of_a_plain_terminal_tells_what_was_stored(tmp_path: Path) -> None:
+def test_the_list_of_a_plain_terminal_shows_what_was_stored(tmp_path: Path) -> None:
     ptx, inputs = written(tmp_path, PARTED, x=np.arange(64, dtype=np.float32))
     given = ("step", ptx, "--grid", "1", "--threads", "64", "--inputs", inputs, "--lane", "3")
     words = "end; list 4; registers live"

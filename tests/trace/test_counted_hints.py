@@ -231,7 +231,7 @@ def test_compiled_kernels_and_their_twins(
     assert found & COUNTED == wanted
 
 
-def test_what_was_counted_stands_in_place_of_the_guess() -> None:
+def test_what_was_counted_is_in_place_of_the_guess() -> None:
     subject = pairs("scale_kernel", num_warps=4, columns="strided")
     facts, _ = counted(subject)
     (guess,) = [f for f in findings(subject).values() if f.rule == "uncoalesced-layout"]
@@ -250,7 +250,7 @@ def test_what_was_counted_stands_in_place_of_the_guess() -> None:
 # -- show ------------------------------------------------------------------------------------------
 
 
-def test_show_tells_what_was_counted_and_where_it_guesses(
+def test_show_reports_counts_and_where_it_guesses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -260,7 +260,7 @@ def test_show_tells_what_was_counted_and_where_it_guesses(
     assert before["masked-lanes"]["blocks"] is None
     text = call("show", RECORDING, INDUCTOR, "-a", "--execute").text
     assert "divergence" in text and "counted in" in text and "a guess from the code" in text
-    # It is kept: whoever looks again sees it, on its lines too, and nothing is run again.
+    # It is kept: the next look has it, on its lines too, and runs nothing.
     after = _notes()
     assert after["divergence"]["blocks"]["run"] < after["divergence"]["blocks"]["of"] == 1823
     assert after["masked-lanes"]["estimated"] is True

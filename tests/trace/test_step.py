@@ -1,4 +1,4 @@
-"""``step``: values, where it goes, and how it is told, judged by what the kernel must compute."""
+"""``step``: values, places and output, checked by what the kernel must compute."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SOFTMAX = ("step", RECORDING, "softmax_kernel", "--block", "7")
 
 
 def answers(*words: str | Path, status: int = 0) -> list[dict[str, Any]]:
-    """What came of each command, the beginning first."""
+    """The answer to each command, the beginning first."""
     done = call(*words, "--json")
     assert done.status == status, done.said
     return [json.loads(line) for line in done.text.splitlines()]
@@ -136,7 +136,7 @@ def test_a_mine_step_is_the_lanes_own(tmp_path: Path) -> None:
     assert theirs["line"] == lines_with(DIVERGENT, "sqrt")
 
 
-def test_halves_of_a_packed_register_are_told_apart(tmp_path: Path) -> None:
+def test_halves_of_a_packed_register_are_distinguished(tmp_path: Path) -> None:
     text = kernel("    ld.global.u32 %r4, [%rd1];\n    add.rn.f16x2 %r5, %r4, %r4;")
     x = np.arange(64, dtype=np.float16).reshape(32, 2)
     ptx, inputs = written(tmp_path, text, x=x)

@@ -130,7 +130,7 @@ def test_where_all_blocks_would_take_long_some_are_run_and_that_is_said() -> Non
 
 
 @pytest.mark.parametrize("change", ["add.s32 %r4;", "mul.wide.x32 %rd4, %r1, 4;"])
-def test_ptx_that_no_assembler_takes_is_told_by_line(tmp_path: Path, change: str) -> None:
+def test_ptx_that_no_assembler_takes_is_reported_by_line(tmp_path: Path, change: str) -> None:
     text = kernel(f"    {change}")
     ptx, inputs = written(tmp_path, text, x=np.zeros(64, np.float32))
     done = call("trace", ptx, "--grid", "1", "--threads", "32", "--inputs", inputs)
@@ -203,7 +203,7 @@ def test_a_warp_that_parts_is_counted_and_others_are_not(tmp_path: Path) -> None
     assert (together["warps"], together["lanes"]) == (6, 3 * 64)
 
 
-def test_an_access_past_the_end_is_told_with_its_place(tmp_path: Path) -> None:
+def test_an_access_past_the_end_is_reported_with_its_place(tmp_path: Path) -> None:
     x = np.zeros((10, 10), np.float32)
     ptx, inputs = written(tmp_path, kernel("    st.global.u32 [%rd1], %r1;"), x=x)
     words = ["trace", ptx, "--grid", "4", "--threads", "32", "--inputs", inputs]
@@ -252,7 +252,7 @@ def test_an_address_of_nobodys_is_a_fault_and_no_access(
     assert told["statement"] == access
 
 
-def test_the_source_line_of_a_fault_is_told(tmp_path: Path) -> None:
+def test_the_source_line_of_a_fault_is_reported(tmp_path: Path) -> None:
     """One row less than the recorded call's: the last block's loads have nothing to read."""
     inputs = tmp_path / "short.npz"
     np.savez(inputs, input_ptr=np.zeros((1822, 781), np.float32))
@@ -266,7 +266,7 @@ def test_the_source_line_of_a_fault_is_told(tmp_path: Path) -> None:
     assert "tl.load" in source[int(at[2]) - 1]
 
 
-def test_what_cannot_be_run_is_told_by_line_before_anything_is(tmp_path: Path) -> None:
+def test_what_cannot_be_run_is_reported_by_line_before_anything_is(tmp_path: Path) -> None:
     text = kernel(
         "    tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [t, {%r1}];", before=".global .texref t;"
     )
@@ -284,7 +284,7 @@ PRINTS = """
 """``t = %d`` and a line's end, as nvcc declares what printf needs."""
 
 
-def test_what_lanes_print_is_told(tmp_path: Path) -> None:
+def test_what_lanes_print_is_reported(tmp_path: Path) -> None:
     text = kernel(
         "    .local .align 4 .b8 values[4];\n    setp.ne.s32 %p1, %r1, 5;\n    @%p1 ret;\n"
         "    mov.u64 %rd3, values;\n    cvta.local.u64 %rd4, %rd3;\n    st.local.u32 [%rd3], %r1;\n"
@@ -389,7 +389,7 @@ def test_what_no_kernel_takes_is_refused(tmp_path: Path, array: Any, said: str) 
     assert done.status in (2, 4) and said in done.said
 
 
-def test_a_name_that_is_no_argument_is_told_beside_those_that_are(tmp_path: Path) -> None:
+def test_a_name_that_is_no_argument_is_reported_beside_those_that_are(tmp_path: Path) -> None:
     np.savez(tmp_path / "bad.npz", input=np.zeros(3))
     done = call("trace", RECORDING, "a4fe74f3", "--inputs", tmp_path / "bad.npz")
     assert done.status == 2

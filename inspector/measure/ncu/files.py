@@ -53,7 +53,7 @@ def texts(path: Path) -> str:
     """The CSV pages of a report, one after another.
 
     Raises ``Unreadable`` where it cannot be read or is too large, ``ToolMissing`` where it takes
-    ncu and there is none.
+    an ncu that is missing.
     """
     if path.suffix.lower() == ".ncu-rep":
         return "\n".join(_exported(path))

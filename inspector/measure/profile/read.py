@@ -192,7 +192,7 @@ def profiles(
     """The windows of a recording, one of them summed up, and what could not be recorded.
 
     ``number`` is the window's; without one it is ptxview's last window, else the program's last.
-    Raises ``Unreadable`` where there is none of that number or its trace cannot be read.
+    Raises ``Unreadable`` for an unknown number and for an unreadable trace.
     """
     events = read_events(path)
     recorded = windows(events)

@@ -97,7 +97,7 @@ class Lane:
 
 
 # -- a Chrome trace, event by event ---------------------------------------------------------------
-# Reads a Chrome trace of Kineto event by event, since a large one does not fit in memory.
+# Reads a Chrome trace of Kineto event by event: large traces do not fit in memory.
 #
 # The trace is input like any other: what is damaged in it is passed over and counted.
 

@@ -212,7 +212,7 @@ def race(
     ``UsageError`` where its input has no such size.
     """
     if not machine.gpu_present():
-        raise ToolMissing("timing needs an NVIDIA GPU, and there is none on this machine")
+        raise ToolMissing("timing needs an NVIDIA GPU; this machine has none")
     python = child.interpreter(wish.python, [machine.interpreter(None)], machine.versions)
     declared = _declared(python, script)
     names, defaults = declared["variants"], declared["sizes"]

@@ -54,7 +54,7 @@ def rank(count: int) -> int | None:
 
 
 def median(samples: Sequence[float]) -> Median | None:
-    """The median of the finite samples; None if there are none."""
+    """The median of the finite samples; None without any."""
     finite = sorted(s for s in samples if math.isfinite(s))
     n = len(finite)
     if not n:

@@ -151,7 +151,7 @@ def parts(row: Timing) -> tuple[Timing, ...]:
 def timed_alike(
     a: Mapping[str, StoredTime], b: Mapping[str, StoredTime]
 ) -> tuple[StoredTime, StoredTime] | None:
-    """Times of two variants that can be compared; None if there are none.
+    """Comparable times of two variants, or None.
 
     They are of the same kind of inputs, on the same device, with the L2 in the same state.
     """
@@ -171,7 +171,7 @@ def times(path: str | Path) -> StoredTimes:
 
 
 def sessions(path: Path) -> list[Session]:
-    """The sessions stored with a recording, the oldest first; empty if there is none."""
+    """The sessions stored with a recording, the oldest first."""
     return [s for s in map(read, kept(path)) if s is not None]
 
 

@@ -69,7 +69,7 @@ def test_without_machine_code_registers_block_and_grid_decide(report: Report) ->
     assert "no machine code" in measured.unplaced
 
 
-def test_samples_stand_at_their_instructions(reader: Reader) -> None:
+def test_samples_are_at_their_instructions(reader: Reader) -> None:
     for number, ident in OURS.items():
         of = variant(reader, ident)
         listing, samples = reader.listing(of, Stage.SASS), reader.samples(of, Stage.SASS)
@@ -234,7 +234,7 @@ def test_a_full_name_wins_over_the_functions() -> None:
     assert one([a, b]).key == b.key
 
 
-# -- where reports lie ----------------------------------------------------------------------------
+# -- places of reports --------------------------------------------------------------------------
 
 
 @pytest.fixture

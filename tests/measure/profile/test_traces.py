@@ -1,4 +1,4 @@
-"""What is made of a trace: tables, chains, overhead, links, warnings; traces are made by hand."""
+"""Summaries of traces: tables, chains, overhead, links, warnings; traces are made by hand."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_who_launched_what_is_a_chain_with_its_times() -> None:
     square, power = rows["aten::square"], rows["aten::pow"]
     assert (square.gpu_us, square.self_gpu_us) == (220, 0)
     assert (power.gpu_us, power.self_gpu_us, power.calls) == (220, 220, 2)
-    # Without what lies within: the operator below, and CUDA's own function below that.
+    # Without its children: the operator below, and CUDA's own function below that.
     assert square.cpu_us == 12 and square.self_cpu_us == 2
     assert power.self_cpu_us == pytest.approx(power.cpu_us - 4)
     text = " ".join(report.chains(found, 5))
@@ -139,7 +139,7 @@ def test_busy_time_equals_brute_force() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[1, 2]", b"\x1f\x8bnonsense", b"traceEvents"])
-def test_what_is_no_trace_is_told(data: bytes) -> None:
+def test_an_invalid_trace_is_reported(data: bytes) -> None:
     with pytest.raises(Unreadable):
         summarise(data, Window(1, "ptxview", ""))
 
@@ -201,7 +201,7 @@ def test_a_trace_that_is_cut_off_keeps_what_it_has() -> None:
     assert 40 < row.calls < 60
 
 
-def test_more_events_than_are_read_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_events_than_are_read_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profile_trace, "MAX_EVENTS", 10)
     made = Made()
     for n in range(20):
@@ -323,7 +323,7 @@ def test_compiling_in_several_steps_is_a_benchmark_of_the_compiler() -> None:
     assert "in 2 steps (#2, #3)" in said and "1.6 ms" in said and "time the compiler" in said
 
 
-def test_torch_compile_called_again_and_again_is_told_with_its_line() -> None:
+def test_torch_compile_called_again_and_again_is_reported_with_its_line() -> None:
     times = [[100.1 + n / 10, 100.1 + n / 10 + 0.0005] for n in range(5)]
     (said,) = told(calls=[{"site": "bench.py:41", "count": 1234, "times": times}])
     assert "torch.compile was called 1,234 times at bench.py:41, 500 µs each" in said
@@ -332,7 +332,7 @@ def test_torch_compile_called_again_and_again_is_told_with_its_line() -> None:
     assert told(calls=[{"site": "bench.py:41", "count": 2, "times": before}]) == []
 
 
-def test_a_compile_between_two_timing_events_is_told() -> None:
+def test_a_compile_between_two_timing_events_is_reported() -> None:
     compiled = {"name": "model", "file": "m.py", "line": 3, "began": 50.2, "ended": 51.0}
     pair = {"sites": "b.py:4\nb.py:6", "count": 2, "times": [[50.0, 51.2], [60.0, 60.1]]}
     (said,) = told(dynamo=[compiled], pairs=[pair])
@@ -433,7 +433,7 @@ def test_a_window_says_how_its_steps_were_found() -> None:
     assert "stepped aside" in about({"mode": "program"})
 
 
-def test_why_there_is_no_profile_is_told(tmp_path: Path) -> None:
+def test_why_there_is_no_profile_is_reported(tmp_path: Path) -> None:
     def said(*events: Mapping[str, object]) -> str:
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
         writer = Writer(folder)

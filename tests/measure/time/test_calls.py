@@ -73,7 +73,7 @@ def test_the_less_frequent_calls_of_a_function_are_left_out(lecture: Recording) 
     ]
 
 
-def test_a_library_that_is_gone_or_built_anew_is_said(lecture: Recording, tmp_path: Path) -> None:
+def test_a_library_that_is_gone_or_rebuilt_is_said(lecture: Recording, tmp_path: Path) -> None:
     file = tmp_path / "gelu.so"
     (call,) = select_calls(lecture, "gelu")
     said = {

@@ -223,7 +223,7 @@ def test_without_a_gpu_it_says_so_in_one_line(
     assert main(["time", script, "--json"]) == 3
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err == "ptxview: timing needs an NVIDIA GPU, and there is none on this machine\n"
+    assert said.err == "ptxview: timing needs an NVIDIA GPU; this machine has none\n"
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ GRAPH = replace(
 )
 
 
-def test_a_graphs_kernels_are_told_with_it() -> None:
+def test_a_graphs_kernels_are_reported_with_it() -> None:
     said = json.loads(dumps(timing_row(GRAPH)))
     assert said["variant"] is None and said["kind"] == "graph"
     assert [(k["name"], k["variant"], k["median_us"], k["per_call"]) for k in said["kernels"]] == [
@@ -159,7 +159,7 @@ def test_a_session_is_read_as_it_was_kept() -> None:
 @pytest.mark.parametrize(
     "said", [{}, {"rows": 3}, {"rows": [], "device": [], "taken": "x"}, {"rows": [], "device": {}}]
 )
-def test_what_is_no_session_is_none(said: dict[str, object]) -> None:
+def test_what_is_no_session_is_ignored(said: dict[str, object]) -> None:
     assert read(said) is None
 
 
@@ -220,6 +220,6 @@ def test_several_stopwatches_stand_side_by_side_and_teach() -> None:
         ("2026-01-01T03:04:05", "2026-01-01T03:04:05"),
     ],
 )
-def test_the_age_is_told_in_words(taken_at: str, expected: str) -> None:
+def test_the_age_is_reported_in_words(taken_at: str, expected: str) -> None:
     now = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
     assert timings.age(taken_at, now) == expected
