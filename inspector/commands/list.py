@@ -32,7 +32,6 @@ from inspector.reader.figures import GLANCE
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
 from inspector.report import (
-    brief,
     calls,
     compiles,
     graph,
@@ -147,6 +146,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
 
 def _brief(reader: Reader, as_json: bool) -> int:
     """The recording in short."""
+    from inspector.report import brief
+
     rec = reader.recording
     pairs = rec.variants()
     about = {

@@ -29,7 +29,7 @@ from inspector.reader.listings import decode
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import select_graph, select_one
 from inspector.recording.layout import kept_cache
-from inspector.report import annotated, brief, card, failure, jsons, ncu, tables, timings
+from inspector.report import annotated, card, failure, jsons, ncu, tables, timings
 from inspector.report import graph as graph_report
 from inspector.text import plural, shown
 
@@ -162,6 +162,8 @@ def _brief_lines(
     as_json: bool,
 ) -> int:
     """Text, sentence and hints of some lines."""
+    from inspector.report import brief
+
     listing = profiled.reader.listing(variant, stage)
     names = ("n", "text", "sentence", "notes")
     rows = [

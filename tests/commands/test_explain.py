@@ -174,11 +174,6 @@ def test_list_prints_every_word_of_a_language_or_a_kind() -> None:
     assert all(call("explain", w).status == 0 for w in registers if "<" not in w)
 
 
-def test_control_characters_are_shown_and_not_obeyed() -> None:
-    done = call("explain", "\x1b[31mld")
-    assert done.status == 1 and "\x1b" not in done.text
-
-
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=80))
 def test_any_text_has_an_answer(text: str) -> None:
