@@ -77,8 +77,8 @@ def takes_reports(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="REPORT",
-        help="a report of ncu to tie to the kernels: a CSV export (page details, raw or source; "
-        "give the option again for another page of it) or an .ncu-rep",
+        help="report of ncu to tie to the kernels: .ncu-rep, or CSV of page details, raw or "
+        "source; repeatable",
     )
 
 

@@ -55,52 +55,55 @@ MOST_INPUT = 64 << 20
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``compile``."""
     parser.add_argument(
-        "files", nargs="*", metavar="FILE", help="what to compile; - is standard input"
+        "files", nargs="*", metavar="FILE", help="file to compile; - is standard input"
     )
     parser.add_argument(
         "--target",
         action="append",
         default=[],
         metavar="ARCH[,ARCH]",
-        help="architectures, each a column (sm_80,sm_90a); default: the one that the file names, "
-        "else sm_90",
+        help="architectures, a column each (default: the file's, else sm_90)",
     )
     parser.add_argument(
         "--options",
         action="append",
         default=[],
         metavar="'OPTIONS'",
-        help="a set of the compiler's own options, each a column; again for more. What stands "
-        "after -- is added to every set",
+        help="set of compiler options, a column each; repeatable; options after -- join every set",
     )
     parser.add_argument(
-        "--language", choices=LANGUAGES, help="of standard input, or of files of another ending"
+        "--language",
+        choices=LANGUAGES,
+        help="language of standard input, or of files with another ending",
     )
     parser.add_argument(
         "-o",
         "--out",
         metavar="PATH",
-        help="where the recording goes: a folder, or a single file x.ptxview (default: a folder of "
-        "its own in the user's state folder)",
+        help="write the recording to this folder or x.ptxview (default: your state folder)",
     )
     kernels = parser.add_argument_group("kernels of a .py, without running it for its calls")
     kernels.add_argument(
         "--signature",
         metavar="'x: *fp32:16, n: i32'",
-        help="types of a kernel's arguments; :16 where one is divisible by 16. A tuner's "
-        "configurations are compiled each, unless --constexpr says what they choose",
+        help="argument types of a kernel; :16 means divisible by 16; without --constexpr each "
+        "configuration of a tuner is compiled",
     )
     kernels.add_argument(
         "--constexpr",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="the value of a constant; again for more",
+        help="value of a constant; repeatable",
     )
     kernels.add_argument(
-        "--kernel", action="append", default=[], metavar="NAME", help="which kernel; again for more"
+        "--kernel",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="compile this kernel alone; repeatable",
     )
-    parser.add_argument("--python", metavar="PATH", help="the interpreter that has Triton")
+    parser.add_argument("--python", metavar="PATH", help="interpreter that has Triton")
     parser.add_argument(
         "--limit",
         type=seconds,
@@ -112,20 +115,18 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--threads",
         type=_threads,
         metavar="N",
-        help="threads of a block, for the occupancy of kernels that do not say how many; without "
-        "dynamic shared memory",
+        help="threads of a block, for the occupancy of kernels without a block size",
     )
     parser.add_argument(
         "--diff",
         nargs=2,
         metavar=("A", "B"),
-        help="compare two columns, by target (sm_80 sm_90a) or number (1 2), kernel by kernel",
+        help="compare two columns, by target (sm_80 sm_90a) or number (1 2)",
     )
     parser.add_argument(
         "--watch",
         action="store_true",
-        help="compile again whenever a file, or one that it includes, is saved, and show what that "
-        "changed",
+        help="recompile on every save of a file or its includes, and show the changes",
     )
     parser.add_argument("--no-tui", action="store_true", help="print the table on a terminal, too")
     parser.add_argument("--json", action="store_true", help="print JSON")

@@ -22,7 +22,7 @@ from inspector.system.toolchain import PURPOSE, Tool, every
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``doctor``."""
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--python", metavar="PATH", help="the interpreter of your programs")
+    parser.add_argument("--python", metavar="PATH", help="interpreter of your programs")
 
 
 def examine(asked: str | None) -> dict[str, object]:

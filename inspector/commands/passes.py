@@ -45,19 +45,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "words",
         nargs="*",
         metavar="[PATH] KERNEL [PASS]",
-        help="whose passes; of a graph's id Inductor's own, as torch told them; "
-        "PASS: what that one changed",
+        help="recording, kernel (or graph id, for Inductor's passes), and a pass to show",
     )
     parser.add_argument("--stage", choices=STAGES, help="those that make this stage")
     parser.add_argument(
         "--introduces",
         metavar="OP",
-        help="those after which there are more of an operation: convert_layout, "
-        "ttg.local_alloc, a glob; of a call what it calls",
+        help="passes that add an operation: convert_layout, ttg.local_alloc, a glob",
     )
     parser.add_argument("--removes", metavar="OP", help="those after which there are fewer")
     parser.add_argument(
-        "--full", action="store_true", help="passes that changed nothing, too; of PASS, all lines"
+        "--full", action="store_true", help="unchanged passes, too; with PASS all lines"
     )
     parser.add_argument(
         "--context",

@@ -49,35 +49,31 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "words",
         nargs="*",
         metavar="[PATH] KERNEL",
-        help="what to open, and which kernel of it: a name, a glob, a variant's id, NAME#2, "
-        "or a graph's id; - is standard input",
+        help="recording or file, and kernel: a name, glob, variant id, NAME#2 or graph id; - is "
+        "standard input",
     )
-    parser.add_argument("--stage", choices=STAGES, help="default: ptx, else the lowest there is")
     parser.add_argument(
-        "--beside", choices=STAGES, metavar="STAGE", help="a second stage beside it"
+        "--stage", choices=STAGES, help="stage to show (default: ptx, else the lowest)"
     )
+    parser.add_argument("--beside", choices=STAGES, metavar="STAGE", help="second stage beside it")
     parser.add_argument(
         "-a",
         "--annotate",
         action="store_true",
-        help="the card and the hints, and at each line live registers, stall cycles and what it "
-        "does; without it the text alone",
+        help="card and hints, and at each line live registers, stalls and meaning",
     )
     parser.add_argument(
         "--execute",
         action="store_true",
-        help="run some blocks of the most frequent recorded call first, as trace does, so that "
-        "hints of accesses, branches and idle lanes are counted; kept for the next time",
+        help="run some blocks of the most frequent call first, so that hints count accesses and "
+        "branches",
     )
     parser.add_argument(
         "--device",
         metavar="ARCH",
-        help="device of occupancy and hints, and target of a .ptx (sm_80); default: "
-        "what it was compiled for",
+        help="device of occupancy and hints, and target of a .ptx (default: its own; sm_80)",
     )
-    parser.add_argument(
-        "--language", choices=LANGUAGES, help="of standard input, where that is not clear"
-    )
+    parser.add_argument("--language", choices=LANGUAGES, help="language of standard input")
     small.takes_small(
         parser,
         "the kernel, or with --lines the text, sentences and hints of these,",

@@ -57,15 +57,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "words",
         nargs="*",
         metavar="[PATH] KERNEL",
-        help="what to open, and which kernel of it: a name, a glob, a variant's id, NAME#2",
+        help="recording or file, and kernel: a name, glob, variant id or NAME#2",
     )
     parser.add_argument(
         "--stage",
         nargs="+",
         default=[],
         metavar=("STAGE", "FILE"),
-        help="ttir, ttgir, llir or ptx, and the file with its edited text (- is standard input); "
-        "without a file the stage from which the recorded text is taken",
+        help="ttir, ttgir, llir or ptx, and the file with the edited text (- is standard input);"
+        " without a file the recorded text",
     )
     options = parser.add_argument_group("options to try, each combination a column")
     options.add_argument(
@@ -86,16 +86,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="'OPTIONS'",
-        help="a set of ptxas's own options, each a column; again for more",
+        help="set of ptxas options, a column each; repeatable",
     )
     parser.add_argument(
         "--diff",
         metavar="STAGE",
         choices=(*STAGES, "sass", "none"),
-        help="the stage whose difference is shown (of one column ptx, of an edited ptx sass; of "
-        "several none)",
+        help="stage whose difference is shown (default: ptx of one column, sass of an edited ptx)",
     )
-    parser.add_argument("--python", metavar="PATH", help="the interpreter that has Triton")
+    parser.add_argument("--python", metavar="PATH", help="interpreter that has Triton")
     parser.add_argument(
         "--limit",
         type=seconds,
