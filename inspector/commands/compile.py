@@ -15,7 +15,6 @@ import hashlib
 import re
 import shlex
 import signal
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -28,7 +27,7 @@ from inspector.capture import compiling
 from inspector.capture.compilers import CompilerInput, check_options
 from inspector.capture.compiling import CompileOutcome, CompileRequest, compile_files
 from inspector.capture.triton_ahead import GivenKernels, constexprs_of, settings_of, signature_of
-from inspector.commands.common import print_json, reader_of, seconds
+from inspector.commands.common import option_words, print_json, reader_of, seconds, standard_input
 from inspector.commands.open import browse, on_terminal
 from inspector.errors import Exit, UsageError
 from inspector.listing.cubin import read_cubin
@@ -48,8 +47,7 @@ Heads = dict[Key, tuple[str, str | None, dict[str, object], str]]
 LANGUAGES = ("cuda", "ptx", "ttir", "ttgir", "llir", "triton")
 _TARGET = re.compile(r"(?:sm_|compute_)?(\d{2,3}[af]?)")
 _LIBRARY = re.compile(r"(?:cublas|cusparse|cusolver)\w*\.h: No such file")
-LIMIT = 600.0
-MOST_INPUT = 64 << 20
+LIMIT_SECONDS = 600.0
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -107,9 +105,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--limit",
         type=seconds,
-        default=LIMIT,
+        default=LIMIT_SECONDS,
         metavar="S",
-        help=f"seconds that one compiler may take ({LIMIT:.0f})",
+        help=f"seconds that one compiler may take ({LIMIT_SECONDS:.0f})",
     )
     parser.add_argument(
         "--threads",
@@ -217,7 +215,7 @@ def request_of(
         else compiling.read_input(name, args.language)
         for name in dict.fromkeys(args.files)
     )
-    sets = [(*_words(text), *common) for text in args.options] or [tuple(common)]
+    sets = [(*option_words("--options", text), *common) for text in args.options] or [tuple(common)]
     for options in sets:
         for source in inputs:
             check_options(options, source.language)
@@ -266,20 +264,9 @@ def targets(asked: Sequence[str]) -> tuple[str, ...]:
     return tuple(out)
 
 
-def _words(text: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError as error:
-        raise UsageError(f"--options {text!r} cannot be split into words: {error}") from None
-
-
 def _standard_input(asked: str | None, folder: Path) -> CompilerInput:
     language = compiling.language_of("-", asked)
-    data = sys.stdin.buffer.read(MOST_INPUT + 1)
-    if len(data) > MOST_INPUT:
-        raise UsageError(
-            f"standard input is longer than {MOST_INPUT >> 20} MiB", "Compile it from a file."
-        )
+    data = standard_input("Compile it from a file.")
     path = folder / f"stdin{compiling.ENDINGS[language]}"
     path.write_bytes(data)
     return compiling.checked(CompilerInput(path, "<stdin>", language, data))

@@ -16,8 +16,7 @@ from rich.text import Text
 from inspector import printing
 from inspector.analyse.passes import PassFilter, PassRun
 from inspector.capture.opening import is_there
-from inspector.commands.common import open_reader, print_json, seconds
-from inspector.diff import beside
+from inspector.commands.common import open_reader, print_beside, print_json, seconds
 from inspector.diff.passes import change_of, lines_changed
 from inspector.errors import Exit, UsageError
 from inspector.printing import narrate
@@ -173,19 +172,12 @@ def _one(whose: _Whose, made: PassList, chosen: PassRun, args: argparse.Namespac
     said = report.operations(chosen, None)
     if said:
         out.print(Text(shown(said)), soft_wrap=True)
-    rows = change.rows()
-    kept = rows if args.full else beside.folded(rows, args.context)
     if change.diff.identical and not args.full:
         out.print("Names or the order of attributes are all that differs.")
     else:
-        out.print(
-            Text(diff_text.LEGEND.replace("in a", "before").replace("in b", "after"), style="dim"),
-            soft_wrap=True,
-        )
-        lines = (change.listings[0].lines, change.listings[1].lines)
-        colour = out.color_system is not None and not out.no_color
-        for text in diff_text.beside(kept, lines, change.intra, args.width or out.width, colour):
-            out.print(text, soft_wrap=True)
+        legend = diff_text.LEGEND.replace("in a", "before").replace("in b", "after")
+        out.print(Text(legend, style="dim"), soft_wrap=True)
+        print_beside(change, context=None if args.full else args.context, width=args.width)
     _remarks(made)
     return _status(made)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -33,13 +32,12 @@ from inspector.report import annotated, card, failure, jsons, ncu, tables, timin
 from inspector.report import graph as graph_report
 from inspector.text import plural, shown
 
-EXECUTED, EXECUTED_MOST = 10_000_000, 200_000_000
+CHEAP_INSTRUCTIONS, MAX_INSTRUCTIONS = 10_000_000, 200_000_000
 """Lane-instructions that ``--execute`` spends, and after which it gives up: about a second, and
 about ten."""
 STAGES = tuple(s.value for s in Stage)
 LANGUAGES = tuple(s.value for s in (Stage.PTX, Stage.SASS, Stage.TTIR, Stage.TTGIR, Stage.LLIR))
-MOST_INPUT = 64 << 20
-MOST_ASSEMBLED = 1 << 20
+MAX_ASSEMBLED_BYTES = 1 << 20
 """Bytes of a .ptx that is assembled unasked: ptxas takes minutes for many more."""
 
 
@@ -184,10 +182,10 @@ def _opened(path: str | None, args: argparse.Namespace) -> Profiled:
         raise UsageError("--language is of standard input", "Files are known by their endings.")
     elif path is None or Path(path).suffix.lower() != ".ptx" or not Path(path).is_file():
         return open_profiled(path, args.device, args.ncu)
-    elif args.device is None and Path(path).stat().st_size > MOST_ASSEMBLED:
+    elif args.device is None and Path(path).stat().st_size > MAX_ASSEMBLED_BYTES:
         if not args.json:
             narrate(
-                f"ptxview: not assembled, for it is larger than {MOST_ASSEMBLED >> 20} MiB: "
+                f"ptxview: not assembled, for it is larger than {MAX_ASSEMBLED_BYTES >> 20} MiB: "
                 "--device sm_90 does, and takes ptxas' time"
             )
         return open_profiled(path, None, args.ncu)
@@ -218,11 +216,7 @@ def _narrate(recording: Recording) -> None:
 
 
 def _standard_input(language: str | None) -> Recording:
-    data = sys.stdin.buffer.read(MOST_INPUT + 1)
-    if len(data) > MOST_INPUT:
-        raise UsageError(
-            f"standard input is longer than {MOST_INPUT >> 20} MiB", "Show it from a file."
-        )
+    data = common.standard_input("Show it from a file.")
     if not data.strip():
         raise Unreadable("standard input is empty")
     if b"\0" in data[:65536]:
@@ -253,8 +247,8 @@ def _execute(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Na
         chosen.program,
         chosen.launch,
         chosen.make,
-        budget=EXECUTED_MOST,
-        cheap=EXECUTED,
+        budget=MAX_INSTRUCTIONS,
+        cheap=CHEAP_INSTRUCTIONS,
         values=False,
     )
     executed = launched.executed

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import shlex
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -30,7 +28,14 @@ from inspector.capture.trying import (
     read_edited,
     try_stage,
 )
-from inspector.commands.common import print_beside, print_json, seconds, split_path
+from inspector.commands.common import (
+    option_words,
+    print_beside,
+    print_json,
+    seconds,
+    split_path,
+    standard_input,
+)
 from inspector.commands.compile import ended_like_ctrl_c, targets
 from inspector.diff import compare
 from inspector.errors import Exit, PtxviewError, UsageError
@@ -45,10 +50,9 @@ from inspector.report.trying import Difference
 from inspector.text import plural, shown
 
 STAGES = ("ttir", "ttgir", "llir", "ptx")
-LIMIT = 600.0
+LIMIT_SECONDS = 600.0
 MAX_ROWS = 60
 """Rows of a difference that are printed, unless a stage was asked for."""
-MOST_INPUT = 64 << 20
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -98,9 +102,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--limit",
         type=seconds,
-        default=LIMIT,
+        default=LIMIT_SECONDS,
         metavar="S",
-        help=f"seconds that one compiler may take ({LIMIT:.0f})",
+        help=f"seconds that one compiler may take ({LIMIT_SECONDS:.0f})",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -179,7 +183,7 @@ def settings_of(args: argparse.Namespace) -> tuple[TrySetting, ...]:
     if any(n & (n - 1) for n in named["num_warps"]):
         raise UsageError("--num-warps are powers of two: 1, 2, 4, 8, 16, 32")
     given = {name: values for name, values in named.items() if values}
-    sets = [tuple(_words(text)) for text in args.ptxas_options] or [()]
+    sets = [option_words("--ptxas-options", text) for text in args.ptxas_options] or [()]
     for words in sets:
         check_options(words, "ptx")
     triton = [
@@ -207,17 +211,8 @@ def _numbers(option: str, texts: Sequence[str]) -> tuple[int, ...]:
     return tuple(out)
 
 
-def _words(text: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError as error:
-        raise UsageError(f"--ptxas-options {text!r} cannot be split into words: {error}") from None
-
-
 def _standard_input() -> bytes:
-    data = sys.stdin.buffer.read(MOST_INPUT + 1)
-    if len(data) > MOST_INPUT:
-        raise UsageError(f"standard input is longer than {MOST_INPUT >> 20} MiB")
+    data = standard_input()
     if not data.strip():
         raise UsageError("standard input is empty")
     return data
