@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 TIME_BUDGET, TIME_SECONDS, TIME_LIMIT = 120, 1.0, 30.0
 # Of so many variants at most hints are counted after a run. To begin with more takes the better
 # part of a second, for which nobody who runs a program has asked, and the prompt waits.
-FEW = 8
+MAX_COUNTED_VARIANTS = 8
 # ptxview's options with a value; the program begins at the first word that is not an option.
 VALUED = ("-o", "--out", "--target", "--python", "--devices", "--values", "--value-seconds")
 
@@ -174,7 +174,7 @@ def _print(reader: Reader) -> None:
 
     rec, err = reader.recording, printing.err()
     if rec.kernels:
-        seconds = 0.0 if len(rec.variants()) > FEW else facts.COUNTING
+        seconds = 0.0 if len(rec.variants()) > MAX_COUNTED_VARIANTS else facts.COUNTING
         print_kernels(reader, err, seconds=seconds)
     tables.graphs(rec, err)
     tables.problems(rec, err)

@@ -117,16 +117,6 @@ class LineFacts:
     accesses: list[AccessFacts] = field(default_factory=list)
     values: list[ValueFacts] = field(default_factory=list)
 
-    @property
-    def predicated_off(self) -> float | None:
-        """The share of lanes that came here and did not run it; None where none came."""
-        return 1 - self.active / self.threads if self.threads else None
-
-    @property
-    def lanes_per_warp(self) -> float | None:
-        """Lanes that ran it, on average, of a warp's 32; None where no warp came."""
-        return self.active / self.executed if self.executed else None
-
 
 @dataclass(frozen=True, slots=True)
 class Totals:

@@ -32,7 +32,7 @@ BUDGET = 1_000_000_000
 """Lane-instructions that a launch may take unless somebody says otherwise: a minute or two."""
 CHEAP = 100_000_000
 """Lane-instructions up to which every block is run without being asked: a few seconds."""
-LEAST_BLOCKS = 8
+MIN_BLOCKS = 8
 
 Wanted = str | int | Sequence[int | Triple]
 """Which blocks: ``auto``, ``all``, so many spread over the grid, or these."""
@@ -141,7 +141,7 @@ def trace_launch(
     if each * total <= cheap:
         rest = [n for n in range(total) if n != first]
     else:
-        count = max(LEAST_BLOCKS, cheap // each)
+        count = max(MIN_BLOCKS, cheap // each)
         begun.sampled = count < total
         rest = [n for n in choose(launch.grid, count - 1).tolist() if n != first]
     return runner.run(rest)
