@@ -6,7 +6,7 @@ import argparse
 import itertools
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -100,7 +100,7 @@ def split_path(words: list[str]) -> tuple[str | None, str | None]:
     return None, None
 
 
-def split_program(argv: list[str], valued: Sequence[str]) -> tuple[list[str], str, list[str]]:
+def split_program(argv: list[str], valued: Collection[str]) -> tuple[list[str], str, list[str]]:
     """Our options, the kind of program, and the program's words; ``valued`` options take a value.
 
     The program's words begin at the first that is not our option.

@@ -26,17 +26,9 @@ from inspector.measure.ncu import files as ncu_files
 from inspector.measure.ncu.model import Report
 from inspector.printing import narrate
 from inspector.system.process import run_program
+from inspector.text import words
 
-VALUED = (
-    "-o",
-    "--out",
-    "--python",
-    "--kernel",
-    "--launch-count",
-    "--launch-skip",
-    "--set",
-    "--report",
-)
+VALUED = words("-o --out --python --kernel --launch-count --launch-skip --set --report")
 SETS = ("full", "detailed", "basic")
 REMEDY = (
     "Run it as root, or have the driver allow everyone: as root,\n"

@@ -35,24 +35,11 @@ from inspector.printing import narrate
 from inspector.recording.layout import is_recording, kept_cache
 from inspector.report import jsons, timings
 from inspector.report import profile as profile_report
-from inspector.text import shown
+from inspector.text import shown, words
 
-VALUED = (
-    "-o",
-    "--out",
-    "--target",
-    "--python",
-    "--wait",
-    "--warmup",
-    "--active",
-    "--repeat",
-    "--step",
-    "--seconds",
-    "--trace",
-    "--stacks",
-    "--stacks-by",
-    "--window",
-    "--top",
+VALUED = words(
+    "-o --out --target --python --wait --warmup --active --repeat --step --seconds "
+    "--trace --stacks --stacks-by --window --top"
 )
 
 

@@ -21,7 +21,7 @@ from inspector.commands.common import reader_of, split_program
 from inspector.commands.open import browse, on_terminal
 from inspector.errors import Exit, PtxviewError, RunFailed
 from inspector.printing import narrate
-from inspector.text import ended_by, plural
+from inspector.text import ended_by, plural, words
 
 if TYPE_CHECKING:
     from inspector.reader.reader import Reader
@@ -32,7 +32,7 @@ TIME_BUDGET, TIME_SECONDS, TIME_LIMIT = 120, 1.0, 30.0
 # part of a second, for which nobody who runs a program has asked, and the prompt waits.
 MAX_COUNTED_VARIANTS = 8
 # ptxview's options with a value; the program begins at the first word that is not an option.
-VALUED = ("-o", "--out", "--target", "--python", "--devices", "--values", "--value-seconds")
+VALUED = words("-o --out --target --python --devices --values --value-seconds")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -21,6 +21,7 @@ from inspector.execute.kinds import DTYPES, Array, Mask, f16, i64, u16, u64
 from inspector.execute.lanes import Lanes
 from inspector.execute.program import Program
 from inspector.listing.ptx_code import PtxInstruction
+from inspector.text import words
 
 SECTOR, LINE, BANKS = 32, 128, 32
 NONE = ~u64(0)
@@ -267,24 +268,7 @@ class Facts(Observer):
 
 
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)\Z")
-_ONE = frozenset(
-    (
-        "add",
-        "sub",
-        "mul",
-        "div",
-        "min",
-        "max",
-        "sqrt",
-        "rsqrt",
-        "rcp",
-        "ex2",
-        "lg2",
-        "sin",
-        "cos",
-        "tanh",
-    )
-)
+_ONE = words("add sub mul div min max sqrt rsqrt rcp ex2 lg2 sin cos tanh")
 _REAL = frozenset(("f16", "bf16", "f32", "f64", "f16x2", "bf16x2", "f32x2"))
 
 

@@ -11,25 +11,13 @@ from hypothesis import strategies as st
 
 from inspector.commands.explain import meaning, opcode_of
 from inspector.reader import tables
+from inspector.text import words
 from tests.helpers.ptxview import call
 
-FIELDS = {
-    "schema",
-    "word",
-    "entry",
-    "language",
-    "kind",
-    "summary",
-    "operands",
-    "qualifiers",
-    "cost",
-    "since",
-    "until",
-    "reference",
-    "also",
-    "members",
-    "nearest",
-}
+FIELDS = words(
+    "schema word entry language kind summary operands qualifiers cost since until "
+    "reference also members nearest"
+)
 
 
 def explained(*words: str) -> list[dict[str, Any]]:
