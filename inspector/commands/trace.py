@@ -93,7 +93,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         )
     except LaunchError as error:
         raise UsageError(error.message, error.hint) from None
-    told = _told(chosen, launched)
+    told = _traced_kernel(chosen, launched)
     executed = launched.executed
     found = () if executed is None else chosen.reader.counted(chosen.variant, executed)
     if executed is not None and _usual(args, chosen):
@@ -127,7 +127,7 @@ def _usual(args: argparse.Namespace, chosen: ChosenLaunch) -> bool:
     )
 
 
-def _told(chosen: ChosenLaunch, launched: TracedLaunch) -> report.TracedKernel:
+def _traced_kernel(chosen: ChosenLaunch, launched: TracedLaunch) -> report.TracedKernel:
     source: Callable[[int], Location | None] = chosen.source
     variant = chosen.variant
 

@@ -39,7 +39,7 @@ from inspector.commands.common import (
 from inspector.commands.compile import ended_like_ctrl_c, targets
 from inspector.diff import compare
 from inspector.errors import Exit, PtxviewError, UsageError
-from inspector.measure.trial import Trial, trial_of
+from inspector.measure.experiment import Experiment, experiment_of
 from inspector.model import Stage, Variant
 from inspector.printing import narrate
 from inspector.reader.selecting import select_one
@@ -115,7 +115,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     request = request_of(parser, args)
     with ended_like_ctrl_c():
         outcome = try_stage(request, lambda text: narrate(f"ptxview: {text}"))
-    made = trial_of(outcome, kept_cache())
+    made = experiment_of(outcome, kept_cache())
     differences = list(_differences(made, args.diff))
     if args.json:
         print_json(report.as_json(made, differences))
@@ -221,7 +221,7 @@ def _standard_input() -> bytes:
 # -- differences -----------------------------------------------------------------------------------
 
 
-def _differences(made: Trial, asked: str | None) -> Iterator[Difference]:
+def _differences(made: Experiment, asked: str | None) -> Iterator[Difference]:
     """The columns that compiled, compared with the recorded variant."""
     columns = [one for one in made.tried if one.variant is not None]
     if asked == "none" or (asked is None and len(columns) != 1):
@@ -244,7 +244,7 @@ def _differences(made: Trial, asked: str | None) -> Iterator[Difference]:
 # -- output ---------------------------------------------------------------------------------------
 
 
-def _print(made: Trial, differences: Sequence[Difference], asked: str | None) -> None:
+def _print(made: Experiment, differences: Sequence[Difference], asked: str | None) -> None:
     out = printing.out()
     out.print(report.title(made), soft_wrap=True)
     for line in report.table(made, out.width):
