@@ -58,7 +58,7 @@ def become(program: dict[str, Any]) -> None:
     sys.path[1:1] = [path for path in own if path and path not in sys.path]
     # What the emulated device was asked for is read when the interpreter starts.
     target: Any = sys.modules["ptxview_probes.target"]
-    target._current = target._settings.read(os.environ["PTXVIEW_TARGET"])
+    target._current = target.read_settings(os.environ["PTXVIEW_TARGET"])
     sys.modules["ptxview_probes.target.cuda"].__dict__["_properties"].clear()
 
 

@@ -4,6 +4,8 @@ torch.cuda's own Python stays as it is wherever it only calls down; what it call
 here, with real answers (current device, streams, bytes held) or with none.
 """
 
+# ruff: noqa: N802, N815  (the names are NVIDIA's)
+
 from __future__ import annotations
 
 import ctypes
@@ -12,9 +14,10 @@ import os
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-from . import current, devices, memory, native, nvcc, runtime, streams
+from . import current, devices, native, nvcc, say, streams
 
 
 class DeviceProperties:
@@ -149,7 +152,7 @@ def attach(torch: Any) -> None:
         "_cuda_sleep": lambda cycles: None,
         "_cuda_isCurrentStreamCapturing": lambda: False,
         **streams.low_level(torch),
-        **memory.low_level(torch),
+        **_memory_functions(),
     }
     for name, value in supplied.items():
         setattr(low, name, value)
@@ -166,20 +169,23 @@ def attach(torch: Any) -> None:
     cuda._is_in_bad_fork = in_bad_fork
     cuda._exchange_device = exchange_device
     cuda._maybe_exchange_device = maybe_exchange_device
-    cuda._cudart = runtime.library(properties)
+    cuda._cudart = _runtime_library()
+    cuda._get_pynvml_handler = _no_nvml
+    if not hasattr(low, JITERATOR):
+        setattr(low, JITERATOR, _no_jiterator)
     # The original asks NVML first, which would count the machine's own.
     cuda.device_count = _named(lambda: asked.devices, "device_count")
     streams.attach(torch)
-    memory.attach(torch)
+    _let_storages_be_made(torch)
     # cuDNN has no kernels here: the native paths run.
     torch.backends.cudnn.is_acceptable = _named(lambda tensor: False, "is_acceptable")
     _profile_the_cpu(torch)
     _make_generators(torch)
     cuda.graphs._cuda_isCurrentStreamCapturing = lambda: False
-    cuda.CUDAGraph = cuda.graphs.CUDAGraph = runtime.NoGraph
+    cuda.CUDAGraph = cuda.graphs.CUDAGraph = NoGraph
     nvtx = sys.modules.get("torch.cuda.nvtx")
     if nvtx is not None:
-        nvtx._nvtx = runtime.Nvtx()  # type: ignore[attr-defined]
+        nvtx._nvtx = Nvtx()  # type: ignore[attr-defined]
 
 
 def _profile_the_cpu(torch: Any) -> None:
@@ -233,3 +239,170 @@ def _initialise_again(torch: Any) -> None:
 def _named(function: Any, name: str) -> Any:
     function.__name__ = function.__qualname__ = name
     return function
+
+
+# -- what programs reach of CUDA through torch ----------------------------------------------------
+
+JITERATOR = "_cuda_jiterator_compile_and_launch_kernel"
+
+
+def without_gpu(what: str) -> str:
+    """Why ``what`` is not available, and what is."""
+    return (
+        f"ptxview: there is no GPU here, and {what} is for a machine with one: torch's operators, "
+        "Triton's kernels and CUDA C++ run on this machine's processor, nothing else of CUDA does"
+    )
+
+
+def _no_jiterator(code: Any, name: Any, *args: Any, **given: Any) -> Any:
+    raise NotImplementedError(without_gpu(f"the jiterator, which would compile {name} with NVRTC,"))
+
+
+def _no_nvml(*args: Any, **given: Any) -> Any:
+    raise ModuleNotFoundError(
+        without_gpu("NVML, which tells a GPU's load, clocks and temperature,")
+    )
+
+
+def _runtime_library() -> SimpleNamespace:
+    """The part of the CUDA runtime that programs reach through ``torch.cuda.cudart()``."""
+
+    def memory_info(index: int = 0) -> tuple[int, int]:
+        total = properties(index).total_memory
+        return max(0, total - _figure(index, CURRENT)), total
+
+    return SimpleNamespace(
+        cudaError=SimpleNamespace(success=0),
+        cudaGetErrorString=lambda code: f"CUDA error {code}",
+        cudaMemGetInfo=memory_info,
+        cudaProfilerStart=lambda: 0,
+        cudaProfilerStop=lambda: 0,
+        cudaDeviceSynchronize=lambda: 0,
+        cudaHostRegister=lambda pointer, size, flags: 0,
+        cudaHostUnregister=lambda pointer: 0,
+    )
+
+
+class Nvtx:
+    """Ranges that nobody watches: each call keeps NVTX's own meaning of its result."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+
+    def rangePushA(self, message: str) -> int:
+        self.depth += 1
+        return self.depth - 1
+
+    def rangePop(self) -> int:
+        self.depth -= 1
+        return self.depth
+
+    def rangeStartA(self, message: str) -> int:
+        return 0
+
+    def rangeEnd(self, handle: int) -> None:
+        return None
+
+    def markA(self, message: str) -> None:
+        return None
+
+    deviceRangeStart = rangeStartA
+    deviceRangeEnd = rangeEnd
+
+
+class NoGraph:
+    """CUDA graphs record what a GPU runs."""
+
+    def __init__(self, *args: Any, **given: Any) -> None:
+        raise NotImplementedError(
+            "ptxview: CUDA graphs cannot be captured without a GPU; run the same code outside of "
+            "torch.cuda.graph"
+        )
+
+
+# -- memory ----------------------------------------------------------------------------------------
+
+CURRENT, PEAK, ALLOCATED, FREED, BLOCKS, MOST_BLOCKS = range(6)
+
+
+def _figure(index: int, what: int) -> int:
+    """A figure of a device's memory in bytes, or a number of blocks."""
+    return int(native.library().ptxview_memory(index, what))
+
+
+@functools.cache
+def _note_memory_statistics() -> None:
+    """Record once what these figures are; the program formats them as integers."""
+    say.problem(
+        "memory statistics count the bytes that CUDA tensors hold on this machine; no GPU memory "
+        "exists"
+    )
+
+
+def _memory_functions() -> dict[str, Any]:
+    """The functions of ``torch._C`` about memory."""
+
+    def stats(index: int) -> dict[str, Any]:
+        _note_memory_statistics()
+
+        def entry(current: int, peak: int, allocated: int, freed: int) -> dict[str, Any]:
+            names = ("current", "peak", "allocated", "freed")
+            figures = dict(zip(names, (current, peak, allocated, freed), strict=True))
+            none = dict.fromkeys(figures, 0)
+            return {"all": figures, "large_pool": dict(none), "small_pool": dict(none)}
+
+        one = entry(*(_figure(index, w) for w in (CURRENT, PEAK, ALLOCATED, FREED)))
+        blocks = entry(_figure(index, BLOCKS), _figure(index, MOST_BLOCKS), 0, 0)
+        empty = entry(0, 0, 0, 0)
+        names = ("allocated", "reserved", "active", "requested")
+        return {
+            **{f"{name}_bytes": one for name in names},
+            "allocation": blocks,
+            "active": blocks,
+            "segment": blocks,
+            "inactive_split": empty,
+            "inactive_split_bytes": empty,
+            "oversize_allocations": empty["all"],
+            "oversize_segments": empty["all"],
+            "num_alloc_retries": 0,
+            "num_ooms": 0,
+            "num_sync_all_streams": 0,
+            "num_device_alloc": 0,
+            "num_device_free": 0,
+            "max_split_size": -1,
+        }
+
+    def reset_peak(index: int) -> None:
+        native.library().ptxview_reset_peak(index)
+
+    return {
+        "_cuda_memoryStats": stats,
+        "_cuda_resetPeakMemoryStats": reset_peak,
+        "_cuda_resetAccumulatedMemoryStats": lambda index: None,
+        "_cuda_emptyCache": lambda: None,
+        "_cuda_setMemoryFraction": lambda fraction, index: None,
+        "_cuda_getAllocatorBackend": lambda: "native",
+        "_cuda_clearCublasWorkspaces": lambda: None,
+    }
+
+
+def _let_storages_be_made(torch: Any) -> None:
+    """Support device storages: torch.load and Module.cuda() on storages need them."""
+    plain = torch.UntypedStorage
+    original = plain.__new__
+
+    def new(cls: Any, *args: Any, device: Any = None, **given: Any) -> Any:
+        if device is None or torch.device(device).type != "cuda" or (args and not _size(args[0])):
+            return original(cls, *args, **({} if device is None else {"device": device}), **given)
+        size = args[0] if args else 0
+        if not _size(size):
+            data = torch.tensor(size, dtype=torch.uint8, device=device)
+        else:
+            data = torch.empty(size, dtype=torch.uint8, device=device)
+        return data.untyped_storage()
+
+    plain.__new__ = new
+
+
+def _size(value: Any) -> bool:
+    return isinstance(value, int)

@@ -23,7 +23,7 @@ from . import current, devices, launch, limits, memory, native, ptx, refusals, w
 
 VERSION = 4
 REFUSED = 16
-"""What stands before CUDA's own error in the answer to a launch that the driver would refuse."""
+"""Added to CUDA's error in the answer to a launch that the driver would refuse."""
 
 _TEXT = ctypes.c_char_p
 _WORD, _SIGNED = ctypes.c_uint64, ctypes.c_int64
@@ -187,7 +187,7 @@ def _module(text: int, size: int) -> _Module:
 
 @cache
 def demangled(name: str) -> str:
-    """A C++ name as it is written; the same where it is none, or libstdc++ is not there."""
+    """Demangle a C++ name; other names, and all names without libstdc++, stay the same."""
     try:
         library = ctypes.CDLL("libstdc++.so.6")
         function = library.__cxa_demangle
@@ -219,7 +219,7 @@ def base_name(name: str) -> str:
 
 
 def _signature(text: str) -> tuple[str, list[str] | None]:
-    """What stands before a demangled name's parameters, and their types; None where it has none."""
+    """Split a demangled name into its head and its parameters' types (None without parameters)."""
     if not text.endswith(")"):
         return text, None
     depth, at = 0, len(text)
@@ -262,7 +262,7 @@ class _Module:
         return placed[name]
 
     def refuses(self, entry: str, numbers: list[int]) -> int | None:
-        """CUDA's error where the driver would refuse this launch, which is told and recorded."""
+        """CUDA's error if the driver would refuse this launch; it is reported and recorded."""
         grid, block, shared = _triple(numbers, 0), _triple(numbers, 3), numbers[6]
         refused = refusals.of(self.text, entry, grid, block, shared)
         if refused is None:
@@ -341,7 +341,7 @@ class _Arguments:
         self._types = types if types is not None and len(types) == len(sizes) else [""] * len(sizes)
 
     def _pointers(self) -> Iterator[tuple[int, int]]:
-        """Each 64-bit word that lies in device memory, and the position of its argument."""
+        """Each argument's position with its 64-bit words that are addresses of device memory."""
         for position, data in enumerate(self.packed):
             for (word,) in struct.iter_unpack("<Q", data[: len(data) // 8 * 8]):
                 if word and native.memory_around(word, word + 1):

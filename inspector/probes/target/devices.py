@@ -69,7 +69,7 @@ def table() -> dict[str, dict[str, Any]]:
 def find(arch: str) -> Device:
     """The device of an architecture; ``sm_90a`` is found under ``sm_90``.
 
-    Raises ValueError, with the known ones, where there is none.
+    Raises ValueError, with the known architectures, for an unknown one.
     """
     rows = table()
     row = rows.get(arch) or rows.get(arch.rstrip("af"))

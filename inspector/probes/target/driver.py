@@ -9,10 +9,12 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import sys
+import types
 from functools import cache
 from typing import Any
 
-from . import cubin, current, devices
+from . import cubin, current, devices, native, say
+from .cuda import without_gpu
 
 
 class Utils:
@@ -64,7 +66,7 @@ def _make_driver() -> Any:
     from triton.backends.compiler import GPUTarget
     from triton.backends.driver import DriverBase
 
-    from . import launch, native
+    from . import launch
 
     class Driver(DriverBase):
         """The only driver of the process; ``triton.runtime.driver.active``."""
@@ -127,6 +129,32 @@ def _make_driver() -> Any:
     return Driver
 
 
+class NotHere(NotImplementedError, AttributeError):
+    """A missing part of a library; ``hasattr`` is False for it."""
+
+
+class CublasLt:
+    """Triton's binding of cuBLAS, as its tutorials use it: torch computes the products."""
+
+    def __init__(self, workspace: Any) -> None:
+        say.once(
+            "no-cublas",
+            "there is no cuBLAS here: what a program asks of Triton's CublasLt is computed by "
+            "torch, on this machine's processor",
+        )
+
+    def matmul(self, a: Any, b: Any, c: Any) -> None:
+        """C = A Bᵀ, summed in fp32."""
+        c.copy_(a.float() @ b.float().T)
+
+    def gemm(self, a: Any, b: Any, c: Any, d: Any, alpha: float, beta: float) -> None:
+        """D = alpha A Bᵀ + beta C, summed in fp32."""
+        d.copy_(alpha * (a.float() @ b.float().T) + beta * c.float())
+
+    def __getattr__(self, name: str) -> Any:
+        raise NotHere(without_gpu(f"cuBLAS's {name}"))
+
+
 def attach(module: Any) -> None:
     """Make ours the NVIDIA backend's driver; called right after triton.runtime.driver has run.
 
@@ -139,3 +167,15 @@ def attach(module: Any) -> None:
         if name == "nvidia":
             backends[name] = dataclasses.replace(backend, driver=made)
     module.driver.set_active(made())
+    if native.loaded():
+        _replace_cublas()
+
+
+def _replace_cublas() -> None:
+    try:
+        from triton._C.libtriton import nvidia
+    except ImportError:
+        return
+    cublas = getattr(nvidia, "cublas", None)
+    if isinstance(cublas, types.ModuleType) and hasattr(cublas, "CublasLt"):
+        cublas.CublasLt = CublasLt  # type: ignore[attr-defined]

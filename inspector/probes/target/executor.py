@@ -1,9 +1,8 @@
-"""The executor of PTX, ``inspector.execute``: the one thing of ours that comes into the program.
+"""Load the PTX executor, ``inspector.execute``, into the user's process.
 
-It is loaded when a kernel is first run by it, never before, from the folder that the probes lie
-in, and needs nothing but numpy. It bears a name of its own here, so that neither a package of the
-program's that is called ``inspector`` nor this one sees the other: its code is the same, but what
-it imports by the one name is given it by the other.
+It is loaded at the first launch of a kernel, from the folder that contains the probes, and needs
+only numpy. Its package has another name here, ``ptxview_executor``, so that it does not collide
+with a package ``inspector`` of the program; its modules' imports are redirected to that name.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ class _Finder:
             return None
         spec = spec_from_file_location(name, file, loader=_Loader(name, file))
         if spec is not None:
-            # No other finder has anything to say of what lies below.
+            # No other finder is asked about its submodules.
             spec.submodule_search_locations = [] if file == inside else None
         return spec
 

@@ -15,7 +15,7 @@ _running = 0
 def replaying() -> bool:
     """Whether a compiled graph's operators run for their values now.
 
-    A Triton kernel of the user's that compiles meanwhile is one that Inductor has compiled already.
+    A user's Triton kernel that compiles during a replay was already compiled by Inductor.
     """
     return _running > 0
 

@@ -126,7 +126,7 @@ class Launcher:
         for position in written.arguments:
             for tensor in _tensors([passed[position]]):
                 native.mark_absent(tensor, why)
-            # A bare address: an integer that lies in some tensor's memory.
+            # A bare address: an integer within some tensor's memory.
             for address in _integers([passed[position]]):
                 if native.memory_around(address, address + 1):
                     native.mark_absent_at(address, why)
@@ -158,7 +158,7 @@ def _mark_behind(passed: list[Any], written: writes.Written, why: str, tables_on
 
 
 def _file_of(fn: Any) -> str:
-    """The file that a kernel stands in."""
+    """The file that defines a kernel."""
     code = getattr(getattr(fn, "fn", None), "__code__", None)
     return str(getattr(code, "co_filename", ""))
 

@@ -1,8 +1,8 @@
-"""A launch of what the compiler made for the target: its PTX, run on the tensors' own memory.
+"""Run the PTX of one launch on the tensors' own memory.
 
-The executor runs all threads of many blocks at once and reads and writes where the tensors lie, so
-pointers are what they are in the program. It is told of every piece of device memory whose value is
-there: what lies elsewhere is a fault, as on a GPU.
+The executor runs all threads of many blocks at once and reads and writes the tensors in place, so
+pointers keep their values. It knows every piece of device memory whose value is present; an access
+to any other address is a fault, as on a GPU.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from . import executor, native
 from .faults import Names, error_of, source
 from .tuning import BENCHMARKS
 
-# Instructions of one lane that one second of ``--value-seconds`` stands for: about the rate of one
+# Instructions of one lane in one second of ``--value-seconds``: about the rate of one
 # idle core of 2024 at a kernel that fills the executor's chunks.
 LANES_A_SECOND = 100_000_000
 

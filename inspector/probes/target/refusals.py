@@ -1,12 +1,12 @@
 """Launches of CUDA C++ that a device of the target would refuse, with CUDA's own errors.
 
-What is asked for is held against the device (``reference/devices.toml``) and against what ptxas
-says of the kernel: the machine code of the same PTX, which nvcc made with it, has its registers,
-its static shared memory and its launch bounds. What is not known refuses nothing.
+A launch is compared with the device (``reference/devices.toml``) and with the kernel's registers,
+static shared memory and launch bounds in the machine code that nvcc made from the same PTX.
+Unknown limits refuse nothing.
 
 Which error it is: an H100 with CUDA 13.0 gives cudaErrorLaunchOutOfResources for too many threads
 for the kernel's registers, and cudaErrorInvalidValue for all else (``python -m tests.gpu.failures``
-holds this module against a GPU): more threads or blocks than the device can ever have, launch
+compares this module with a GPU): more threads or blocks than the device can ever have, launch
 bounds, and dynamic shared memory above what was asked for by cudaFuncSetAttribute. driver_types.h
 has cudaErrorInvalidConfiguration for the first, and names none for the others.
 """
@@ -24,7 +24,7 @@ from typing import Any
 
 from ..writer import emit
 from . import build, cubin, current, devices, say
-from .traceback import unseen
+from .say import unseen
 
 # The largest grid and block of any device (CUDA C++ Programming Guide, "Technical Specifications
 # per Compute Capability").

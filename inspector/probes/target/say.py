@@ -1,4 +1,4 @@
-"""What the program's user must be told: once on stderr, and in the recording."""
+"""What the program's user sees: lines on stderr, kept in the recording, and tracebacks."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 
 from ..writer import emit
 
+PACKAGE = __name__.partition(".target")[0]
 _said: set[str] = set()
 
 
@@ -36,3 +37,13 @@ def once(key: str, text: str, kept: str = "") -> None:
     os.environ["PTXVIEW_SAID"] = " ".join([*told, key])
     problem(kept or text)
     aloud(text)
+
+
+def unseen(error: BaseException) -> None:
+    """Strip our leading frames from a traceback; follow it with a bare ``raise``."""
+    traceback = error.__traceback__
+    while traceback is not None:
+        if not str(traceback.tb_frame.f_globals.get("__name__")).startswith(PACKAGE):
+            break
+        traceback = traceback.tb_next
+    error.__traceback__ = traceback

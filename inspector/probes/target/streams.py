@@ -123,7 +123,8 @@ def _event_class(torch: Any) -> type:
             return super().__new__(cls, torch.device("cuda"), enable_timing=enable_timing)
 
         def __init__(self, *args: Any, **given: Any) -> None:
-            self._recorded, self._timed = False, _timed(args, given)
+            self._recorded = False
+            self._timed = bool(args[0] if args else given.get("enable_timing", False))
 
         @property
         def cuda_event(self) -> int:
@@ -154,10 +155,6 @@ def _event_class(torch: Any) -> type:
             return f"<torch.cuda.Event {state}>"
 
     return Event
-
-
-def _timed(args: tuple[Any, ...], given: dict[str, Any]) -> bool:
-    return bool(args[0] if args else given.get("enable_timing", False))
 
 
 def _timeless() -> float:

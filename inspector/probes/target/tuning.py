@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from . import say
-from .traceback import unseen
+from .say import unseen
 
 # What one launch within a benchmark may take, and all of a program's together: their results are
 # seldom read, and nothing is measured.

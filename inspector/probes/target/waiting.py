@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from . import say
-from .traceback import unseen
+from .say import unseen
 
 FIRST_SECONDS = 10.0
 """Seconds of waiting, in all, before the first line."""

@@ -19,7 +19,7 @@ _WRITES = (
     "tt.descriptor_scatter", "tt.descriptor_reduce", "tt.experimental_descriptor_store",
     "ttng.async_tma_copy_local_to_global", "ttng.async_tma_reduce", "ttng.async_tma_scatter",
 )  # fmt: skip
-# Operations whose result is what lies in memory: a pointer from there leads one step further.
+# Operations that load from memory: a loaded pointer leads one step further.
 _READS = ("tt.load", "tt.descriptor_load", "tt.descriptor_gather", "tt.atomic")
 # Operations that no pointer comes out of.
 _DATA = ("tt.dot",)
@@ -28,7 +28,7 @@ _OPAQUE = (" tt.call ", "tensormap_create", "ttg.warp_specialize")
 # Further steps than these are taken for one.
 MOST_STEPS = 3
 
-# A parameter's position, and how many loads lie between it and the value.
+# A parameter's position, and the number of loads between it and the value.
 _Origin = tuple[int, int]
 
 

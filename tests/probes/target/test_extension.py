@@ -83,7 +83,7 @@ def test_sources_of_every_form_launch_their_ptx(run: Run, tmp_path: Path) -> Non
     assert [p for p in recording.problems if "by_value was refused: cudaErrorInvalidValue" in p]
 
 
-def test_a_build_that_was_made_again_is_held_against_the_device_all_the_same(
+def test_rebuilt_extension_is_still_checked_against_the_device(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(build, "cache_root", lambda: tmp_path / "cache")

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from inspector.probes.target import cubin, devices, nvcc, settings, writes
+from inspector.probes import target as device
+from inspector.probes.target import cubin, devices, nvcc, writes
 
 PACKAGE = Path(devices.__file__).parent
 ARCHITECTURES = [75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121]
@@ -38,18 +39,18 @@ def test_the_table_reads_the_same_without_tomllib(monkeypatch: pytest.MonkeyPatc
     ("target", "capability"), [("sm_75", (7, 5)), ("sm_90a", (9, 0)), ("sm_120", (12, 0))]
 )
 def test_capability_of_a_target(target: str, capability: tuple[int, int]) -> None:
-    assert settings.read(target).capability == capability
+    assert device.read_settings(target).capability == capability
 
 
 def test_settings_survive_nonsense(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PTXVIEW_VALUES", "some")
     monkeypatch.setenv("PTXVIEW_VALUE_SECONDS", "soon")
     monkeypatch.setenv("PTXVIEW_DEVICES", "-3")
-    found = settings.read("sm_90")
-    assert (found.kernels, found.seconds, found.devices) == (False, settings.DEFAULT_SECONDS, 1)
+    found = device.read_settings("sm_90")
+    assert (found.kernels, found.seconds, found.devices) == (False, device.DEFAULT_SECONDS, 1)
 
 
-def test_a_cubin_that_is_none() -> None:
+def test_invalid_cubin_has_no_resources() -> None:
     nothing = cubin.Binary(0, 0, 0, None)
     assert cubin.read(b"", "k") == cubin.read(b"\x7fELF\x02" + bytes(80), "k") == nothing
 

@@ -74,7 +74,7 @@ void free(void* data) {
 """
 
 
-def test_addresses_do_not_fit_32_bits_however_low_memory_lies(run: Run, tmp_path: Path) -> None:
+def test_addresses_never_fit_32_bits(run: Run, tmp_path: Path) -> None:
     """As under an interpreter that is not position-independent; a GPU's never do either."""
     skip_without("g++")
     source, library = tmp_path / "low.c", tmp_path / "low.so"
