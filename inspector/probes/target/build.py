@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from importlib.machinery import PathFinder
 from pathlib import Path
 
@@ -69,6 +70,42 @@ def writable(folder: Path) -> Path:
     return Path(tempfile.mkdtemp(prefix="ptxview-"))
 
 
+def made(place: Path, name: str, make: Callable[[Path], None]) -> Path:
+    """A file that is made once for all processes: ``make`` writes it, it is renamed into place.
+
+    Raises CannotBuild, as ``make`` does. A failure is remembered for this compiler, so that child
+    processes do not try again.
+    """
+    file = place / name
+    if file.exists():
+        return file
+    place = writable(place)
+    cxx = compiler()
+    tried = f"{cxx} {os.stat(cxx).st_mtime_ns if cxx else ''}"
+    failed = place / f"failed-{hashlib.sha256(tried.encode()).hexdigest()[:16]}"
+    file = place / name
+    with open(place / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if failed.exists():
+            raise CannotBuild(failed.read_text(encoding="utf-8"))
+        if not file.exists():
+            part = file.with_name(f".{os.getpid()}.{name}")
+            try:
+                make(part)
+            except CannotBuild as error:
+                failed.write_text(str(error), encoding="utf-8")
+                raise
+            os.replace(part, file)
+    return file
+
+
+def _digest(torch: Path, *files: Path, more: str = "") -> str:
+    digest = hashlib.sha256(f"{torch_version(torch)} {platform.machine()} {more}".encode())
+    for file in files:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:20]
+
+
 def shim() -> Path:
     """The compiled shim for the installed torch; compiles it the first time (6 to 12 seconds).
 
@@ -77,38 +114,8 @@ def shim() -> Path:
     torch = torch_folder()
     if torch is None:
         raise CannotBuild("torch is not installed in this Python")
-    digest = hashlib.sha256(f"{torch_version(torch)} {platform.machine()}".encode())
-    for source in (*sorted(SOURCES.iterdir()), Path(__file__)):
-        digest.update(source.read_bytes())
-    place = cache_root() / "target" / digest.hexdigest()[:20]
-    library = place / LIBRARY
-    if library.exists():
-        return library
-    place = writable(place)
-    library = place / LIBRARY
-    with open(place / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not library.exists():
-            _compile_once(torch, library)
-    return library
-
-
-def _compile_once(torch: Path, library: Path) -> None:
-    """Compile; a failure is remembered for this compiler, so that child processes do not retry."""
-    cxx = compiler()
-    marker = library.with_name("failed")
-    tried = f"{cxx} {os.stat(cxx).st_mtime_ns if cxx else ''}\n"
-    try:
-        text = marker.read_text(encoding="utf-8")
-    except OSError:
-        text = ""
-    if text.startswith(tried):
-        raise CannotBuild(text[len(tried) :])
-    try:
-        _compile(torch, library)
-    except CannotBuild as error:
-        marker.write_text(tried + str(error), encoding="utf-8")
-        raise
+    digest = _digest(torch, *sorted(SOURCES.iterdir()), Path(__file__))
+    return made(cache_root() / "target" / digest, LIBRARY, lambda part: _compile(torch, part))
 
 
 def new_abi(torch: Path) -> int:
@@ -120,34 +127,35 @@ def new_abi(torch: Path) -> int:
     return int(symbol not in (torch / "lib" / "libc10.so").read_bytes())
 
 
+def _flags(torch: Path) -> list[str]:
+    """A compiler's options for torch's headers."""
+    include = torch / "include"
+    abi = f"-D_GLIBCXX_USE_CXX11_ABI={new_abi(torch)}"
+    return [abi, f"-I{include}", f"-I{include}/torch/csrc/api/include", "-O1", "-fPIC", "-w"]
+
+
 def _compile(torch: Path, library: Path) -> None:
     cxx = compiler()
     if cxx is None:
         raise CannotBuild("no C++ compiler was found (g++, or $CXX)")
-    include = torch / "include"
-    if not (include / "torch" / "library.h").exists():
-        raise CannotBuild(f"torch's C++ headers are not in {include}")
-    part = library.with_name(f".{os.getpid()}.{LIBRARY}")
+    if not (torch / "include" / "torch" / "library.h").exists():
+        raise CannotBuild(f"torch's C++ headers are not in {torch / 'include'}")
+    argv = [cxx, "-shared", *_flags(torch), str(SOURCES / "shim.cpp"), "-o", str(library)]
+    argv += [f"-L{torch / 'lib'}", "-lc10", "-ltorch_cpu"]
     log = ""
     for standard in ("c++20", "c++17"):  # torch 2.12 and later need 20; older compilers know 17
-        argv = [
-            cxx, "-O1", f"-std={standard}", "-shared", "-fPIC", "-w",
-            f"-D_GLIBCXX_USE_CXX11_ABI={new_abi(torch)}",
-            f"-I{include}", f"-I{include}/torch/csrc/api/include",
-            str(SOURCES / "shim.cpp"), "-o", str(part),
-            f"-L{torch / 'lib'}", "-lc10", "-ltorch_cpu",
-        ]  # fmt: skip
-        done = subprocess.run(argv, capture_output=True, text=True, errors="replace")
+        done = subprocess.run(
+            [*argv, f"-std={standard}"], capture_output=True, text=True, errors="replace"
+        )
         if done.returncode == 0:
-            _try(torch, part)
-            os.replace(part, library)
+            _try(torch, library)
             return
         log = log or done.stderr
     library.with_name("log").write_text(log, encoding="utf-8")
     first = next((line for line in log.splitlines() if "error" in line), log[:200])
     raise CannotBuild(
         f"{cxx} could not compile the shim against torch {torch_version(torch).split()[0]}: "
-        f"{first.strip()} (all of it: {library.with_name('log')})"
+        f"{first.strip()} (the log: {library.with_name('log')})"
     )
 
 
@@ -166,7 +174,7 @@ def _try(torch: Path, library: Path) -> None:
         raise CannotBuild(f"the shim does not load beside this torch: {reason.strip()}")
 
 
-# -- the CUDA runtime's stand-in -------------------------------------------------------------------
+# -- the CUDA runtime's stand-in -----------------------------------------------------------------
 
 
 def cpu_build() -> list[str]:
@@ -181,32 +189,20 @@ def runtime_archive(home: str) -> Path:
 
     Raises CannotBuild.
     """
-    torch = torch_folder()
-    cxx = compiler()
+    torch, cxx = torch_folder(), compiler()
     if torch is None or cxx is None:
         raise CannotBuild("no C++ compiler was found (g++, or $CXX)")
     source = INCLUDE / "ptxview_runtime.cpp"
-    digest = hashlib.sha256(f"{torch_version(torch)} {home}".encode() + source.read_bytes())
-    digest.update((INCLUDE / "ptxview_launch.h").read_bytes())
-    place = writable(cache_root() / "runtime" / digest.hexdigest()[:20])
-    archive = place / "libptxview_cudart.a"
-    with open(place / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if archive.exists():
-            return archive
-        item = place / "runtime.o"
-        done = subprocess.run(
-            [
-                cxx, "-O1", "-w", "-std=c++20", "-fPIC", "-c", str(source), "-o", str(item),
-                f"-D_GLIBCXX_USE_CXX11_ABI={new_abi(torch)}", f"-I{INCLUDE}", *cpu_build(),
-                f"-I{torch}/include", f"-I{torch}/include/torch/csrc/api/include",
-                "-isystem", f"{home}/include",
-            ],
-            capture_output=True, text=True, errors="replace",
-        )  # fmt: skip
+    argv = [cxx, "-std=c++20", *_flags(torch), f"-I{INCLUDE}", *cpu_build(), "-isystem"]
+    argv += [f"{home}/include", "-c", str(source), "-o"]
+
+    def make(archive: Path) -> None:
+        item = archive.with_suffix(".o")
+        done = subprocess.run([*argv, str(item)], capture_output=True, text=True, errors="replace")
         if done.returncode:
             raise CannotBuild(f"the CUDA runtime's stand-in: {done.stderr[:400]}")
-        part = place / f".{os.getpid()}.a"
-        subprocess.run(["ar", "rcs", str(part), str(item)], check=True)
-        os.replace(part, archive)
-    return archive
+        subprocess.run(["ar", "rcs", str(archive), str(item)], check=True)
+        item.unlink()
+
+    digest = _digest(torch, source, INCLUDE / "ptxview_launch.h", more=home)
+    return made(cache_root() / "runtime" / digest, "libptxview_cudart.a", make)

@@ -4,8 +4,6 @@ torch.cuda's own Python stays as it is wherever it only calls down; what it call
 here, with real answers (current device, streams, bytes held) or with none.
 """
 
-# ruff: noqa: N802, N815  (the names are NVIDIA's)
-
 from __future__ import annotations
 
 import ctypes
@@ -19,32 +17,34 @@ from typing import Any
 
 from . import current, devices, native, nvcc, say, streams
 
+PROPERTIES = {
+    "gcnArchName": "name",
+    "warp_size": "warp_size",
+    "regs_per_multiprocessor": "registers_per_sm",
+    "max_threads_per_multi_processor": "max_threads_per_sm",
+    "max_threads_per_block": "max_threads_per_block",
+    "shared_memory_per_block": "shared_per_block",
+    "shared_memory_per_block_optin": "shared_per_block_optin",
+    "shared_memory_per_multiprocessor": "shared_per_sm",
+    "L2_cache_size": "l2_bytes",
+    "memory_bus_width": "memory_bus_bits",
+    "clock_rate": "clock_khz",
+    "memory_clock_rate": "memory_clock_khz",
+}
+"""torch's properties of a device, and the fields of ``devices.Device`` that give them."""
+
 
 class DeviceProperties:
-    """What ``torch.cuda.get_device_properties`` returns: the limits of the target's device."""
+    """The result of ``torch.cuda.get_device_properties``: the limits of the target's device."""
+
+    is_integrated = is_multi_gpu_board = pci_device_id = pci_domain_id = 0
 
     def __init__(self, device: devices.Device, capability: tuple[int, int], index: int) -> None:
-        self.name = device.name
-        self.major, self.minor = capability
-        self.multi_processor_count = device.sms
-        self.warp_size = device.warp_size
-        self.total_memory = device.memory_bytes
-        self.regs_per_multiprocessor = device.registers_per_sm
-        self.max_threads_per_multi_processor = device.max_threads_per_sm
-        self.max_threads_per_block = device.max_threads_per_block
-        self.shared_memory_per_block = device.shared_per_block
-        self.shared_memory_per_block_optin = device.shared_per_block_optin
-        self.shared_memory_per_multiprocessor = device.shared_per_sm
-        self.L2_cache_size = device.l2_bytes
-        self.clock_rate = (device.clock_hz or 0) // 1000
-        self.memory_bus_width = device.memory_bus_bits or 0
-        bus, band = device.memory_bus_bits, device.memory_bandwidth
-        # kHz, from two transfers a clock over the bus
-        self.memory_clock_rate = band * 8 // bus // 2 // 1000 if bus and band else 0
-        self.gcnArchName = device.name
-        self.is_integrated = 0
-        self.is_multi_gpu_board = 0
-        self.pci_bus_id, self.pci_device_id, self.pci_domain_id = index, 0, 0
+        for name, field in PROPERTIES.items():
+            setattr(self, name, getattr(device, field) or 0)
+        self.total_memory, self.multi_processor_count = device.memory_bytes, device.sms
+        self.name, (self.major, self.minor) = device.name, capability
+        self.pci_bus_id = index
         self.uuid = f"00000000-0000-0000-0000-{index:012d}"
 
     def __repr__(self) -> str:
@@ -55,17 +55,13 @@ class DeviceProperties:
         )
 
 
-_properties: list[DeviceProperties] = []
-
-
+@functools.cache
 def properties(index: int = 0) -> DeviceProperties:
     """One device's properties; the same object each time."""
-    if not _properties:
-        asked = current()
-        device = devices.find(asked.target)
-        made = (DeviceProperties(device, asked.capability, i) for i in range(asked.devices))
-        _properties.extend(made)
-    return _properties[index]
+    asked = current()
+    if not 0 <= index < asked.devices:
+        raise IndexError(f"there are {asked.devices} devices")
+    return DeviceProperties(devices.find(asked.target), asked.capability, index)
 
 
 def toolkit_version() -> str | None:
@@ -84,16 +80,9 @@ def toolkit_version() -> str | None:
     return None
 
 
-class _Fork:
-    """CUDA cannot be used after a fork once it has been initialised; neither can this."""
-
-    bad = False
-
-
 def attach(torch: Any) -> None:
     """Give torch its CUDA device; called right after ``import torch``."""
     asked = current()
-    properties()
     low = torch._C
     library = native.library()
 
@@ -102,11 +91,8 @@ def attach(torch: Any) -> None:
 
     def set_device(index: int) -> None:
         if not 0 <= index < asked.devices:
-            raise (
-                torch.AcceleratorError("CUDA error: invalid device ordinal")
-                if hasattr(torch, "AcceleratorError")
-                else RuntimeError("CUDA error: invalid device ordinal")
-            )
+            kind = getattr(torch, "AcceleratorError", RuntimeError)
+            raise kind("CUDA error: invalid device ordinal")
         library.ptxview_set_device(index)
 
     def exchange_device(index: int) -> int:
@@ -124,13 +110,16 @@ def attach(torch: Any) -> None:
         )
         torch.cuda._get_device_properties = properties
 
+    bad_fork = False  # CUDA cannot be used after a fork once it has been initialised
+
     def in_child() -> None:
+        nonlocal bad_fork
         if torch.cuda._initialized:
-            _Fork.bad = True
+            bad_fork = True
             _initialise_again(torch)
 
     def in_bad_fork() -> bool:
-        return _Fork.bad
+        return bad_fork
 
     os.register_at_fork(after_in_child=in_child)
     supplied: dict[str, Any] = {
@@ -151,7 +140,7 @@ def attach(torch: Any) -> None:
         "_cuda_set_sync_debug_mode": lambda mode: None,
         "_cuda_sleep": lambda cycles: None,
         "_cuda_isCurrentStreamCapturing": lambda: False,
-        **streams.low_level(torch),
+        **streams.low_level(),
         **_memory_functions(),
     }
     for name, value in supplied.items():
@@ -185,7 +174,9 @@ def attach(torch: Any) -> None:
     cuda.CUDAGraph = cuda.graphs.CUDAGraph = NoGraph
     nvtx = sys.modules.get("torch.cuda.nvtx")
     if nvtx is not None:
-        nvtx._nvtx = Nvtx()  # type: ignore[attr-defined]
+        names = "rangePushA rangePop rangeStartA rangeEnd markA deviceRangeStart deviceRangeEnd"
+        ignored = dict.fromkeys(names.split(), lambda *args: 0)
+        nvtx._nvtx = SimpleNamespace(**ignored)  # type: ignore[attr-defined]
 
 
 def _profile_the_cpu(torch: Any) -> None:
@@ -241,7 +232,7 @@ def _named(function: Any, name: str) -> Any:
     return function
 
 
-# -- what programs reach of CUDA through torch ----------------------------------------------------
+# -- what programs reach of CUDA through torch --------------------------------------------------
 
 JITERATOR = "_cuda_jiterator_compile_and_launch_kernel"
 
@@ -269,7 +260,7 @@ def _runtime_library() -> SimpleNamespace:
 
     def memory_info(index: int = 0) -> tuple[int, int]:
         total = properties(index).total_memory
-        return max(0, total - _figure(index, CURRENT)), total
+        return max(0, total - held(index)), total
 
     return SimpleNamespace(
         cudaError=SimpleNamespace(success=0),
@@ -283,33 +274,6 @@ def _runtime_library() -> SimpleNamespace:
     )
 
 
-class Nvtx:
-    """Ranges that nobody watches: each call keeps NVTX's own meaning of its result."""
-
-    def __init__(self) -> None:
-        self.depth = 0
-
-    def rangePushA(self, message: str) -> int:
-        self.depth += 1
-        return self.depth - 1
-
-    def rangePop(self) -> int:
-        self.depth -= 1
-        return self.depth
-
-    def rangeStartA(self, message: str) -> int:
-        return 0
-
-    def rangeEnd(self, handle: int) -> None:
-        return None
-
-    def markA(self, message: str) -> None:
-        return None
-
-    deviceRangeStart = rangeStartA
-    deviceRangeEnd = rangeEnd
-
-
 class NoGraph:
     """CUDA graphs record what a GPU runs."""
 
@@ -320,7 +284,7 @@ class NoGraph:
         )
 
 
-# -- memory ----------------------------------------------------------------------------------------
+# -- memory --------------------------------------------------------------------------------------
 
 CURRENT, PEAK, ALLOCATED, FREED, BLOCKS, MOST_BLOCKS = range(6)
 
@@ -328,6 +292,11 @@ CURRENT, PEAK, ALLOCATED, FREED, BLOCKS, MOST_BLOCKS = range(6)
 def _figure(index: int, what: int) -> int:
     """A figure of a device's memory in bytes, or a number of blocks."""
     return int(native.library().ptxview_memory(index, what))
+
+
+def held(index: int) -> int:
+    """Bytes that CUDA tensors hold now."""
+    return _figure(index, CURRENT)
 
 
 @functools.cache

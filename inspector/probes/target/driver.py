@@ -36,15 +36,14 @@ class Utils:
 
     def get_device_properties(self, device: int) -> dict[str, int]:
         limits = devices.find(current().target)
-        bus = limits.memory_bus_bits or 0
         return {
             "max_shared_mem": limits.shared_per_block_optin,
             "max_num_regs": limits.registers_per_sm,
             "multiprocessor_count": limits.sms,
             "warpSize": limits.warp_size,
-            "sm_clock_rate": (limits.clock_hz or 0) // 1000,
-            "mem_clock_rate": (limits.memory_bandwidth or 0) * 8 // bus // 2 // 1000 if bus else 0,
-            "mem_bus_width": bus,
+            "sm_clock_rate": limits.clock_khz,
+            "mem_clock_rate": limits.memory_clock_khz,
+            "mem_bus_width": limits.memory_bus_bits or 0,
         }
 
     def cuOccupancyMaxActiveClusters(self, *args: Any) -> int:  # noqa: N802  (Triton's name)

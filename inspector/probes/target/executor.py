@@ -18,15 +18,9 @@ from typing import Any
 HOUSE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 THEIRS, OURS = "inspector", "ptxview_executor"
 
-_loaded: Any = None
-
-
-class CannotLoad(Exception):
-    """This interpreter cannot load the executor; the text says why."""
-
 
 def _import(name: str, *rest: Any, **given: Any) -> Any:
-    """``__import__`` as the executor's modules see it."""
+    """``__import__`` for the executor's modules."""
     package, dot, below = name.partition(".")
     return builtins.__import__(OURS + dot + below if package == THEIRS else name, *rest, **given)
 
@@ -38,38 +32,28 @@ class _Loader(SourceFileLoader):
 
 
 class _Finder:
-    """Finds the modules below ``OURS``; for every other name it is not asked anything."""
+    """Finds the package ``OURS`` and its modules alone."""
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        package, _, below = name.partition(".")
+        package, *below = name.split(".")
         if package != OURS:
             return None
-        place = os.path.join(HOUSE, *below.split(".")) if below else HOUSE
+        place = os.path.join(HOUSE, *below)
         inside = os.path.join(place, "__init__.py")
         file = inside if os.path.exists(inside) else f"{place}.py"
         if not os.path.exists(file):
             return None
-        spec = spec_from_file_location(name, file, loader=_Loader(name, file))
-        if spec is not None:
-            # No other finder is asked about its submodules.
-            spec.submodule_search_locations = [] if file == inside else None
-        return spec
+        # Without folders to search, no other finder is asked about its submodules.
+        folders: list[str] | None = [] if file == inside else None
+        loader = _Loader(name, file)
+        return spec_from_file_location(
+            name, file, loader=loader, submodule_search_locations=folders
+        )
 
 
-def load() -> Any:
-    """The package ``inspector.execute``; raises CannotLoad."""
-    global _loaded
-    if _loaded is None:
-        if _Finder not in sys.meta_path:
-            sys.meta_path.append(_Finder)
-        try:
-            _loaded = importlib.import_module(f"{OURS}.execute")
-        except Exception as error:
-            raise CannotLoad(f"{type(error).__name__}: {error}"[:300]) from error
-    return _loaded
-
-
-def part(name: str) -> Any:
-    """Another of the executor's modules, such as ``listing.ptx``; load() must have succeeded."""
+def load(name: str) -> Any:
+    """One of the executor's modules, such as ``execute`` or ``listing.ptx``; raises ImportError."""
+    if _Finder not in sys.meta_path:
+        sys.meta_path.append(_Finder)
     return importlib.import_module(f"{OURS}.{name}")

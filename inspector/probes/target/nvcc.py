@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from . import build, refusals
+from . import build, limits
 
 
 @cache
@@ -56,48 +56,35 @@ def architecture(argv: list[str], target: str) -> str:
     return f"sm_{max(exact, key=len)}" if exact else f"sm_{number}"
 
 
-def split(argv: list[str]) -> tuple[str | None, str | None, str | None, list[str]]:
-    """Source, output and dependency file of an nvcc command, and its other flags."""
-    source = output = depends = None
-    flags: list[str] = []
-    items = iter(argv)
-    for item in items:
-        if item == "-o":
-            output = next(items, None)
-        elif item == "-MF":
-            depends = next(items, None)
-        elif item in ("-MD", "--generate-dependencies-with-compile", "-c", "--compile", "-dc"):
-            continue
-        elif item in ("-MT", "--dependency-output"):
-            value = next(items, None)
-            depends = value if item == "--dependency-output" else depends
-        elif item.endswith((".cu", ".cuh")) and not item.startswith("-"):
-            source = item
-        else:
-            flags.append(item)
-    return source, output, depends, flags
-
-
-def _device_flags(flags: list[str]) -> list[str]:
-    """Without what chooses architectures or relocatable code: one target is compiled."""
-    kept: list[str] = []
+def _options(flags: list[str], *names: str) -> tuple[list[str], list[str]]:
+    """The values of the options with these names (``-x v`` or ``-x=v``), and the other flags."""
+    values: list[str] = []
+    others: list[str] = []
     items = iter(flags)
     for item in items:
-        if item in ("-gencode", "--generate-code", "-arch", "--gpu-architecture", "-code"):
-            next(items, None)
-        elif not item.startswith(
-            (
-                "-gencode",
-                "--generate-code",
-                "-arch",
-                "--gpu-arch",
-                "-code=",
-                "-rdc",
-                "--relocatable",
-            )
-        ):
-            kept.append(item)
-    return kept
+        name, equals, value = item.partition("=")
+        if name in names:
+            values.append(value if equals else next(items, ""))
+        else:
+            others.append(item)
+    return values, others
+
+
+def split(argv: list[str]) -> tuple[str | None, str | None, str | None, list[str]]:
+    """Source, output and dependency file of an nvcc command, and its other flags."""
+    outputs, rest = _options(argv, "-o")
+    depends, rest = _options(rest, "-MF", "--dependency-output")
+    _, rest = _options(rest, "-MT")
+    modes = ("-MD", "--generate-dependencies-with-compile", "-c", "--compile", "-dc")
+    sources = [flag for flag in rest if flag.endswith((".cu", ".cuh")) and flag[0] != "-"]
+    flags = [flag for flag in rest if flag not in modes and flag not in sources]
+    source, output, dependency = ((each or [None])[-1] for each in (sources, outputs, depends))
+    return source, output, dependency, flags
+
+
+ARCHITECTURE = ("-gencode", "--generate-code", "-arch", "--gpu-architecture", "-code", "--gpu-code")
+RELOCATABLE = ("-rdc", "--relocatable-device-code")
+"""Options that choose architectures or relocatable code: one target is compiled."""
 
 
 def command(home: str, source: Path, flags: list[str], target: str, folder: Path) -> list[str]:
@@ -108,10 +95,10 @@ def command(home: str, source: Path, flags: list[str], target: str, folder: Path
     compiler = os.environ.get("PTXVIEW_NVCC")
     return [
         *(shlex.split(compiler) if compiler else [f"{home}/bin/nvcc"]),
-        *_device_flags(flags),
-        "-lineinfo", f"-arch={architecture(flags, target)}", "-c", "-no-compress", "-Xcompiler=-w",
-        "--keep", "--keep-dir", str(folder), "-o", str(folder / "whole.o"), str(source),
-    ]  # fmt: skip
+        *_options(flags, *ARCHITECTURE, *RELOCATABLE)[1],
+        *f"-lineinfo -arch={architecture(flags, target)} -c -no-compress -Xcompiler=-w".split(),
+        *("--keep", "--keep-dir", str(folder), "-o", str(folder / "whole.o"), str(source)),
+    ]
 
 
 def compile_source(home: str, source: Path, flags: list[str], target: str) -> dict[str, Any]:
@@ -127,7 +114,7 @@ def compile_source(home: str, source: Path, flags: list[str], target: str) -> di
     place = build.cache_root() / "nvcc" / digest.hexdigest()[:24]
     record = _cached(place) or _compile(home, source, flags, target, place)
     if record["ptx"] and record["cubin"]:
-        refusals.note(Path(record["ptx"]), Path(record["cubin"]))
+        limits.note(Path(record["ptx"]), Path(record["cubin"]))
     return record
 
 
@@ -146,13 +133,19 @@ def _compile(home: str, source: Path, flags: list[str], target: str, place: Path
         argv = command(home, source, flags, target, folder)
         done = subprocess.run(
             [*argv, "-MD", "-MF", str(folder / "depends")],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-        )  # fmt: skip
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
         record: dict[str, Any] = {
-            "status": done.returncode, "log": done.stdout, "ptx_command": argv,
-            "arch": architecture(flags, target), "ptx": None, "cubin": None, "lines_cubin": None,
-            "object": None, "depends": {},
-        }  # fmt: skip
+            "status": done.returncode,
+            "log": done.stdout,
+            "ptx_command": argv,
+            "arch": architecture(flags, target),
+            "depends": {},
+            **dict.fromkeys(("ptx", "cubin", "lines_cubin", "object")),
+        }
         if done.returncode:
             return record
         place = build.writable(place)
@@ -165,23 +158,23 @@ def _compile(home: str, source: Path, flags: list[str], target: str, place: Path
             record["lines_cubin"] = str(shutil.copy(lines, place / "lines.cubin"))
             record["cubin"] = record["cubin"] or record["lines_cubin"]
         record["depends"] = _depends(folder / "depends", home)
-        part = place / f".record.{os.getpid()}"
-        part.write_text(json.dumps(record), encoding="utf-8")
-        os.replace(part, place / "record.json")
+        _write(place / "record.json", record)
         return record
+
+
+def _write(file: Path, record: dict[str, Any]) -> None:
+    """Write a record, whole or not at all."""
+    part = file.with_suffix(f".{os.getpid()}")
+    part.write_text(json.dumps(record), encoding="utf-8")
+    os.replace(part, file)
 
 
 def _assemble(home: str, flags: list[str], target: str, ptx: Path, cubin: Path) -> bool:
     """Make the machine code of an ordinary build, which asks for no line information."""
-    options: list[str] = []
-    items = iter(flags)
-    for item in items:
-        if item in ("-Xptxas", "--ptxas-options"):
-            options += next(items, "").split(",")
-        elif item.startswith(("-Xptxas=", "--ptxas-options=")):
-            options += item.split("=", 1)[1].split(",")
-        elif item.startswith(("-maxrregcount", "--maxrregcount")):
-            options += [item] if "=" in item else [item, next(items, "")]
+    given, _ = _options(flags, "-Xptxas", "--ptxas-options")
+    registers, _ = _options(flags, "-maxrregcount", "--maxrregcount")
+    options = [option for value in given for option in value.split(",")]
+    options += [f"-maxrregcount={value}" for value in registers]
     argv = [f"{home}/bin/ptxas", *options, f"-arch={architecture(flags, target)}"]
     done = subprocess.run(
         [*argv, str(ptx), "-o", str(cubin)], capture_output=True, text=True, errors="replace"
@@ -195,14 +188,10 @@ def _depends(file: Path, home: str) -> dict[str, str]:
         text = file.read_text(errors="replace")
     except OSError:
         return {}
-    digests = {}
     others = (str(build.torch_folder()), home, os.path.realpath(home), "/usr/")
-    for path in text.replace("\\\n", " ").split()[1:]:
-        if not path.startswith(others) and os.path.isabs(path):
-            digest = _digest(Path(path))
-            if digest:
-                digests[path] = digest
-    return digests
+    paths = text.replace("\\\n", " ").split()[1:]
+    own = [path for path in paths if os.path.isabs(path) and not path.startswith(others)]
+    return {path: digest for path in own if (digest := _digest(Path(path)))}
 
 
 def _digest(path: Path) -> str | None:
@@ -212,7 +201,7 @@ def _digest(path: Path) -> str | None:
         return None
 
 
-# -- records of objects: a build that is found already made is captured all the same ---------------
+# -- records of objects: a build that is found already made is captured all the same -------------
 
 
 def _record_file(item: Path) -> Path:
@@ -225,9 +214,7 @@ def write_record(item: Path, record: dict[str, Any]) -> None:
     place = _record_file(item)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        part = place.with_suffix(f".{os.getpid()}")
-        part.write_text(json.dumps(record), encoding="utf-8")
-        os.replace(part, place)
+        _write(place, record)
     except OSError:
         return
 

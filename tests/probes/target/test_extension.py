@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from inspector.listing.cubin import read_cubin
-from inspector.probes.target import build, nvcc, refusals
+from inspector.probes.target import build, limits, nvcc
 from inspector.system.toolchain import find
 from tests.helpers.samples import DATA
 from tests.helpers.tools import lack
@@ -95,15 +95,13 @@ def test_rebuilt_extension_is_still_checked_against_the_device(
     assert parsed is not None
     for path in (one, two):  # the same figures, other bytes
         path.write_bytes(code + path.name.encode())
-        refusals.note(ptx, path)
-    refusals.note(ptx, tmp_path / "removed.cubin")
-    figures = refusals.kernel(text, parsed.entries[0])
+        limits.note(ptx, path)
+    limits.note(ptx, tmp_path / "removed.cubin")
+    figures = limits.Kernel(text, parsed.entries[0]).binary
     assert figures is not None and figures.registers > 0
     other.write_bytes((DATA / "matmul_sm90.cubin").read_bytes())
-    refusals.note(ptx, other)
-    refusals._binaries.clear()
-    refusals._kernels.clear()
-    assert refusals.kernel(text, parsed.entries[0]) is None, "which it is, is not known"
+    limits.note(ptx, other)
+    assert limits.Kernel(text, parsed.entries[0]).binary is None, "which of them is unknown"
 
 
 @needs_nvcc
