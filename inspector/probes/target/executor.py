@@ -44,12 +44,11 @@ class _Finder:
         file = inside if os.path.exists(inside) else f"{place}.py"
         if not os.path.exists(file):
             return None
-        # Without folders to search, no other finder is asked about its submodules.
-        folders: list[str] | None = [] if file == inside else None
-        loader = _Loader(name, file)
-        return spec_from_file_location(
-            name, file, loader=loader, submodule_search_locations=folders
-        )
+        spec = spec_from_file_location(name, file, loader=_Loader(name, file))
+        if spec is not None:
+            # Without folders to search, no other finder is asked about its submodules.
+            spec.submodule_search_locations = [] if file == inside else None
+        return spec
 
 
 def load(name: str) -> Any:
