@@ -5,7 +5,7 @@
     ptxview run --target sm_90 --no-tui -o specimens.ptxview -m kernels
     python tests/kernels/hints_table.py specimens.ptxview
 
-writes the table anew; the text around it stays.
+replaces the table; the text around it stays.
 """
 
 from __future__ import annotations

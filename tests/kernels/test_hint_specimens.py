@@ -23,11 +23,24 @@ def compiled(tmp_path: Path, warm_python: Callable[..., Path]) -> Callable[..., 
     def compile_now(*names: str) -> list[str]:
         recording = tmp_path / "specimens.ptxview"
         done = ptxview(
-            "run", "--target", "sm_90", "--no-tui", "-o", recording, "--python", warm_python(),
-            "-m", "kernels", *names, cwd=ROOT,
-            env=environment(TRITON_CACHE_DIR=str(tmp_path / "triton"), TRITON_DEFAULT_FP_FUSION="1",
-                            XDG_STATE_HOME=str(tmp_path / "state")),
-        )  # fmt: skip
+            "run",
+            "--target",
+            "sm_90",
+            "--no-tui",
+            "-o",
+            recording,
+            "--python",
+            warm_python(),
+            "-m",
+            "kernels",
+            *names,
+            cwd=ROOT,
+            env=environment(
+                TRITON_CACHE_DIR=str(tmp_path / "triton"),
+                TRITON_DEFAULT_FP_FUSION="1",
+                XDG_STATE_HOME=str(tmp_path / "state"),
+            ),
+        )
         assert done.status == 0, done.said[-3000:]
         return hints_table.rows(str(recording))
 

@@ -1,4 +1,4 @@
-"""A real notebook, run cell by cell in a kernel of its own: ``%%ptxview`` and what it shows."""
+"""A real notebook, run cell by cell in a separate kernel: ``%%ptxview`` and its output."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ add_kernel[(8,)](x, x, out, 1000, BLOCK=128)
     "syntax": "%%ptxview --quiet -o syntax\ndef (",
     "nothing": "%%ptxview -o nothing\n1 + 1",
     "block": "import inspector\nwith inspector.record('block') as block:\n"
-             "    add_kernel[(2,)](x, x, out, 1000, BLOCK=512)\nblock",
+    "    add_kernel[(2,)](x, x, out, 1000, BLOCK=512)\nblock",
     "other": "%ptxview target sm_80",
     "wrong": "%%ptxview --nonsense\n1",
     "help": "%ptxview",
     "command": "%ptxview list first.ptxview",
     "left": "import os; print([n for n in os.environ if n == 'PTXVIEW_RECORDING'])",
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +57,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list[
         cells=[nbformat.v4.new_code_cell(source) for source in CELLS.values()]
     )
     client = NotebookClient(
-        notebook, timeout=600, allow_errors=True, kernel_name="python3",
+        notebook,
+        timeout=600,
+        allow_errors=True,
+        kernel_name="python3",
         resources={"metadata": {"path": str(folder)}},
-    )  # fmt: skip
+    )
     client.execute(
         env=environment(
             PYTHONPATH=str(REPOSITORY), TRITON_CACHE_DIR=str(folder / "cache"), NO_COLOR="1"
@@ -83,7 +86,7 @@ def launches(path: Path) -> list[tuple[int, int]]:
 
 
 class Frame(HTMLParser):
-    """The page that stands in a frame, as a browser takes it out of the attribute."""
+    """The page in a frame, as a browser takes it out of the attribute."""
 
     def __init__(self, html: str) -> None:
         super().__init__()

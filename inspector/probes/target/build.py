@@ -160,7 +160,7 @@ def _compile(torch: Path, library: Path) -> None:
 
 
 def _try(torch: Path, library: Path) -> None:
-    """Load the library in a process of its own: what its registrations throw ends a process."""
+    """Load the library in a separate process, which an exception of its registrations would end."""
     script = "import ctypes, sys; [ctypes.CDLL(p, ctypes.RTLD_GLOBAL) for p in sys.argv[1:]]"
     names = ("libc10.so", "libtorch_cpu.so", "libtorch_cuda.so")
     paths = [str(torch / "lib" / name) for name in names if (torch / "lib" / name).exists()]

@@ -79,7 +79,8 @@ def _resources(text: str, entry: str, threads: int, dynamic: int, figures: Any) 
     known = limits.resources(text, entry, threads, dynamic)
     if known is None:
         raise RuntimeError(f"ptxview: the registers of {base_name(entry)} are not known here")
-    figures[: len(known)] = known
+    for number, figure in enumerate(known):
+        figures[number] = figure
 
 
 def _limit(device: int, attribute: int, value: Any) -> None:
@@ -182,10 +183,13 @@ def base_name(name: str) -> str:
     """``fill`` of ``_ZN1n4fillIfEEvPT_``: without namespaces and arguments."""
     found, at = name, 2
     if name.startswith("_Z"):
-        at += len(re.match(r"[NLKV]*", name[at:])[0])  # type: ignore[index]
+        while name[at : at + 1] in tuple("NLKV"):
+            at += 1
         while length := re.match(r"\d+", name[at:]):
             at += len(length[0]) + int(length[0])
             found = name[at - int(length[0]) : at]
+            if name[2] != "N":
+                break
             at += name[at : at + 1] == "L"
     return found
 

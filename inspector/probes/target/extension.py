@@ -28,7 +28,7 @@ def attach(module: Any) -> None:
     """Change torch.utils.cpp_extension, whose functions look each other up in their module."""
     if nvcc.homes():
         module.CUDA_HOME = nvcc.homes()[0]
-    # A root of its own: no build from here may be where a real device's are.
+    # A separate root: no build for this device may be mixed with those for a real one.
     module._get_build_directory = _with_variables(
         module._get_build_directory, lambda: {"TORCH_EXTENSIONS_DIR": _root(module)}
     )
@@ -124,14 +124,14 @@ def _jit(original: Callable[..., Any]) -> Callable[..., Any]:
         if not nvcc.homes():
             say.once("no-nvcc", nvcc.lacking())
             _report(folder, cuda, "no nvcc")
-            return _stand_in(name, nvcc.lacking())
+            return _captured_only(name, nvcc.lacking())
         try:
             with WAITING.on("extensions built", name):
                 made = original(*args, **given)
         except ImportError as error:
             text = f"the extension {name} was captured, and cannot run on the host: {error}"
             say.once(f"extension:{name}", text.splitlines()[0])
-            made = _stand_in(name, text)
+            made = _captured_only(name, text)
         finally:
             _report(folder, cuda, None)
         return made
@@ -182,7 +182,7 @@ def _first_error(log: str) -> str:
     return (lines or log.splitlines() or [""])[0].strip()[:300]
 
 
-def _stand_in(name: str, why: str) -> types.ModuleType:
+def _captured_only(name: str, why: str) -> types.ModuleType:
     """A module whose every function raises with the reason."""
 
     def getattribute(attribute: str) -> Any:

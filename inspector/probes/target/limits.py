@@ -7,7 +7,7 @@ Unknown limits refuse nothing.
 Which error it is: an H100 with CUDA 13.0 gives cudaErrorLaunchOutOfResources for too many threads
 for the kernel's registers, and cudaErrorInvalidValue for all else (``python -m tests.gpu.failures``
 compares this module with a GPU): more threads or blocks than the device can ever have, launch
-bounds, and dynamic shared memory above what was asked for by cudaFuncSetAttribute. driver_types.h
+bounds, and dynamic shared memory above the limit set by cudaFuncSetAttribute. driver_types.h
 has cudaErrorInvalidConfiguration for the first, and names none for the others.
 """
 
@@ -114,7 +114,7 @@ class Kernel:
 
     @property
     def static(self) -> int:
-        """Bytes of its own static shared memory, without what the driver reserves in each block."""
+        """Bytes of static shared memory, without those that the driver reserves in each block."""
         kept = devices.find(current().target).shared_reserved_in_cubin
         return 0 if self.binary is None else max(self.binary.shared_bytes - kept, 0)
 

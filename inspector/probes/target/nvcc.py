@@ -220,7 +220,7 @@ def write_record(item: Path, record: dict[str, Any]) -> None:
 
 
 def read_record(item: Path) -> dict[str, Any]:
-    """An object's record; empty if there is none."""
+    """An object's record; empty if it is missing."""
     try:
         record: dict[str, Any] = json.loads(_record_file(item).read_text(encoding="utf-8"))
         return record

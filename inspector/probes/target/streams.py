@@ -99,12 +99,14 @@ def attach(torch: Any) -> None:
         def elapsed_time(self, end_event: Any) -> float:
             if not (self._timed and end_event._timed):
                 raise ValueError("Both events must be created with argument 'enable_timing=True'.")
+            if not (self.cuda_event and end_event.cuda_event):
+                raise ValueError("Both events must be recorded before calculating elapsed time.")
             say.once(
                 "no-times",
                 "there is no GPU here, so CUDA times are NaN: kernels are compiled for the target "
                 "and their values computed on the CPU, and nothing is measured",
             )
-            return float(super().elapsed_time(end_event))
+            return float("nan")
 
     for made in (Stream, ExternalStream, Event):
         made.__module__, made.__qualname__ = "torch.cuda", made.__name__

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from . import native
 
 MAX_LOADS = 3
-"""Loads that are told apart between a parameter and an address computed from it."""
+"""Loads counted between a parameter and an address computed from it."""
 
 _STATEMENT = re.compile(r"(?:@!?%[\w$]+\s+)?([a-z]\w*(?:[.:]+\w+)*)\s+(.*)", re.DOTALL)
 _OPERAND = re.compile(r"(?:\[[^\]]*\]|\{[^}]*\}|[^,\[{])+")
@@ -28,7 +28,8 @@ _NAME = re.compile(r"[%\w$]+")
 _NO_ADDRESS = re.compile(r"setp?\.|shl\.|mul|cvt\..*(?:8|16|32)$")
 _SPACE = re.compile(r"\.(global|shared|local|param)\b")
 _READS = ("ld", "prefetch", "mbarrier", "tex")
-_SPILLED = "(spilled)"  # what shared and local memory, and arguments of functions, hold
+_SPILLED = "(spilled)"  # the contents of shared and local memory, and of functions' arguments
+_TENSOR_MAPS = "(tensor maps)"  # the addresses in tensor maps that the kernel writes itself
 
 Origin = tuple[str, int]
 """A parameter or variable, and the number of loads between it and a value."""
@@ -88,11 +89,12 @@ def used(ptx: str, entry: str, names: Iterable[str]) -> list[str]:
 
 def _statements(ptx: str, entry: str) -> Iterator[str]:
     """The statements of a kernel, and of all functions that are not kernels."""
-    text = re.sub(r"//[^\n]*", "", ptx)
-    for part in re.split(r"(?=\.(?:entry|func)\b)", text)[1:]:
+    text = re.sub(r"//[^\n]*|^\s*\.loc\b[^\n]*", "", ptx, flags=re.MULTILINE)
+    for number, part in enumerate(re.split(r"(?=\.(?:entry|func)\b)", text)[1:]):
         if part.startswith(".func") or re.match(rf"\.entry\s+{re.escape(entry)}\b", part):
             for statement in part.partition("{")[2].split(";"):
-                yield re.sub(r"^(?:\s|[{}]|[\w$]+:)+", "", statement)
+                # Each function has its own registers.
+                yield re.sub(r"^(?:\s|[{}]|[\w$]+:)+", "", statement).replace("%", f"%{number}_")
 
 
 def _step(statement: str, names: set[str]) -> tuple[list[str], list[str], bool | None] | None:
@@ -102,10 +104,10 @@ def _step(statement: str, names: set[str]) -> tuple[list[str], list[str], bool |
     the statement moves no address. ``names`` are parameters and variables.
     """
     match = _STATEMENT.match(statement)
-    if match is None or _NO_ADDRESS.match(match[1]):
+    texts = _OPERAND.findall(match[2]) if match else []
+    if match is None or not texts or _NO_ADDRESS.match(match[1]):
         return None
-    opcode, texts = match[1], _OPERAND.findall(match[2])
-    operands = [_NAME.findall(text) for text in texts]
+    opcode, operands = match[1], [_NAME.findall(text) for text in texts]
     everything = [name for operand in operands[1:] for name in operand]
     memory = [found[0] for found, text in zip(operands, texts, strict=True) if "[" in text]
     space = _SPACE.search(opcode)
@@ -116,9 +118,11 @@ def _step(statement: str, names: set[str]) -> tuple[list[str], list[str], bool |
         return operands[0], everything, False
     if opcode.startswith(_READS):
         return operands[0], memory if memory[0] in names or not private else [_SPILLED], not private
+    if opcode.startswith("tensormap.replace") and "global_address" in opcode:
+        return [_TENSOR_MAPS], everything, False
     if private:
         return [_SPILLED], everything, len(memory) > 1
-    return [], memory[:1], None
+    return [], [memory[0], *([_TENSOR_MAPS] if "tensor" in opcode else [])], None
 
 
 # -- memory behind addresses ----------------------------------------------------------------------

@@ -19,6 +19,7 @@ from tests.probes.conftest import PROGRAMS, Run, ok
 needs_nvcc = pytest.mark.skipif(not nvcc.homes(), reason=lack("nvcc"))
 
 
+@pytest.mark.nightly
 @needs_nvcc
 def test_load_inline_has_device_code_and_values(forked: Run) -> None:
     done = ok(forked("extension.py"))
@@ -26,11 +27,16 @@ def test_load_inline_has_device_code_and_values(forked: Run) -> None:
     (code,) = done.of("device_code")
     assert code["ptx"] and code["cubin"] and code["lineinfo_cubin"] and code["why"] is None
     assert code["arch"] == "sm_90" and "ptxview_sm_90" in code["directory"]
-    launches = [(c["name"], c["grid"], c["block"], c["shared_bytes"])
-                for c in done.of("call") if c["kind"] == "cuda"]  # fmt: skip
-    assert launches == [("row_sum_kernel", [53, 1, 1], [256, 1, 1], 1024),
-                        ("warp_sum_kernel", [53, 1, 1], [64, 1, 1], 0),
-                        ("scale_kernel", [4, 1, 1], [64, 1, 1], 0)]  # fmt: skip
+    launches = [
+        (c["name"], c["grid"], c["block"], c["shared_bytes"])
+        for c in done.of("call")
+        if c["kind"] == "cuda"
+    ]
+    assert launches == [
+        ("row_sum_kernel", [53, 1, 1], [256, 1, 1], 1024),
+        ("warp_sum_kernel", [53, 1, 1], [64, 1, 1], 0),
+        ("scale_kernel", [4, 1, 1], [64, 1, 1], 0),
+    ]
     again = ok(forked("extension.py"))  # already built: captured all the same
     (second,) = again.of("device_code")
     assert (second["ptx"], second["cubin"]) == (code["ptx"], code["cubin"])

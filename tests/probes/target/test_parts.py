@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from inspector.probes import target as device
-from inspector.probes.target import cubin, devices, nvcc, writes
+from inspector.probes.target import cubin, cudart, devices, nvcc, writes
 
 PACKAGE = Path(devices.__file__).parent
 ARCHITECTURES = [75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121]
@@ -63,7 +63,10 @@ PTX = """
     .param .u32 k_param_2, .param .u64 k_param_3, .param .align 64 .b8 k_param_4[128]
 ) .reqntid 128 {
     .reg .pred %p<3>;
+    .loc 1 2 0  // here; there
     ld.param.b64 %rd1, [k_param_0];  // the output
+    .loc 1 3 0 // here
+$L__tmp0:
     ld.param.b64 %rd2, [k_param_1];
     ld.param.b32 %r1, [k_param_2];
     ld.param.b64 %rd3, [k_param_3];
@@ -113,6 +116,12 @@ $L__BB0_1:
             "k_param_4",
             {},
         ),
+        (
+            "tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%r1], %rd3;"
+            "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd1, {%r1, %r2}], [%r3];",
+            "k_param_3",
+            {},
+        ),
         ("mov.u64 %rd9, counter; atom.global.add.u32 %r3, [%rd9], 1;", "counter", {}),
         ("st.global.b32 [table+4], 1;", "table", {}),
         ("cp.async.cg.shared.global [%r1], [%rd3], 16;", "", {}),
@@ -125,6 +134,21 @@ def test_written_memory_follows_from_ptx(lines: str, direct: str, behind: dict[s
     assert writes.parameters(text, "k") == [f"k_param_{n}" for n in range(5)]
     assert writes.variables(text) == ["counter", "table"]
     assert writes.used(text, "k", ["counter", "table"]) == direct.split()[: "param" not in direct]
+
+
+@pytest.mark.parametrize(
+    ("mangled", "name"),
+    [
+        ("plain_c", "plain_c"),
+        ("_Z8by_value6AffinePKfi", "by_value"),
+        ("_ZL7of_filePfi", "of_file"),
+        ("_ZN1n4fillIfEEvPT_", "fill"),
+        ("_ZN51_GLOBAL__N__fe2d5bd4_7_many_cu_8c4f2ae1_97726hidden6hiddenEPf", "hidden"),
+        ("_Z6packedIdLi3EJifxEEvPT_DpT1_", "packed"),
+    ],
+)
+def test_kernels_are_called_by_their_base_names(mangled: str, name: str) -> None:
+    assert cudart.base_name(mangled) == name
 
 
 def test_flags_of_nvcc() -> None:

@@ -167,9 +167,13 @@ torch.testing.assert_close(c, a @ b.T)
 
 @pytest.mark.parametrize("kind", ["float16", "bfloat16"])
 def test_sums_of_half_precision_are_as_exact_as_a_gpus(forked: Run, kind: str) -> None:
-    done = ok(forked("import torch\nfrom torch.nn import functional as F\n" + f"""
+    done = ok(
+        forked(
+            "import torch\nfrom torch.nn import functional as F\n"
+            + f"""
 kind = torch.{kind}
-""" + """
+"""
+            + """
 def grads(function, inputs, kind, device):
     given = [x.to(device, kind).requires_grad_() for x in inputs]
     result = function(*given)
@@ -201,7 +205,9 @@ print(same is x, x.tolist())
 mixed = F.layer_norm(torch.randn(4, 8, device="cuda").to(kind), (8,), torch.ones(8, device="cuda"))
 _, mean, _ = torch.native_layer_norm(x, (3,), None, None, 1e-5)
 print(mixed.dtype == kind, mean.dtype)
-"""))  # fmt: skip
+"""
+        )
+    )
     *checked, put, types = done.out.splitlines()
     names = ("layer norm", "product", "put", "embedding", "index", "loss")
     assert checked == [f"{name} True" for name in names]

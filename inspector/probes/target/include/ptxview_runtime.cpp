@@ -42,8 +42,8 @@ static const Services& services() {
   const Services* given = found();
   if (!given)
     throw std::runtime_error(
-        "ptxview: this extension was built for ptxview's device, and there is none in this process: run it with "
-        "`ptxview run`, or build it anew without");
+        "ptxview: this extension was built for ptxview's device, which this process lacks: run it with "
+        "`ptxview run`, or rebuild it without");
   return *given;
 }
 
@@ -151,7 +151,7 @@ using namespace ptxview_cuda;
 
 extern "C" {
 // -- what nvcc's host code calls --------------------------------------------------------------------
-struct Fatbin {  // "fatbinary" of nvcc: a header, then entries, each with a header of its own
+struct Fatbin {  // "fatbinary" of nvcc: a header, then entries, each with its own header
   uint32_t magic;
   uint16_t version, header;
   uint64_t bytes;

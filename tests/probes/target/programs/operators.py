@@ -18,8 +18,13 @@ MAX_SAMPLES = 40
 SECONDS = 20
 # Their values are uninitialized memory.
 UNDEFINED = {
-    "empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided",
-}  # fmt: skip
+    "empty",
+    "empty_like",
+    "empty_permuted",
+    "empty_strided",
+    "new_empty",
+    "new_empty_strided",
+}
 # Copies on the device are no views of a larger storage, and indices belong on the CPU.
 LEFT_OUT = {("as_strided", "partial_views"), ("tensor_split", "")}
 
