@@ -23,6 +23,7 @@ from .. import children
 
 SOURCES = Path(__file__).parent / "shim"
 INCLUDE = Path(__file__).parent / "include"
+RUNTIME = INCLUDE / "ptxview_runtime.cpp"
 CPU_BUILD = INCLUDE / "cpu_build"  # c10/cuda files that torch's CPU wheels lack
 LIBRARY = "libptxview_target.so"
 
@@ -185,24 +186,30 @@ def cpu_build() -> list[str]:
 
 
 def runtime_archive(home: str) -> Path:
-    """The stand-in for libcudart and libc10_cuda, compiled once for each torch and toolkit.
+    """Path of the library that replaces libcudart and libc10_cuda; one for each torch and toolkit.
 
     Raises CannotBuild.
     """
-    torch, cxx = torch_folder(), compiler()
-    if torch is None or cxx is None:
+    torch = torch_folder()
+    if torch is None or compiler() is None:
         raise CannotBuild("no C++ compiler was found (g++, or $CXX)")
-    source = INCLUDE / "ptxview_runtime.cpp"
-    argv = [cxx, "-std=c++20", *_flags(torch), f"-I{INCLUDE}", *cpu_build(), "-isystem"]
-    argv += [f"{home}/include", "-c", str(source), "-o"]
+    digest = _digest(torch, RUNTIME, INCLUDE / "ptxview_launch.h", more=home)
+    return writable(cache_root() / "runtime" / digest) / "libptxview_cudart.a"
 
-    def make(archive: Path) -> None:
-        item = archive.with_suffix(".o")
+
+def build_runtime(home: str) -> Path:
+    """Build ``runtime_archive`` unless it exists. Raises CannotBuild."""
+    archive, torch = runtime_archive(home), torch_folder()
+    assert torch is not None
+    argv = [str(compiler()), "-std=c++20", *_flags(torch), f"-I{INCLUDE}", *cpu_build(), "-isystem"]
+    argv += [f"{home}/include", "-c", str(RUNTIME), "-o"]
+
+    def make(part: Path) -> None:
+        item = part.with_suffix(".o")
         done = subprocess.run([*argv, str(item)], capture_output=True, text=True, errors="replace")
         if done.returncode:
-            raise CannotBuild(f"the CUDA runtime's stand-in: {done.stderr[:400]}")
-        subprocess.run(["ar", "rcs", str(archive), str(item)], check=True)
+            raise CannotBuild(f"the CUDA runtime's replacement: {done.stderr[:400]}")
+        subprocess.run(["ar", "rcs", str(part), str(item)], check=True)
         item.unlink()
 
-    digest = _digest(torch, source, INCLUDE / "ptxview_launch.h", more=home)
-    return made(cache_root() / "runtime" / digest, "libptxview_cudart.a", make)
+    return made(archive.parent, archive.name, make)
