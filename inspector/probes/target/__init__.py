@@ -9,16 +9,17 @@ The package runs in the user's interpreter and imports only its two neighbours `
 ``writer``; ``executor`` loads ``inspector.execute`` when a kernel is first launched.
 ``install`` imports no torch: each part is set up when its module is.
 
-    devices     the limits of each architecture, from reference/devices.toml
+    devices     limits of each architecture, from reference/devices.toml
     build       compiles shim/ once for each torch;  native: loads it
     cuda        torch.cuda on top of the shim;  streams: Stream and Event
-    driver      Triton's driver;  launch: one launch;  writes: what it may have written
-    ptx         a launch's PTX, run;  executor: loads what runs it;  faults: errors of a launch
-    tuning      autotuning and benchmarks that measure nothing
-    inductor    torch.compile
-    waiting     what a long program waits for, said now and then
-    extension   load_inline, load, CUDAExtension;  nvcc, nvcc_main: parts of it
-    cudart      what extensions ask of the CUDA runtime: launches, variables
+    driver      Triton's driver;  cubin: resources of machine code
+    launch      one launch, of Triton or CUDA C++;  writes: the memory that it may write
+    ptx         runs a launch's PTX;  executor: loads what runs it;  faults: errors of a launch
+    tuning      autotuning and benchmarks without measurements
+    inductor    torch.compile;  graphs: values of its graphs
+    say         lines on stderr, and their times in long programs
+    extension   load_inline, load, CUDAExtension;  nvcc, nvcc_main: compile for them
+    cudart      services for the CUDA runtime's replacement;  limits: limits and refused launches
 """
 
 from __future__ import annotations
@@ -26,13 +27,27 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass
+from functools import partial
 
 from ..hooks import before_import, when_imported
 
 DEFAULT_SECONDS = 20.0
 
-# Parts that work on CPU tensors, where the shim could not be compiled.
+PARTS = (
+    ("torch", "cuda"),
+    ("torch", "cudart"),
+    ("triton.runtime.driver", "driver"),
+    ("triton.compiler.compiler", "launch"),
+    ("triton.runtime.autotuner", "tuning"),
+    ("triton.testing", "tuning"),
+    ("torch._inductor.compile_fx", "inductor"),
+    ("torch._inductor.select_algorithm", "inductor"),
+    ("torch._inductor.runtime.benchmarking", "inductor"),
+    ("torch.utils.cpp_extension", "extension"),
+)
+"""Modules, and the part that changes each right after its import."""
 WITHOUT_SHIM = ("driver", "launch", "tuning")
+"""Parts that work on CPU tensors, where the shim cannot be compiled."""
 _current: Settings | None = None
 
 
@@ -86,15 +101,8 @@ def install(target: str) -> None:
     global _current
     _current = read_settings(target)
     before_import("torch", _load_shim)
-    when_imported("torch", lambda module: _part("cuda", module))
-    when_imported("torch", lambda module: _part("cudart", module))
-    when_imported("triton.runtime.driver", lambda module: _part("driver", module))
-    when_imported("triton.compiler.compiler", lambda module: _part("launch", module))
-    when_imported("triton.runtime.autotuner", lambda module: _part("tuning", module))
-    when_imported("triton.testing", lambda module: _part("tuning", module))
-    for name in ("compile_fx", "select_algorithm", "runtime.benchmarking"):
-        when_imported(f"torch._inductor.{name}", lambda module: _part("inductor", module))
-    when_imported("torch.utils.cpp_extension", lambda module: _part("extension", module))
+    for module, part in PARTS:
+        when_imported(module, partial(_attach, part))
 
 
 def installed() -> bool:
@@ -121,7 +129,7 @@ def _load_shim() -> None:
         )
 
 
-def _part(name: str, module: object) -> None:
+def _attach(name: str, module: object) -> None:
     from importlib import import_module
 
     from .. import private_names

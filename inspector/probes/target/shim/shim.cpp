@@ -80,7 +80,7 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   library.impl("_thnn_fused_gru_cell_backward", gru_cell_backward);
 }
 
-// Without this, torch gives the reasons of its own CPU build for a missing kernel.
+// Otherwise torch would explain a missing kernel by its CPU build.
 template <int Kind>
 void refuse_backend(const c10::OperatorHandle& op, torch::jit::Stack*) {
   static const char* const KINDS[] = {"sparse", "quantized", "nested"};
@@ -100,7 +100,6 @@ TORCH_LIBRARY_IMPL(_, NestedTensorCUDA, library) {
 }
 
 TORCH_LIBRARY(ptxview_target, library) {
-  library.def("host(Tensor t) -> Tensor", [](const Tensor& t) { return host_view(t); });
   library.def("absence(Tensor t) -> str", [](const Tensor& t) {
     auto why = t.has_storage() ? absence(t.storage()) : nullptr;
     return why ? *why : std::string();
@@ -119,7 +118,6 @@ TORCH_LIBRARY(ptxview_target, library) {
 }  // namespace ptxview
 
 extern "C" {
-int ptxview_replaced() { return int(ptxview::replaced); }
 int ptxview_get_device() { return ptxview::current_device; }
 void ptxview_set_device(int index) { ptxview::current_device = c10::DeviceIndex(index); }
 int64_t ptxview_get_stream(int device) { return ptxview::current_stream[device]; }
