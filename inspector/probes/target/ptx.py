@@ -23,6 +23,8 @@ LANES_A_SECOND = 100_000_000
 """Instructions of one lane in one second of ``--value-seconds``: about the rate of one idle core of
 2024 at a kernel that fills the executor's chunks."""
 
+_CLUSTER = re.compile(r"\.reqnctapercluster\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
+
 Size = tuple[int, int, int]
 Memory = tuple[int, int, str]
 """First address, end, and description: ``float32 [30]``."""
@@ -225,8 +227,8 @@ def variables(text: str) -> dict[str, int]:
 
 def _required_clusters(text: str, entry: str) -> int:
     """Blocks of a cluster by the kernel's own directive."""
-    head = text[text.find(f".entry {entry}") :].partition("{")[0]
-    asked = re.search(r"\.reqnctapercluster\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?", head)
+    head = re.search(rf"\.entry\s+{re.escape(entry)}\b[^{{]*", text)
+    asked = _CLUSTER.search(head[0]) if head else None
     return math.prod(int(n or 1) for n in asked.groups()) if asked else 1
 
 
