@@ -124,6 +124,10 @@ module.by_value(b.data_ptr(), a.data_ptr())
 print(a.sum().item(), c.sum().item())
 print(raised(b.cpu))
 print(raised(module.of_file, a.data_ptr(), 3))
+from ptxview_probes.target import limits
+limits.allow = limits.of_device = lambda *given: 1 / 0
+print(raised(module.refused, a.data_ptr(), 5, 32, 0))
+print(raised(module.limit, 0))
 """,
             seconds=1e-6,
         )
@@ -131,6 +135,7 @@ print(raised(module.of_file, a.data_ptr(), 3))
     assert done.out.startswith("32.0 32.0\n"), "what is read and what is not reached stay"
     assert "is absent" in done.out and "by_value was not run to its end" in done.out
     assert "the value of" in done.out and "of_file was not run" in done.out
+    assert done.out.count("division by zero") == 2, "a failure of ours is raised, not answered"
 
 
 def test_without_nvcc_the_source_is_captured_and_one_line_says_so(
