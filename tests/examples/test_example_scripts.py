@@ -66,6 +66,7 @@ def run_cpu(
     )
 
 
+@pytest.mark.nightly
 @needs("g++", "ninja", "Python.h")
 def test_hello_world_builds_and_runs_on_the_cpu(
     tmp_path: Path, plain_python: Callable[..., str]

@@ -103,6 +103,7 @@ for module, sizes in ((square, {"N": 1500, "M": 3}), (softmax, {"N": 100, "M": 5
 """
 
 
+@pytest.mark.nightly
 def test_the_variants_that_a_specimen_declares_agree(tmp_path: Path, python: Python) -> None:
     pytest.importorskip("torch", reason="torch is not installed")
     pytest.importorskip("triton", reason="triton is not installed")

@@ -6,6 +6,8 @@ import subprocess
 import textwrap
 from pathlib import Path
 
+import pytest
+
 from inspector.probes.target.build import compiler
 from tests.helpers.tools import skip_without
 from tests.probes.conftest import Run, ok
@@ -44,6 +46,7 @@ def test_a_failed_build_says_one_line_and_the_program_goes_on(run: Run, tmp_path
     assert "no emulated CUDA device" in line
 
 
+@pytest.mark.nightly
 def test_dynamo_can_be_reset(forked: Run) -> None:
     done = ok(forked("import torch; torch.cuda.init(); torch._dynamo.reset(); print('reset')"))
     assert done.out.split()[-1] == "reset"
