@@ -131,7 +131,7 @@ def test_text_of_strangers_is_no_markup(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("bound", ["MAX_CHARS", "MAX_VARIANTS"])
-def test_a_notebook_keeps_no_more_than_is_useful(
+def test_large_recordings_are_shown_as_a_table(
     monkeypatch: pytest.MonkeyPatch, few: Path, bound: str
 ) -> None:
     reader = open_reader(str(few))

@@ -113,7 +113,7 @@ def test_a_cell_is_recorded_and_shown(run: tuple[Path, dict[str, list[Any]]]) ->
     assert {"source", "ttir", "ptx", "sass"} <= set(kernel["variants"][0]["stages"])
 
 
-def test_what_an_earlier_cell_compiled_is_recorded_when_it_is_launched(
+def test_launches_of_kernels_from_earlier_cells_are_recorded(
     run: tuple[Path, dict[str, list[Any]]],
 ) -> None:
     folder, cells = run
@@ -140,7 +140,7 @@ def test_a_block_in_a_cell_is_the_same(run: tuple[Path, dict[str, list[Any]]]) -
     assert said(cells["left"]).strip() == "[]"
 
 
-def test_what_cannot_be_is_a_sentence_and_no_traceback(
+def test_usage_errors_are_sentences_without_a_traceback(
     run: tuple[Path, dict[str, list[Any]]],
 ) -> None:
     _, cells = run

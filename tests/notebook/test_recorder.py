@@ -67,7 +67,7 @@ def grids(path: Path) -> dict[int, int]:
     }
 
 
-def test_blocks_record_what_is_in_them_and_nothing_else(tmp_path: Path) -> None:
+def test_blocks_record_their_own_launches_alone(tmp_path: Path) -> None:
     said = program(
         tmp_path,
         DEVICE
@@ -157,7 +157,7 @@ def test_a_compiled_graph_is_recorded_with_its_code(tmp_path: Path) -> None:
     assert graph["stages"] == ["output_code"]
 
 
-def test_without_a_device_what_is_compiled_is_recorded(tmp_path: Path) -> None:
+def test_compilations_without_a_device_are_recorded(tmp_path: Path) -> None:
     said = program(
         tmp_path,
         KERNEL.replace(', device="cuda"', "")

@@ -30,7 +30,7 @@ def test_a_pool_of_processes_compiles(run: Run, tmp_path: Path) -> None:
     assert any("sin" in str(e["name"]) for e in done.of("triton"))
 
 
-def test_a_graphs_values_are_those_of_its_kernels_where_that_is_asked(forked: Run) -> None:
+def test_values_ptx_runs_the_kernels_of_a_graph(forked: Run) -> None:
     """A fused kernel rounds once where operators round each time: which of them ran shows."""
     text = """
 import torch
@@ -102,7 +102,7 @@ print(json.dumps([found.get("fxgraph_cache_hit", 0), CacheBase.get_system()["dev
     assert first[2:] == second[2:] == [True, True], "as torch has them"
 
 
-def test_a_failure_of_inductor_is_said_and_the_program_goes_on(forked: Run) -> None:
+def test_a_graph_that_inductor_cannot_compile_runs_by_its_operators(forked: Run) -> None:
     before = """
 import torch._inductor.graph as graph
 def fail(*args, **given): raise NotImplementedError("no code for this")

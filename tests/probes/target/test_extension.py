@@ -111,7 +111,7 @@ def test_rebuilt_extension_is_still_checked_against_the_device(
 
 
 @needs_nvcc
-def test_what_a_kernel_over_budget_may_write_is_absent(run: Run) -> None:
+def test_memory_that_a_kernel_over_budget_writes_is_absent(run: Run) -> None:
     done = ok(
         run(
             f"""
@@ -138,9 +138,7 @@ print(raised(module.limit, 0))
     assert done.out.count("division by zero") == 2, "a failure of ours is raised, not answered"
 
 
-def test_without_nvcc_the_source_is_captured_and_one_line_says_so(
-    forked: Run, tmp_path: Path
-) -> None:
+def test_without_nvcc_sources_are_recorded_with_one_warning(forked: Run, tmp_path: Path) -> None:
     done = ok(
         forked("""
 import os

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.probes.conftest import Run, ok
 
 
-def test_times_are_absent_and_said_once(forked: Run) -> None:
+def test_times_are_nan_with_one_warning(forked: Run) -> None:
     done = ok(
         forked("""
 import torch, math
@@ -23,7 +23,7 @@ assert math.isnan(inductor.benchmarker.benchmark_gpu(lambda: 1 / 0))
     ) == 1
 
 
-def test_cuda_graphs_and_gpu_only_operators_say_so(forked: Run) -> None:
+def test_cuda_graphs_and_gpu_only_operators_are_refused(forked: Run) -> None:
     done = ok(
         forked("""
 import torch

@@ -42,7 +42,7 @@ def the_kernel(out, x):
 WAITS = UNKNOWN.format(line="tl.extra.cuda.gdc_wait()")
 
 
-def test_a_kernel_that_was_changed_fails_its_own_check(forked: Run) -> None:
+def test_each_change_of_a_kernel_fails_its_check(forked: Run) -> None:
     """The sound kernel agrees with torch in fp64; each change of one line shows."""
     text = (
         HEAD
@@ -168,7 +168,7 @@ print([int(f"{i:032b}"[::-1], 2) for i in range(64)] == [i & 0xFFFFFFFF for i in
     assert ok(forked(text)).out == "True\n"
 
 
-def test_outputs_of_tensor_memory_are_absent_and_said_once(forked: Run) -> None:
+def test_outputs_of_tensor_memory_are_absent_with_one_warning(forked: Run) -> None:
     """Products of sm_100 go through its tensor memory, which is not emulated."""
     text = (
         HEAD
@@ -273,7 +273,7 @@ def test_an_illegal_access_names_thread_line_address_and_tensor(
     assert "inspector/execute" not in done.err, "the program's traceback is its own"
 
 
-def test_what_ends_a_kernel_on_a_gpu_ends_it_here(forked: Run) -> None:
+def test_misaligned_access_trap_and_deadlock_end_a_kernel(forked: Run) -> None:
     text = (
         HEAD
         + READ
@@ -340,7 +340,7 @@ def test_the_budget_is_counted_inside_a_block(forked: Run) -> None:
     assert re.fullmatch(r"5000 \[7\d\.\d+\]\n", whole.out)
 
 
-def test_the_executor_comes_at_the_first_launch_under_its_own_name(run: Run) -> None:
+def test_first_launch_imports_the_executor_under_its_own_name(run: Run) -> None:
     text = (
         """
 import sys, types

@@ -37,7 +37,7 @@ def test_without_the_target_nothing_changes(run: Run) -> None:
     assert "NVIDIA" not in done.out and "emulated" not in done.err
 
 
-def test_a_failed_build_says_one_line_and_the_program_goes_on(run: Run, tmp_path: Path) -> None:
+def test_a_failed_build_of_the_shim_is_one_warning(run: Run, tmp_path: Path) -> None:
     program = "import torch; print(torch.ones(2).sum().item())"
     cache = str(tmp_path / "cache")
     done = ok(run(program, env={"CXX": "/bin/false", "PATH": "/nowhere", "XDG_CACHE_HOME": cache}))
@@ -141,7 +141,7 @@ assert (zero + x).tolist() == c.tolist()
 """
 
 
-def test_conjugate_and_negative_views_are_what_the_cpu_makes_of_them(forked: Run) -> None:
+def test_conjugate_and_negative_views_equal_the_cpus(forked: Run) -> None:
     ok(forked(VIEWS))
 
 

@@ -72,7 +72,7 @@ a, b, c, d, other = zeros(), zeros(), zeros(), zeros(), zeros() + 1
 )
 
 
-def test_what_addresses_in_tensors_point_at_is_absent_too(forked: Run) -> None:
+def test_memory_behind_addresses_in_tensors_is_absent(forked: Run) -> None:
     text = (
         BEHIND
         + """
@@ -92,7 +92,7 @@ for name in "a", "b", "c", "d", "other":
     assert ok(forked(text)).out.splitlines()[:4] == expected
 
 
-def test_what_is_read_through_an_address_may_be_absent(forked: Run) -> None:
+def test_reads_through_addresses_of_absent_memory_are_absent(forked: Run) -> None:
     text = (
         BEHIND
         + """
@@ -137,7 +137,7 @@ print(json.dumps({row.key: [row.count, row.cpu_time_total / whole] for row in ro
     assert all(share <= 1.0 + 1e-9 for _, share in rows.values()), rows
 
 
-def test_missing_parts_of_cuda_say_so(forked: Run) -> None:
+def test_missing_parts_of_cuda_are_refused_by_name(forked: Run) -> None:
     done = ok(
         forked("""
 import torch, triton
