@@ -54,9 +54,9 @@ def _read(data: bytes, name: str) -> Binary:
         return data[start : data.index(b"\0", start)].decode()
 
     titled = {text(strings, section[0]): section for section in sections}
-    symbols = next((section for section in sections if section[1] == SHT_SYMTAB), None)
+    symbols = next((section for section in sections if section[1] == SHT_SYMTAB), (0,) * 10)
     number = -1
-    for index, at in enumerate(range(symbols[4], symbols[4] + symbols[5], 24) if symbols else ()):
+    for index, at in enumerate(range(symbols[4], symbols[4] + symbols[5], 24)):
         if text(symbols[6], *struct.unpack_from("<I", data, at)) == name:
             number = index
     code, shared = titled.get(f".text.{name}"), titled.get(f".nv.shared.{name}")
