@@ -82,8 +82,8 @@ def split(argv: list[str]) -> tuple[str | None, str | None, str | None, list[str
     modes = ("-MD", "--generate-dependencies-with-compile", "-c", "--compile", "-dc")
     sources = [flag for flag in rest if flag.endswith((".cu", ".cuh")) and flag[0] != "-"]
     flags = [flag for flag in rest if flag not in modes and flag not in sources]
-    source, output, dependency = ((each or [None])[-1] for each in (sources, outputs, depends))
-    return source, output, dependency, flags
+    last = [each[-1] if each else None for each in (sources, outputs, depends)]
+    return last[0], last[1], last[2], flags
 
 
 ARCHITECTURE = ("-gencode", "--generate-code", "-arch", "--gpu-architecture", "-code", "--gpu-code")
