@@ -13,7 +13,8 @@ The package runs in the user's interpreter and imports only its two neighbours `
     build       compiles shim/ once for each torch;  native: loads it
     cuda        torch.cuda on top of the shim;  streams: Stream and Event
     driver      Triton's driver;  cubin: resources of machine code
-    launch      one launch, of Triton or CUDA C++;  writes: the memory that it may write
+    launch      Triton's launches, and CUDA C++'s;  kernel_launch: one of them
+    writes      the memory that a kernel may write
     ptx         runs a launch's PTX;  executor: loads what runs it;  faults: errors of a launch
     tuning      autotuning and benchmarks without measurements
     inductor    torch.compile;  graphs: values of its graphs

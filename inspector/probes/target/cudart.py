@@ -19,6 +19,7 @@ from typing import Any
 from ..calls import graphs
 from . import cuda, current, devices, launch, limits, native, ptx
 from .faults import memory_of
+from .kernel_launch import Launch, Memory
 
 VERSION = 5
 RAISES, INTERRUPTS, REFUSED = 1, 2, 16
@@ -43,7 +44,7 @@ def _launch(text: str, entry: str, sizes: Any, arguments: Any) -> int:
     parameter_sizes = ptx.parameter_sizes(text, entry)
     packed = [ctypes.string_at(arguments[n], size) for n, size in enumerate(parameter_sizes)]
     words = (w for data in packed if len(data) == 8 for (w,) in struct.iter_unpack("<Q", data))
-    call = ptx.Launch(
+    call = Launch(
         text=text,
         entry=entry,
         name=name,
@@ -197,11 +198,11 @@ def base_name(name: str) -> str:
 # -- memory that errors name ----------------------------------------------------------------------
 
 
-def _memory(call: ptx.Launch) -> dict[str, ptx.Memory]:
+def _memory(call: Launch) -> dict[str, Memory]:
     """The memory that pointers among the arguments point at, by position: PTX has no names."""
     pointers = dict(call.pointers())
     owners = _owners(set(pointers.values()))
-    made: dict[str, ptx.Memory] = {}
+    made: dict[str, Memory] = {}
     for position, word in pointers.items():
         around = native.memory_around(word, word + 1)
         if word in owners:

@@ -8,12 +8,10 @@ import re
 from collections.abc import Iterable
 from functools import cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import build, native, nvcc
-
-if TYPE_CHECKING:
-    from .ptx import Launch, Memory
+from .kernel_launch import Launch, Memory
 
 ASSEMBLY_LINES = 200
 """Lines of PTX above an instruction that are searched for the beginning of its inline assembly."""

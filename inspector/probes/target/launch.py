@@ -11,7 +11,7 @@ from typing import Any
 from ..hooks import observed
 from . import current, executor, native, ptx, say, tuning, writes
 from .faults import AbsentValue, memory_of
-from .ptx import Launch
+from .kernel_launch import Launch, Size
 from .say import WAITING
 from .tuning import BENCHMARKS, BENCHMARKS_SECONDS
 
@@ -124,7 +124,7 @@ class Launcher:
         if exit_hook is not None:
             exit_hook(launch_metadata)
 
-    def _launch(self, grid: ptx.Size, args: tuple[Any, ...]) -> Launch:
+    def _launch(self, grid: Size, args: tuple[Any, ...]) -> Launch:
         fn, metadata = getattr(self.src, "fn", None), self.metadata
         signature = dict(getattr(self.src, "signature", None) or {})
         named = _named(fn, self.src, args)

@@ -24,8 +24,7 @@ from typing import Any
 
 from ..writer import emit
 from . import build, cubin, current, devices, executor, say
-
-Size = tuple[int, int, int]
+from .kernel_launch import Size
 
 # The largest grid and block of any device (CUDA C++ Programming Guide, "Technical Specifications
 # per Compute Capability").
