@@ -371,20 +371,22 @@ def lines(
     file = source if isinstance(source, File) else opened(source, follow=follow)
     try:
         _may_be_streamed(file)
-        yield from _split(io.BufferedReader(file, CHUNK), str(file.path), bounds, too_long, longest)
+        stream = io.BufferedReader(file, CHUNK)
+        yield from split_lines(stream, str(file.path), bounds, too_long, longest)
     except (OSError, ValueError) as error:
         raise _cannot(file.path, error) from None
     finally:
         file.close()
 
 
-def _split(
+def split_lines(
     stream: Any,
     name: str,
     bounds: Limits,
     too_long: Callable[[int], None] | None,
     longest: int | None,
 ) -> Iterator[bytes]:
+    """Yield the lines of a stream, within bounds as for ``lines``."""
     bound = longest or bounds.line
     number = seen = 0
     while line := stream.readline(bound + 1):
@@ -722,18 +724,23 @@ class Archive:
         name = f"{member} in {self.path}"
         with self._member(member, bounds.streamed, bounds) as (stream, size):
             buffered = io.BufferedReader(stream, CHUNK)
-            yield from _split(buffered, name, bounds, too_long, longest)
+            yield from split_lines(buffered, name, bounds, too_long, longest)
             _must_have(self.path, member, size, buffered.tell())
 
     def members(self) -> list[zipfile.ZipInfo]:
         """What the directory says of all members, in its order."""
         return self._zip.infolist()
 
-    @contextmanager
-    def member(self, info: zipfile.ZipInfo) -> Iterator[IO[bytes]]:
-        """The content of a member, no more of it than it says. Raises ``Unreadable``."""
-        with self._opened(info) as stream:
-            yield stream
+    def extract(self, info: zipfile.ZipInfo, folder: Path) -> None:
+        """Write a member below a folder, no more of it than it declares. Raises ``Unreadable``."""
+        with self._opened(info):  # refuses what cannot be read within bounds
+            pass
+        try:
+            self._zip.extract(info, folder)
+        except OSError:
+            raise
+        except DAMAGE as error:
+            raise Unreadable(f"{self.path} is damaged: {info.filename}: {error}") from None
 
     @contextmanager
     def _member(self, member: str, bound: int, bounds: Limits) -> Iterator[tuple[Any, int]]:
