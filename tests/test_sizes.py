@@ -280,7 +280,7 @@ def test_what_was_not_counted_is_a_dash_and_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("inspector.reader.facts.MOST_COUNTED", 0)
+    monkeypatch.setattr("inspector.reader.summaries.MAX_COUNTED_VARIANTS", 0)
     done = call("list", SQUARE, "--json")
     assert done.json["kernels"][0]["variants"][0]["hints"] is None
     assert "hints of 1 variant are not counted yet" in done.said
@@ -338,7 +338,7 @@ def test_a_list_takes_work_in_proportion_to_its_kernels(
 ) -> None:
     """Nothing is asked of the machine for each of them, and no row is laid out cell by cell."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "kept"))
-    monkeypatch.setattr("inspector.reader.facts.MOST_COUNTED", 0)
+    monkeypatch.setattr("inspector.reader.summaries.MAX_COUNTED_VARIANTS", 0)
     first = next(cache(tmp_path / "one", 1).iterdir())
     folders = [tmp_path / str(count) for count in (100, 300, 500)]
     for folder in folders:

@@ -8,20 +8,15 @@ is derived from that if nothing else was added, which is checked; else nvdisasm 
 
 from __future__ import annotations
 
-import os
 import re
 import tempfile
 import threading
-from collections import OrderedDict
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 
 from inspector.errors import Unreadable
 from inspector.listing.cubin import is_elf
 from inspector.recording.layout import DerivedCache
 from inspector.system.process import run_tool
-from inspector.system.toolchain import Tool, every, find, need
+from inspector.system.toolchain import Tool, every, need
 
 PLAIN = ("-c",)
 ANNOTATED = ("-c", "-gi", "-gp", "-hex")
@@ -30,8 +25,7 @@ _ENCODING = re.compile(r"(?<![ \t])[ \t]*+/\* 0x[0-9a-f]{16} \*/\Z")
 _CODE = re.compile(r"\s*/\*[0-9a-f]{4,16}\*/\s+(?!\.)\S[^;]*;")
 # How a cached failure begins; no tool prints a zero byte.
 _FAILED = b"\0nvdisasm: "
-_locks: OrderedDict[str, threading.Lock] = OrderedDict()
-_locks_lock = threading.Lock()
+_locks: dict[str, threading.Lock] = {}
 
 
 def disassemble(cubin: bytes, cache: DerivedCache) -> tuple[str, str | None, str]:
@@ -93,7 +87,7 @@ def plain_of(annotated: str) -> str | None:
 def _run(tool: Tool, options: tuple[str, ...], cubin: bytes, cache: DerivedCache) -> bytes | str:
     """The tool's output as bytes, or its complaint as a str; both are cached."""
     key = cache.key("nvdisasm", tool.version or "?", *options, cubin)
-    with _lock(key):
+    with _locks.setdefault(key, threading.Lock()):  # no two threads run a tool on one cubin
         output = cache.get(key)
         if output is None:
             with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
@@ -109,41 +103,6 @@ def _run(tool: Tool, options: tuple[str, ...], cubin: bytes, cache: DerivedCache
     if output.startswith(_FAILED):
         return output.removeprefix(_FAILED).decode("utf-8", "replace")
     return output
-
-
-def _lock(key: str) -> threading.Lock:
-    """One lock for each entry, so that two threads do not run a tool on the same cubin."""
-    with _locks_lock:
-        lock = _locks.setdefault(key, threading.Lock())
-        while len(_locks) > 1024:
-            _locks.popitem(last=False)
-        return lock
-
-
-# -- many at once ---------------------------------------------------------------------------------
-
-
-def disassemble_together(cubins: Sequence[bytes]) -> dict[int, tuple[str, str]]:
-    """The plain and the annotated text of many cubins by their number, without locations.
-
-    Left out are those that nvdisasm does not read; all, where there is no nvdisasm. Nothing is
-    cached: the texts are for counting.
-    """
-    tool = find("nvdisasm")
-    if tool is None or not cubins:
-        return {}
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        texts = pool.map(partial(_encoded, tool), cubins)
-        return {number: text for number, text in enumerate(texts) if text is not None}
-
-
-def _encoded(tool: Tool, cubin: bytes) -> tuple[str, str] | None:
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(cubin)
-        file.flush()
-        done = run_tool([tool.path, *ENCODED, file.name])
-    plain = plain_of(done.text) if done.status == 0 else None
-    return None if plain is None else (plain, done.text)
 
 
 # -- figures of the functions ---------------------------------------------------------------------

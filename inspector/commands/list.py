@@ -27,7 +27,7 @@ from inspector.measure.ncu.samples import Profiled
 from inspector.measure.time.stored import times
 from inspector.model import FrameCompile, Kernel, Recording, Variant
 from inspector.printing import narrate
-from inspector.reader import facts
+from inspector.reader import summaries
 from inspector.reader.figures import GLANCE
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
@@ -177,7 +177,7 @@ def print_kernels(
     reader: Reader,
     out: Console,
     clock: tables.Clock | None = None,
-    seconds: float = facts.COUNTING,
+    seconds: float = summaries.COUNTING_SECONDS,
 ) -> None:
     """The table of kernels. On a terminal its first rows stand at once, a dash where a tool has
     not said yet, and give way to the whole when every figure is known, and hints have been counted
@@ -196,7 +196,7 @@ def print_kernels(
     narrate_uncounted(left)
 
 
-def _read(reader: Reader, out: Console | None, seconds: float = facts.COUNTING) -> int:
+def _read(reader: Reader, out: Console | None, seconds: float = summaries.COUNTING_SECONDS) -> int:
     """Read the figures of all variants, the tools side by side, and count hints for so many
     seconds; how many variants are left without a count. ``out`` is a terminal that is told how far
     it is."""
@@ -240,7 +240,7 @@ def narrate_uncounted(left: int) -> None:
         narrate(
             f"hints of {plural(left, 'variant')} are not counted yet: ptxview list counts for "
             "some seconds, and the next one goes on, but for variants of more than "
-            f"{facts.MAX_COUNTED_LINES:,} lines; ptxview show KERNEL -a tells those of one"
+            f"{summaries.MAX_COUNTED_LINES:,} lines; ptxview show KERNEL -a tells those of one"
         )
 
 

@@ -6,14 +6,15 @@ Nothing is disassembled or parsed before it is asked for, and each result is kep
 from __future__ import annotations
 
 import contextlib
-import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from threading import RLock
+from typing import TypeVar, cast
 
 from inspector.analyse.fusion import model_lines
 from inspector.analyse.links import Relation, StageNames, beginning, composed, relate
-from inspector.capture.disassembly import disassemble, disassemble_together
+from inspector.capture.disassembly import disassemble
 from inspector.errors import PtxviewError, Unreadable
 from inspector.listing import parse
 from inspector.listing.cubin import is_elf, read_cubin
@@ -40,15 +41,50 @@ def decode(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
+T = TypeVar("T")
+
+
+class Memo:
+    """Results by key, each computed once. Safe to use from several threads.
+
+    A key that is a tuple holds the id or the hash of what its result is about.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[Hashable, tuple[RLock, list[object]]] = {}
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return the result of ``make``; threads that ask for the same key wait for it."""
+        lock, result = self._kept.setdefault(key, (RLock(), []))
+        with lock:
+            if not result:
+                result.append(make())
+        return cast(T, result[0])
+
+    def known(self, key: Hashable) -> bool:
+        """Whether there is a result by now."""
+        return key in self._kept and bool(self._kept[key][1])
+
+    def forget(self, owners: AbstractSet[Hashable]) -> None:
+        """Drop every result whose key holds one of ``owners``."""
+        for key in list(self._kept):
+            if isinstance(key, tuple) and not owners.isdisjoint(key):
+                self._kept.pop(key, None)
+
+
 class Listings:
-    """Reads the stages of variants. Safe to use from several threads."""
+    """Texts, listings and links of variants, each computed when it is first asked for.
+
+    Safe to use from several threads.
+    """
 
     def __init__(self, cache: DerivedCache) -> None:
-        self._cache = cache
-        self._lock = threading.Lock()
-        self._listings: dict[tuple[str, str, Stage], Listing] = {}
-        self._links: dict[tuple[str, str, Stage, Stage], Mapping[int, tuple[int, ...]]] = {}
-        self._counted: dict[str, StageText] = {}
+        self.cache = cache
+        self.memo = Memo()
+
+    def forget(self, variants: Sequence[Variant]) -> None:
+        """Drop all results about variants; there may be thousands of them."""
+        self.memo.forget({v.hash for v in variants} | {id(v) for v in variants})
 
     # -- texts ------------------------------------------------------------------------------
 
@@ -62,53 +98,25 @@ class Listings:
             return self._sass(variant, file)
         return StageText(decode(file.content.read()), file.text_from)
 
-    def count_together(self, variants: Sequence[Variant]) -> None:
-        """Have the machine code of many disassembled at once, without locations, to be counted in:
-        listings that are made from now on are not fit to be shown."""
-        cubins: dict[str, bytes] = {}
-        for variant in variants:
-            file = variant.stages.get(Stage.SASS)
-            if file is not None and not file.costly and file.text_from == DISASSEMBLED:
-                with contextlib.suppress(PtxviewError):
-                    cubins[variant.hash] = file.content.read()
-        names = list(cubins)
-        for number, (plain, annotated) in disassemble_together(list(cubins.values())).items():
-            self._counted[names[number]] = StageText(plain, DISASSEMBLED, annotated)
-
     def _sass(self, variant: Variant, file: StageFile) -> StageText:
-        if variant.hash in self._counted:
-            return self._counted[variant.hash]
         cubin = file.content.read()
         if file.text_from != DISASSEMBLED and not is_elf(cubin):  # a report has the text alone
             return StageText(decode(cubin), file.text_from)
-        plain, annotated, tool = disassemble(cubin, self._cache)
-        if variant.locations_cubin is not None and not _has_lines(cubin):
-            try:
-                _, lined, _ = disassemble(variant.locations_cubin.read(), self._cache)
-            except PtxviewError:
-                lined = None
-            annotated = lined or annotated
+        plain, annotated, tool = disassemble(cubin, self.cache)
+        known = read_cubin(cubin)
+        if variant.locations_cubin is not None and (known is None or not known.has_lines):
+            with contextlib.suppress(PtxviewError):
+                lined = disassemble(variant.locations_cubin.read(), self.cache)[1]
+                annotated = lined or annotated
         return StageText(plain, f"nvdisasm {tool} -c", annotated)
 
     # -- listings ---------------------------------------------------------------------------
 
     def listing(self, variant: Variant, stage: Stage) -> Listing:
-        """The lines of a stage. Raises ``PtxviewError`` with the reason where it cannot be had."""
-        key = (variant.hash, variant.symbol if stage is Stage.SOURCE else "", stage)
-        with self._lock:
-            known = self._listings.get(key)
-        if known is None:
-            known = self._parse(variant, stage)
-            with self._lock:
-                self._listings[key] = known
-        return known
-
-    def forget(self, hashes: AbstractSet[str]) -> None:
-        """Keep no listing and no link any longer of variants with these hashes."""
-        with self._lock:
-            self._listings = {k: v for k, v in self._listings.items() if k[0] not in hashes}
-            self._links = {k: v for k, v in self._links.items() if k[0] not in hashes}
-            self._counted = {k: v for k, v in self._counted.items() if k not in hashes}
+        """The lines of a stage. Raises ``PtxviewError`` with the reason where there are none."""
+        symbol = variant.symbol if stage is Stage.SOURCE else ""
+        key = ("listing", variant.hash, symbol, stage)
+        return self.memo.once(key, lambda: self._parse(variant, stage))
 
     def _parse(self, variant: Variant, stage: Stage) -> Listing:
         text = self.text(variant, stage)
@@ -145,18 +153,15 @@ class Listings:
 
         Both directions hold the same pairs. Raises ``PtxviewError`` where a stage cannot be had.
         """
-        key = (variant.hash, variant.symbol, a, b)
-        known = self._links.get(key)
-        if known is None:
-            if a is b:
-                return {}
-            upper, lower = sorted((a, b), key=lambda s: s.rank)
-            relation = self._relate(variant, upper, lower)
-            where = key[:2]
-            self._links[*where, upper, lower] = relation.forward()
-            self._links[*where, lower, upper] = relation.backward()
-            known = self._links[key]
-        return known
+        if a is b:
+            return {}
+        upper, lower = sorted((a, b), key=lambda s: s.rank)
+        of = (variant.hash, variant.symbol)
+        relation = self.memo.once(
+            ("relation", *of, upper, lower), lambda: self._relate(variant, upper, lower)
+        )
+        turned = relation.forward if a is upper else relation.backward
+        return self.memo.once(("links", *of, a, b), turned)
 
     def _relate(self, variant: Variant, upper: Stage, lower: Stage) -> Relation:
         if upper is Stage.SOURCE and variant.copied is not None:
@@ -214,8 +219,3 @@ def _to_copy(variant: Variant, source: Listing, code: Listing) -> Relation:
             if source.lines[mine - 1].text.strip() == code.lines[its - 1].text.strip() != ""
         ]
     )
-
-
-def _has_lines(cubin: bytes) -> bool:
-    known = read_cubin(cubin)
-    return known is not None and known.has_lines

@@ -72,22 +72,24 @@ def run_tool(
         )  # fmt: skip
     except OSError as error:
         raise ToolMissing(f"{argv[0]} cannot be started: {error.strerror or error}") from None
+    until = time.monotonic() + seconds
     with child:
         _running[child] = threading.get_ident()
         try:
-            # What a tool has started may hold its pipes open: it is not enough to kill the tool.
-            out, err = _gather(
-                child, seconds, lambda: child in _running and (go_on is None or go_on())
-            )
-        except subprocess.TimeoutExpired:
-            raise Unreadable(f"{argv[0]} did not finish within {seconds:.0f} s") from None
-        finally:  # also where we are interrupted
+            while child in _running and (go_on is None or go_on()):
+                # A process that the tool started may hold its pipes open.
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    out, err = child.communicate(timeout=min(GLANCE, seconds))
+                    return Finished(child.returncode, out, err)
+                if time.monotonic() > until:
+                    raise Unreadable(f"{argv[0]} did not finish within {seconds:.0f} s")
+            raise Stopped("it was stopped before its end")
+        finally:
             _running.pop(child, None)
             if child.poll() is None:
                 child.kill()
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     child.communicate(timeout=DRAIN)
-    return Finished(child.returncode, out, err)
 
 
 _running: dict[subprocess.Popen[bytes], int] = {}  # by which thread
@@ -144,20 +146,6 @@ def side_by_side(
         pool.shutdown(wait=True)
 
 
-def _gather(
-    child: subprocess.Popen[bytes], seconds: float, go_on: Callable[[], bool]
-) -> tuple[bytes, bytes]:
-    """Standard output and standard error of a tool until its end."""
-    until = time.monotonic() + seconds
-    while go_on():
-        try:
-            return child.communicate(timeout=min(GLANCE, seconds))
-        except subprocess.TimeoutExpired:
-            if time.monotonic() > until:
-                raise
-    raise Stopped("it was stopped before its end")
-
-
 STOPPING = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 """Signals that stop a job."""
 FROM_TERMINAL = (*STOPPING, signal.SIGINT, signal.SIGQUIT, signal.SIGWINCH)
@@ -193,42 +181,20 @@ def state_of(pid: int) -> str:
         return ""
 
 
-def _ignores_broken_pipes() -> bool:
-    """Whether we were probably started with SIGPIPE ignored.
-
-    Python ignores it at its own start and does not keep the earlier disposition. A shell that
-    started us hands on what it ignores itself; a Python parent ignores it too, but not for its
-    children.
-    """
-    parent = os.getppid()
-    try:
-        with open(f"/proc/{parent}/status", encoding="ascii", errors="replace") as file:  # noqa: PTH123
-            ignored = next(int(line[7:], 16) for line in file if line.startswith("SigIgn:"))
-    except (OSError, ValueError, StopIteration):
-        return False
-    pipe, size = (1 << (number - 1) for number in (signal.SIGPIPE, signal.SIGXFSZ))
-    return bool(ignored & pipe) and not ignored & size
-
-
 def dispositions() -> dict[int, signal.Handlers]:
-    """The dispositions that a program should start with, of signals that Python or we changed."""
-    pipes = signal.SIG_IGN if _ignores_broken_pipes() else signal.SIG_DFL
-    ignores_children = signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN
+    """Dispositions that a program starts with, of the signals that Python or ptxview changed."""
+    ignored = signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN
     return {
-        signal.SIGPIPE: pipes,
+        signal.SIGPIPE: signal.SIG_DFL,
         signal.SIGXFSZ: signal.SIG_DFL,
-        signal.SIGCHLD: signal.SIG_IGN if ignores_children else signal.SIG_DFL,
+        signal.SIGCHLD: signal.SIG_IGN if ignored else signal.SIG_DFL,
     }
 
 
 def inherited_descriptors() -> list[int]:
     """Descriptors from 3 on that we inherited; our own are closed by an exec."""
     out = []
-    try:
-        numbers = [int(name) for name in os.listdir("/proc/self/fd")]  # noqa: PTH208
-    except OSError:  # a container without /proc
-        numbers = list(range(256))
-    for number in numbers:
+    for number in (int(name) for name in os.listdir("/proc/self/fd")):  # noqa: PTH208
         with contextlib.suppress(OSError):
             if number > 2 and os.get_inheritable(number):
                 out.append(number)
