@@ -38,7 +38,7 @@ from inspector.names import base_name, shortest_ids, untagged
 from inspector.recording import autotune, compilations, failures, output_code, variants
 from inspector.recording.calls import Calls
 from inspector.recording.driver import DriverLaunches
-from inspector.recording.facts import as_int, as_map, as_seconds, as_text, figures_of
+from inspector.recording.facts import as_int, as_map, as_seconds, as_text, decoded, figures_of
 from inspector.recording.failures import Failures
 from inspector.recording.origins import Origins, frame_of, joined
 from inspector.recording.torch_compiles import TorchCompiles
@@ -377,7 +377,7 @@ class Assembly:
             for name, version in as_map(event.get("tools")).items():
                 self._tool(name, version)
         elif kind == "compiled":
-            if (one := compilations.from_event(event)) is not None:
+            if (one := decoded(event, Compilation, self.problems.append)) is not None:
                 self._compilations.append(one)
         elif kind == "removed" and isinstance(event.get("what"), list | tuple):
             self._facts["removed"] = tuple(
@@ -387,8 +387,8 @@ class Assembly:
             command = str(event.get("command") or "a process")
             self._unwatched[Unwatched(command, str(event.get("why")))] = None
         elif kind == "unmade":
-            what, name, place = (str(event.get(key)) for key in ("what", "name", "place"))
-            self._unmade.append(Unmade(what, name, place, as_int(event.get("count")) or 0))
+            if (absent := decoded(event, Unmade, self.problems.append)) is not None:
+                self._unmade.append(absent)
 
     def _tool(self, name: str, version: object) -> None:
         tools = self._facts.setdefault("tools", {})

@@ -1,17 +1,16 @@
-"""What ``ptxview compile`` tried, of its events: a file, a target, options, and what was said."""
+"""Messages of compilers in events, and the columns of ``ptxview compile``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 
 from inspector.model import Compilation, CompilerMessage, Variant
-from inspector.recording.facts import as_int, as_map, as_seconds, as_text
+from inspector.recording.facts import as_map, decoded
 
-Event = Mapping[str, object]
 SEVERITIES = ("error", "warning", "note")
-MOST_MESSAGES = 200
-"""Messages of one compilation that are kept; a compiler may have thousands to say."""
+MAX_MESSAGES = 200
+"""Messages of one compilation that are kept."""
 
 
 def message_event(message: CompilerMessage) -> dict[str, object]:
@@ -20,49 +19,15 @@ def message_event(message: CompilerMessage) -> dict[str, object]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def from_event(event: Event) -> Compilation | None:
-    """The compilation of an event; None if it names no file or target."""
-    file, target = as_text(event.get("file")), as_text(event.get("target"))
-    if file is None or target is None:
-        return None
-    listed, symbols = event.get("messages"), event.get("symbols")
-    return Compilation(
-        file=file,
-        language=as_text(event.get("language")) or "",
-        target=target,
-        options=as_text(event.get("options")) or "",
-        kernel=as_text(event.get("kernel")),
-        config=as_map(event.get("config")),
-        signature=as_text(event.get("signature")) or "",
-        hash=as_text(event.get("hash")),
-        symbols=tuple(map(str, symbols)) if isinstance(symbols, list | tuple) else (),
-        seconds=as_seconds(event.get("seconds")),
-        tool=as_text(event.get("tool")),
-        failed=as_text(event.get("failed")),
-        messages=messages_from(listed),
-    )
-
-
 def messages_from(listed: object) -> tuple[CompilerMessage, ...]:
     """The messages of a list as events have it; none of anything else."""
-    return tuple(_messages(listed)) if isinstance(listed, list | tuple) else ()
-
-
-def _messages(listed: Iterable[object]) -> Iterable[CompilerMessage]:
-    for item in list(listed)[:MOST_MESSAGES]:
-        fields = as_map(item)
-        severity, message = str(fields.get("severity")), as_text(fields.get("message"))
-        if message is None:
-            continue
-        yield CompilerMessage(
-            severity=severity if severity in SEVERITIES else "note",
-            message=message,
-            tool=as_text(fields.get("tool")) or "",
-            file=as_text(fields.get("file")),
-            line=as_int(fields.get("line")),
-            column=as_int(fields.get("column")),
-            text=as_text(fields.get("text")),
-        )
+    items = listed[:MAX_MESSAGES] if isinstance(listed, list | tuple) else ()
+    read = (decoded({"tool": "", **as_map(i)}, CompilerMessage, lambda _: None) for i in items)
+    return tuple(
+        one if one.severity in SEVERITIES else replace(one, severity="note")
+        for one in read
+        if one is not None
+    )
 
 
 class Columns:

@@ -1,10 +1,13 @@
-"""Reads single facts from events: values of expected types, spans, targets, configurations."""
+"""Decodes events: values of expected types, spans, targets, configurations."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+import msgspec
 
 from inspector.errors import PtxviewError
 from inspector.model import Content, Resources
@@ -16,6 +19,40 @@ _BOUNDS = re.compile(r"__launch_bounds__\s*\([^()]*\)")
 _NAME = re.compile(r"(?<!\w)(\w++)\s*+$")
 LARGE = 1 << 63
 CONFIG = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+# Fields of CUDAOptions in triton/backends/nvidia/compiler.py, 3.2 to 3.9, that stages after the
+# frontend read; paths and what a configuration already tells are left out.
+OPTIONS = frozenset((
+    "triton_version", "enable_fp_fusion", "ptx_version", "ptx_options", "launch_cooperative_grid",
+    "launch_pdl", "max_num_imprecise_acc_default", "debug", "sanitize_overflow", "cluster_dims",
+    "instrumentation_mode", "min_shared_mem", "clc", "sched4reg", "enable_reflect_ftz",
+    "num_consumer_groups", "num_buffers_warp_spec", "reg_dec_producer", "reg_inc_consumer",
+    "minRegAutoWS", "maxRegAutoWS", "fpsan_homomorphic_casts",
+))  # fmt: skip
+T = TypeVar("T")
+
+
+def decoded(value: Mapping[str, object], kind: type[T], say: Callable[[str], None]) -> T | None:
+    """Convert an event, or a part of one, to a value of the model.
+
+    Null fields take their defaults, unknown fields are ignored. A malformed event gives None, and
+    ``say`` is called with a sentence on it.
+    """
+    try:
+        if not _fits(value):
+            raise msgspec.ValidationError("a number has more than 63 bits")
+        return msgspec.convert({k: v for k, v in value.items() if v is not None}, kind)
+    except msgspec.ValidationError as error:
+        say(f"a record of kind {value.get('event')} is malformed and was left out: {error}")
+        return None
+
+
+def _fits(value: object) -> bool:
+    """Whether all integers in a value have at most 63 bits."""
+    if isinstance(value, Mapping):
+        return all(map(_fits, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_fits, value))
+    return not isinstance(value, int) or abs(value) < LARGE
 
 
 def as_map(value: object) -> dict[str, object]:
@@ -159,3 +196,9 @@ def figures_of(event: Event) -> tuple[str, Resources]:
     # some of it may be arrays as well as spills.
     spilled = 0 if event.get("local_words") == 0 else None
     return digest, Resources(spill_store_bytes=spilled, spill_load_bytes=spilled)
+
+
+def options_of(event: Event, metadata: Mapping[str, object]) -> dict[str, object]:
+    """Triton's options among a kernel's metadata, or beside them in an exported recording."""
+    told = {**as_map(event.get("options")), **metadata}
+    return {k: v for k, v in told.items() if k in OPTIONS and v is not None}

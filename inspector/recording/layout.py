@@ -234,18 +234,15 @@ class Events:
         return BlobContent(file) if not file.is_symlink() else None
 
 
-Keep = Callable[[dict[str, object]], dict[str, object]]
-
-
-def read_events(path: Path, keep: Keep | None = None) -> Events:
-    """The events of a recording's folder or file; ``keep`` reduces each to what is needed.
+def read_events(path: Path) -> Events:
+    """Read the events of a recording's folder or file.
 
     A last line cut short by a kill is dropped and noted as a problem, as is what exceeds a bound.
     Raises ``Unreadable`` for a newer schema, a damaged zip, or a file that is no recording.
     """
     archive = None if path.is_dir() else files.archive(path)
     # The values made of the events take as much memory again.
-    taking = _Taking(files.Allowance(share=2), keep)
+    taking = _Taking(files.Allowance(share=2))
     rows: Iterator[tuple[str, Iterator[bytes]]]
     if archive is None:
         every = list(_event_files(path, taking.problems))
@@ -374,14 +371,13 @@ _CLIMBS = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)|^[A-Za-z]:")
 class _Taking:
     """Takes in events, file after file, until there are no more or a bound is met."""
 
-    def __init__(self, allowance: files.Allowance, keep: Keep | None = None) -> None:
+    def __init__(self, allowance: files.Allowance) -> None:
         self.events: list[tuple[float, int, dict[str, object]]] = []
         self.problems: list[str] = []
         self.bound: files.TooLarge | None = None
         self.full = False
         self.parts: dict[str, PartContent] = {}
         self._allowance = allowance
-        self._keep = keep
         self._long: list[int] = []
 
     def lines_of(self, source: Path | files.Archive, member: str = "") -> Iterator[bytes]:
@@ -412,8 +408,7 @@ class _Taking:
                 # "Not a number" has no place in an order, and JSON's integers may be of any size.
                 if isinstance(stamp, int | float) and 0 <= stamp < FAR:
                     stamped_at = float(stamp)
-                kept = event if self._keep is None else self._keep(event)
-                self.events.append((stamped_at, start + number, kept))
+                self.events.append((stamped_at, start + number, event))
         except files.TooLarge as error:
             self.bound = self.bound or error
             self.full = self._allowance.left < 0
@@ -429,8 +424,7 @@ class _Taking:
         start = len(self.events)
         try:
             for number, (stamp, event) in enumerate(read_records(file, take, self.parts)):
-                kept = event if self._keep is None else self._keep(event)
-                self.events.append((stamp, start + number, kept))
+                self.events.append((stamp, start + number, event))
         except files.TooLarge as error:
             self.bound = self.bound or error
             self.full = self._allowance.left < 0

@@ -181,13 +181,31 @@ def state_of(pid: int) -> str:
         return ""
 
 
+def _ignores_broken_pipes() -> bool:
+    """Whether we were probably started with SIGPIPE ignored.
+
+    Python ignores it at its own start and does not keep the earlier disposition. A shell that
+    started us hands on what it ignores itself; a Python parent ignores it too, but not for its
+    children.
+    """
+    parent = os.getppid()
+    try:
+        with open(f"/proc/{parent}/status", encoding="ascii", errors="replace") as file:  # noqa: PTH123
+            ignored = next(int(line[7:], 16) for line in file if line.startswith("SigIgn:"))
+    except (OSError, ValueError, StopIteration):
+        return False
+    pipe, size = (1 << (number - 1) for number in (signal.SIGPIPE, signal.SIGXFSZ))
+    return bool(ignored & pipe) and not ignored & size
+
+
 def dispositions() -> dict[int, signal.Handlers]:
-    """Dispositions that a program starts with, of the signals that Python or ptxview changed."""
-    ignored = signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN
+    """The dispositions that a program should start with, of signals that Python or we changed."""
+    pipes = signal.SIG_IGN if _ignores_broken_pipes() else signal.SIG_DFL
+    ignores_children = signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN
     return {
-        signal.SIGPIPE: signal.SIG_DFL,
+        signal.SIGPIPE: pipes,
         signal.SIGXFSZ: signal.SIG_DFL,
-        signal.SIGCHLD: signal.SIG_IGN if ignored else signal.SIG_DFL,
+        signal.SIGCHLD: signal.SIG_IGN if ignores_children else signal.SIG_DFL,
     }
 
 
