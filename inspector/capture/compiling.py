@@ -20,10 +20,10 @@ from pathlib import Path
 from inspector import __version__, files
 from inspector.capture import machine, triton_ahead
 from inspector.capture.builds import ptxas_event
+from inspector.capture.compile_job import GoOn
 from inspector.capture.compilers import (
     Compiled,
     CompilerInput,
-    GoOn,
     compile_cuda,
     compile_ptx,
     own_target,

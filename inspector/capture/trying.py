@@ -18,9 +18,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from inspector.capture import machine, spills
+from inspector.capture.compile_job import GoOn
 from inspector.capture.compilers import (
     CompilerInput,
-    GoOn,
     assemblers,
     compile_ptx,
     own_target,

@@ -66,7 +66,7 @@ class _Unpacking(io.RawIOBase):
             _XZ: lzma.LZMAFile,
         }
         unpack = next((u for magic, u in unpackers.items() if begin.startswith(magic)), None)
-        self._stream = file if unpack is None else unpack(file)
+        self._read = file.read if unpack is None else unpack(file).read1
         self._file, self._limits, self._seen = file, limits(), 0
 
     def readable(self) -> bool:
@@ -77,7 +77,7 @@ class _Unpacking(io.RawIOBase):
         """Read the next bytes. Raises ``TooLarge``, ``Unreadable``."""
         path = self._file.path
         try:
-            data = self._stream.read(len(buffer))
+            data = self._read(len(buffer)) or b""
         except EOFError:
             raise Unreadable(f"{path} is cut short: copy it again") from None
         except DAMAGE as error:

@@ -430,17 +430,3 @@ def test_reading_works_without_any_writable_folder(
     pack(recorded, tmp_path / "x.ptxview")
     done = call("list", tmp_path / "x.ptxview", "--json")
     assert done.json["kernels"][0]["variants"][0]["resources"]["registers"] == 18
-
-
-def test_checks_that_were_not_made_are_in_the_list(tmp_path: Path) -> None:
-    writer = Writer(tmp_path / "r")
-    writer.event(**STARTED)
-    unmade = [
-        {"what": "check", "name": "torch.allclose", "place": "/a/b.py:3", "count": 12},
-        {"what": "read", "name": "aten::item", "place": "/a/b.py:4", "count": 1},
-    ]
-    for each in unmade:
-        writer.event(event="unmade", **each)
-    writer.close()
-    done = call("list", str(tmp_path / "r"), "--json")
-    assert json.loads(done.out)["recording"]["unmade"] == unmade
