@@ -80,11 +80,15 @@ class CompileJob:
         return failed, messages
 
 
-def triton_environment(folder: Path) -> dict[str, str]:
-    """The environment of a child that runs Triton: no GPU, and caches of its own in ``folder``."""
+def triton_environment(folder: Path, as_recorded: bool = True) -> dict[str, str]:
+    """The environment of a child that runs Triton: no GPU, and caches of its own in ``folder``.
+
+    ``as_recorded`` leaves out the user's settings of Triton and LLVM.
+    """
+    ours = _NOT_PASSED_ON if as_recorded else re.compile("PTXVIEW_")
     for cache in ("triton", "inductor", "work"):
         (folder / cache).mkdir()
-    return {k: v for k, v in os.environ.items() if not _NOT_PASSED_ON.match(k)} | {
+    return {k: v for k, v in os.environ.items() if not ours.match(k)} | {
         "TRITON_CACHE_DIR": str(folder / "triton"),
         "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
         "TMPDIR": str(folder / "work"),  # Triton leaves PTX there that ptxas has refused

@@ -174,7 +174,7 @@ def _asked(job: AheadJob, folder: Path) -> dict[str, object]:
 
 def _environment(job: AheadJob, recording: Path, asked: Path, folder: Path) -> dict[str, str]:
     """The environment of a child with probes awake."""
-    env = triton_environment(folder)
+    env = triton_environment(folder, as_recorded=False)
     python_path = env.get("PYTHONPATH")
     first = [str(PROBES), *([python_path] if python_path else [])]
     return env | {
