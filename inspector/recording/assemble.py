@@ -386,9 +386,8 @@ class Assembly:
         elif kind == "unwatched":
             command = str(event.get("command") or "a process")
             self._unwatched[Unwatched(command, str(event.get("why")))] = None
-        elif kind == "unmade":
-            if (absent := decoded(event, Unmade, self.problems.append)) is not None:
-                self._unmade.append(absent)
+        elif kind == "unmade" and (absent := decoded(event, Unmade, self.problems.append)):
+            self._unmade.append(absent)
 
     def _tool(self, name: str, version: object) -> None:
         tools = self._facts.setdefault("tools", {})
