@@ -27,7 +27,6 @@ from inspector.recording.kept import keep, kept
 from inspector.recording.layout import (
     BlobContent,
     DerivedCache,
-    FileContent,
     pack,
     recordings_folder,
     user_cache,
@@ -372,7 +371,7 @@ def test_whose_it_is_was_settled_when_it_was_opened(tmp_path: Path) -> None:
     # What the link leads to by now is mine, what was read and would be run is his.
     assert own(open_path(mine)) and own(open_path(link)) and not own(his)
     content = next(iter(his.kernels[0].variants[0].stages.values())).content
-    assert isinstance(content, FileContent) and content.path.is_relative_to(tmp_path / "his")
+    assert isinstance(content, BlobContent) and content.path.is_relative_to(tmp_path / "his")
     outside = recordings_folder() / "his"
     outside.symlink_to(tmp_path / "his")
     assert not own(open_path(outside))
