@@ -225,17 +225,16 @@ def opened(path: Path, *, follow: bool = True, inside: Path | None = None) -> Fi
     ``NotAFile``, else ``Unreadable``.
     """
     if inside is None:
-        return _opened(path, path, None, follow)
-    # From folder to folder without following links. Where there is one, what it leads to is found
-    # first and then opened likewise: what is put there meanwhile leads nowhere.
-    try:
-        return _descend(path, inside, path.relative_to(inside))
-    except (Unreadable, ValueError):
-        try:
-            real = path.resolve().relative_to(inside.resolve())
-        except (OSError, RuntimeError, ValueError):  # as of leads_out
-            raise Unreadable(f"{path} leads out of {inside}, and was not followed") from None
-    return _descend(path, inside, real)
+        return _opened(path, path, follow)
+    outside = Unreadable(f"{path} leads out of {inside}, and was not followed")
+    if leads_out(path, inside):
+        raise outside
+    file = _opened(path, path.resolve(), follow=False)
+    # A folder of the path may have become a link since.
+    if leads_out(Path(f"/proc/self/fd/{file.fileno()}"), inside):
+        file.close()
+        raise outside
+    return file
 
 
 def leads_out(path: Path, folder: Path) -> bool:
@@ -246,37 +245,15 @@ def leads_out(path: Path, folder: Path) -> bool:
         return True
 
 
-def _descend(path: Path, folder: Path, below: Path) -> File:
-    *folders, name = below.parts or (".",)
-    if ".." in below.parts:
-        raise Unreadable(f"{path} cannot be read: it leads up")
-    through = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    at = None
-    try:
-        at = os.open(folder, os.O_DIRECTORY | os.O_CLOEXEC)
-        for each in folders:
-            deeper = os.open(each, through, dir_fd=at)
-            os.close(at)
-            at = deeper
-        return _opened(path, Path(name), at, follow=False)
-    except FileNotFoundError:
-        raise Absent(f"{path} does not exist") from None
-    except (OSError, ValueError) as error:
-        raise _cannot(path, error) from None
-    finally:
-        if at is not None:
-            os.close(at)
-
-
-def _opened(path: Path, name: Path, at: int | None, follow: bool) -> File:
-    """The file of a ``name`` that begins in the folder open ``at``, where there is one."""
+def _opened(path: Path, name: Path, follow: bool) -> File:
+    """Open ``name``, to which ``path`` leads."""
     try:
         # Opening a device may already do something; what is one now is not touched. It may become
         # one in the meantime, and then what counts is what was opened.
-        before = os.stat(name, dir_fd=at, follow_symlinks=follow)
+        before = name.stat(follow_symlinks=follow)
         _must_be_file(path, before.st_mode)
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-        descriptor = os.open(name, flags | (0 if follow else os.O_NOFOLLOW), dir_fd=at)
+        descriptor = os.open(name, flags | (0 if follow else os.O_NOFOLLOW))
     except FileNotFoundError:
         raise Absent(f"{path} does not exist") from None
     except (OSError, ValueError) as error:  # a name may hold what no name can

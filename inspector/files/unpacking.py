@@ -12,6 +12,7 @@ import gzip
 import io
 import lzma
 import os
+import stat
 import tarfile
 import tempfile
 import threading
@@ -44,6 +45,8 @@ MAX_DEPTH, MAX_NAMED_PROBLEMS = 64, 20
 MAX_NAME_BYTES = 255
 MAX_HEADER_BYTES = 1 << 20
 """Content of a tar member that is no regular file, such as an extended header."""
+
+NOT_A_FILE = "is a link, a device, a pipe or a file with holes"
 
 _GZIP, _BZIP2, _XZ, _ZSTD = b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"
 _PACKED = (_GZIP, _BZIP2, _XZ, _ZSTD)
@@ -188,7 +191,7 @@ def unpacked(path: Path) -> Unpacked:
 
 
 class _Member(tarfile.TarInfo):
-    """A tar member whose header is no longer than names are: headers are read as a whole."""
+    """A tar member; ``tarfile`` reads its extended headers as a whole, so they are bounded."""
 
     def _proc_member(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
         if not self.isreg() and self.size > MAX_HEADER_BYTES:
@@ -210,16 +213,19 @@ def _untar(path: Path, made: Unpacked) -> int:
                 count += 1
                 _check_count(path, count)
                 setattr(tar, "members", [])  # noqa: B010 - it would remember all
+                tar.pax_headers.clear()
                 if member.isdir():
                     continue
                 if not member.isreg() or member.issparse():
-                    made.leave(member.name, "is a link, a device or a file with holes")
+                    made.leave(member.name, NOT_A_FILE)
                 else:
                     write = partial(tar.extract, member, made.folder, filter="data")
                     _extract(member.name, write, made)
     except TooLarge as error:
         at = "" if str(path) in error.message else f"{path} is too large: "
         raise TooLarge(f"{at}{error.message}", error.hint) from None
+    except RecursionError:  # each header is read by the one before it
+        raise TooLarge(f"{path} is too large: its headers do not end") from None
     except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:
         raise Unreadable(
             f"{path} is damaged or cut short: {error or type(error).__name__}", "Copy it again."
@@ -236,6 +242,8 @@ def _extract(name: str, write: Callable[[], object], made: Unpacked) -> None:
         why = "has a name that leads out of the archive"
     elif any(len(os.fsencode(part)) > MAX_NAME_BYTES for part in Path(name).parts):
         why = "has a name that is too long"
+    elif (made.folder / name).exists():
+        why = "is there more than once"
     else:
         try:
             write()
@@ -255,6 +263,8 @@ def _unzip(path: Path, made: Unpacked) -> int:
     for member in members:
         if member.flag_bits & 1:
             made.leave(member.filename, "is encrypted")
+        elif stat.S_ISLNK(member.external_attr >> 16):
+            made.leave(member.filename, NOT_A_FILE)
         else:
             _extract(member.filename, partial(held.extract, member, made.folder), made)
     return len(members)

@@ -512,14 +512,6 @@ class Writer:
         self._events.close()
 
 
-def _nameless(folder: Path) -> int | None:
-    """The descriptor of an unnamed file, which is gone if we are killed; None if unsupported."""
-    try:
-        return os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    except OSError:
-        return None
-
-
 Stamp = tuple[int, int, int] | None
 """What tells a file from another that takes its name: None where there is none."""
 
@@ -533,66 +525,37 @@ def file_stamp(path: Path) -> Stamp:
     return status.st_dev, status.st_ino, status.st_mtime_ns
 
 
-def _linked(part: str, target: Path) -> bool:
-    """Whether a file has got a second name; raises ``FileExistsError`` where that is taken."""
-    try:
-        os.link(part, target)
-        return True
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without such links
-        return False
-
-
 def pack(folder: Path, target: Path, quickly: bool = False, *, over: Stamp | str = "any") -> None:
     """Pack the events and blobs of a recording's folder into a single file.
 
-    The file appears whole or not at all, and if we are killed no part of it is left. ``quickly``
-    makes a larger file; ``over`` is what may be replaced by it. Raises ``FileExistsError`` where
-    another file has taken the name, ``OSError`` if it cannot be written, ``Unreadable`` if the
-    folder cannot be read.
+    The file appears whole or not at all; a kill leaves its part in ``folder`` where that is beside
+    it. ``quickly`` makes a larger file; ``over`` is the file that may be replaced. Raises
+    ``FileExistsError`` if another file has taken the name, ``OSError`` if it cannot be written,
+    ``Unreadable`` if the folder cannot be read.
     """
-    nameless = _nameless(target.parent)
-    if nameless is None:
-        handle, part = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    else:
-        handle, part = nameless, str(target.parent / f".{target.name}.{secrets.token_hex(4)}")
+    beside = folder if folder.resolve().parent == target.resolve().parent else target.parent
+    part = beside / f".{target.name}.{secrets.token_hex(4)}"
+    events = [file for file in files.files_in(folder) if file.suffix == ".jsonl"]
+    blobs = files.files_in(folder / "blobs")
     try:
-        with (
-            os.fdopen(handle, "w+b") as out,
-            # A zip knows no year before 1980; a machine without a clock does.
-            zipfile.ZipFile(
-                out,
-                "w",
-                zipfile.ZIP_DEFLATED,
-                compresslevel=1 if quickly else 9,
-                strict_timestamps=False,
-            ) as archive,
-        ):
-            events = [f for f in files.files_in(folder) if f.suffix == ".jsonl"]
-            for file in (*events, *files.files_in(folder / "blobs")):
+        # A zip knows no year before 1980; a machine without a clock does.
+        level = 1 if quickly else 9
+        with zipfile.ZipFile(
+            part, "x", zipfile.ZIP_DEFLATED, compresslevel=level, strict_timestamps=False
+        ) as archive:
+            for file in (*events, *blobs):
                 if not file.name.startswith("."):
                     archive.write(file, str(file.relative_to(folder)))
-            archive.close()
-            if nameless is not None:
-                out.flush()
-                # Python's own link() follows no link of /proc without a folder's descriptor.
-                descriptors = os.open("/proc/self/fd", os.O_PATH | os.O_CLOEXEC)
-                try:
-                    os.link(str(handle), part, src_dir_fd=descriptors, follow_symlinks=True)
-                finally:
-                    os.close(descriptors)
-        mask = os.umask(0)  # the mask can only be read by setting it
-        os.umask(mask)
-        Path(part).chmod(0o644 & ~mask)
-        if over is None and _linked(part, target):
-            Path(part).unlink()
-            return
+        if over is None:
+            with contextlib.suppress(OSError):  # some file systems have no links
+                os.link(part, target)
+                part.unlink()
+                return
         if over != "any" and file_stamp(target) != over:
-            raise FileExistsError(errno.EEXIST, "it was written meanwhile", str(target))
-        Path(part).replace(target)
+            raise FileExistsError(errno.EEXIST, "another program has written it", str(target))
+        part.replace(target)
     except BaseException:
-        Path(part).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
         raise
 
 

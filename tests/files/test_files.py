@@ -31,8 +31,6 @@ from hypothesis import strategies as st
 from inspector import files
 from inspector.errors import Unreadable, UsageError
 from inspector.listing.cubin import cubin_parameters, debug_ptx, read_cubin
-from inspector.tui.app.config import read_config
-from inspector.tui.main.remembered import Memory
 from tests.helpers.ptxview import (
     EXTENSION,
     MATMUL,
@@ -254,29 +252,6 @@ def test_one_in_a_cache_or_a_build_is_passed_over_and_said(tmp_path: Path, make:
         assert any(name in p for p in done.problems), done.problems
 
 
-@pytest.mark.parametrize("make", ODD)
-def test_files_of_the_users_own_may_be_odd(tmp_path: Path, make: Make) -> None:
-    make(tmp_path / "config.toml")
-    make(tmp_path / "remembered.json")
-    code = (
-        "import sys\nfrom pathlib import Path\n"
-        "from inspector.tui.app.config import read_config\n"
-        "from inspector.tui.main.remembered import Memory\n"
-        "print(*read_config(Path(sys.argv[1], 'config.toml')).problems)\n"
-        "print(Memory(Path(sys.argv[1], 'remembered.json')).view('x'))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=120,
-        stdin=subprocess.DEVNULL, check=True,
-    )  # fmt: skip
-    assert "cannot be read" in done.stdout and done.stdout.endswith("None\n")
-
-
-def test_configuration_that_is_not_there_is_no_problem(tmp_path: Path) -> None:
-    assert read_config(tmp_path / "config.toml").problems == ()
-    assert Memory(tmp_path / "x.json").fresh
-
-
 def test_what_becomes_a_pipe_between_the_look_and_the_opening_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -298,13 +273,6 @@ def test_what_becomes_a_link_between_the_look_and_the_opening_is_not_followed(
     monkeypatch.setattr(Path, "lstat", lambda self: os.stat(secret))  # noqa: PTH116
     with pytest.raises(Unreadable):
         files.read(path, follow=False)
-
-
-def test_descriptors_are_not_inherited(tmp_path: Path) -> None:
-    (tmp_path / "x").write_bytes(b"x")
-    with files.opened(tmp_path / "x") as file:
-        assert not os.get_inheritable(file.fileno())
-        assert not file.writable()
 
 
 def opens(folder: Path, *args: str | Path) -> list[str]:
@@ -377,24 +345,6 @@ def test_sparse_file_of_any_size_is_refused(
         assert child("list", path).peak < usual + 100 * MB
 
 
-def test_sparse_file_in_a_folder_is_said_and_costs_nothing_else(tmp_path: Path, usual: int) -> None:
-    cache = tmp_path / "cache"
-    cache.mkdir()
-    for file in SQUARE.iterdir():
-        (cache / file.name).write_bytes(file.read_bytes())
-    sparse = [cache / "square_kernel.ttir", cache / "torch_trace_1.log", cache / "x.json",
-              cache / f"c{'a' * 51}.py", cache / "k.autotune.json"]  # fmt: skip
-    for path in sparse:
-        with path.open("ab") as out:
-            out.truncate(1 << 40)
-    done = child("list", cache, "--json")
-    assert [k["name"] for k in json.loads(done.out)["kernels"]] == ["square_kernel"]
-    for path in sparse:
-        assert any(str(path) in p and "too large" in p for p in done.problems), path
-    assert done.peak < usual + 150 * MB
-    assert told("show", cache, "square_kernel").out == (SQUARE / "square_kernel.ptx").read_bytes()
-
-
 def test_sparse_events_and_blobs_are_said(tmp_path: Path, usual: int) -> None:
     folder = write_events(tmp_path / "r", START, variant("k", "a" * 64), END)
     for path in (
@@ -424,26 +374,6 @@ def test_line_that_is_too_long_is_left_out_and_said(tmp_path: Path) -> None:
     assert whole["recording"]["complete"] is True
 
 
-def test_report_that_is_too_large_is_left_out_and_said(tmp_path: Path) -> None:
-    folder = write_events(tmp_path / "r", START, END)
-    (folder / "ncu.jsonl").write_bytes(jsonl({"schema": 1, "csv": "x" * 40_000}))
-    done = told("list", folder, PTXVIEW_MAX_BYTES="64K")
-    assert done.status == 0 and "ncu.jsonl: record 1" in done.said
-    assert raised(done.said) == "128K"
-
-
-def test_memory_of_a_line_of_300_megabytes(tmp_path: Path, usual: int) -> None:
-    folder = write_events(tmp_path / "r", START)
-    with (folder / "events.jsonl").open("ab") as file:
-        file.write(b'{"event":"problem","where":"w","text":"')
-        for _ in range(300):
-            file.write(b"A" * 1_000_000)
-        file.write(b'"}\n' + jsonl(problem("last"), END))
-    done = child("list", folder, "--json")
-    assert "w: last" in done.problems and any("line 2" in p for p in done.problems)
-    assert done.peak < usual + 100 * MB
-
-
 def test_members_are_bounded_in_total(tmp_path: Path, usual: int) -> None:
     row = jsonl(problem("x" * 4000))
     path = tmp_path / "x.ptxview"
@@ -456,16 +386,6 @@ def test_members_are_bounded_in_total(tmp_path: Path, usual: int) -> None:
     done = child("list", path, "--json", PTXVIEW_MAX_BYTES="64M")
     assert any("PTXVIEW_MAX_BYTES=128M" in p for p in done.problems)
     assert done.peak < usual + 200 * MB
-
-
-def test_what_a_total_leaves_out_is_said_and_can_be_had(tmp_path: Path) -> None:
-    rows = [problem(f"{n} {'x' * 1000}") for n in range(600)]
-    path = zipped(tmp_path / "x.ptxview", {"events.jsonl": jsonl(START, END),
-                                           "events-1-x.jsonl": jsonl(*rows)})  # fmt: skip
-    sentences, whole = read_whole(path, "1M")
-    assert any(s.startswith("events-1-x.jsonl: line ") for s in sentences)
-    assert 100 < len(sentences) < 600, "what stands before it is kept"
-    assert len(whole["recording"]["problems"]) == 600
 
 
 @pytest.mark.parametrize("empty", ["{}", "[]", '""', "0", '"a":{}'])
@@ -521,12 +441,6 @@ def test_deep_nesting_is_said_wherever_it_stands(tmp_path: Path, depth: int, pai
     assert done.status in (0, 4) and "Traceback" not in done.said
 
 
-@pytest.mark.parametrize("depth", [1, 50, 99])
-def test_nesting_of_a_sane_depth_is_read(depth: int) -> None:
-    data = b"[" * depth + b'"[[[[\\"{{{{"' + b"," + b'"' + b"[{" * 500 + b'"' + b"]" * depth
-    assert files.parsed(data) == json.loads(data)
-
-
 def test_folder_of_more_files_than_are_looked_at(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     for n in range(40):
@@ -540,28 +454,6 @@ def test_folder_of_more_files_than_are_looked_at(tmp_path: Path) -> None:
     sentences, whole = read_whole(cache, "256K")
     assert any("more than 128 files and folders" in s for s in sentences)
     assert len(whole["kernels"][0]["variants"]) == 40
-
-
-def test_folder_of_many_files_in_one_place(tmp_path: Path, usual: int) -> None:
-    folder = tmp_path / "many"
-    folder.mkdir()
-    for n in range(20_000):
-        (folder / f"{n}.json").touch()
-        if n % 100 == 0:
-            (folder / f"{n}.ptx").write_bytes(PTX)
-    done = child("list", folder, PTXVIEW_MAX_BYTES="16M")
-    assert "more than 8,192 files and folders" in done.said
-    assert done.peak < usual + 60 * MB
-
-
-def test_folders_that_lie_too_deep_are_said(tmp_path: Path) -> None:
-    deep = tmp_path / "cache" / "1/2/3/4/5/6/7/8"
-    deep.mkdir(parents=True)
-    for file in SQUARE.iterdir():
-        (deep / file.name).write_bytes(file.read_bytes())
-        (tmp_path / "cache" / file.name).write_bytes(file.read_bytes())
-    problems = call("list", tmp_path / "cache", "--json").json["recording"]["problems"]
-    assert any("deeper" in p and str(tmp_path / "cache") in p for p in problems)
 
 
 # -- lines ----------------------------------------------------------------------------------------
@@ -599,17 +491,6 @@ def test_zip_of_more_members_than_are_looked_at(tmp_path: Path) -> None:
     assert [k["name"] for k in whole["kernels"]] == ["k"]
 
 
-def test_zip_of_many_members_takes_little_memory(tmp_path: Path, usual: int) -> None:
-    path = tmp_path / "x.ptxview"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("events.jsonl", jsonl(START, END))
-        for n in range(100_000):
-            archive.writestr(f"blobs/{n:064x}", b"")
-    done = child("list", path, PTXVIEW_MAX_BYTES="16M")
-    assert done.status == 4 and "too large" in done.said and raised(done.said) == "128M"
-    assert done.peak < usual + 60 * MB
-
-
 def test_member_that_unpacks_to_more_than_is_read(tmp_path: Path, usual: int) -> None:
     path = tmp_path / "x.ptxview"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -639,17 +520,6 @@ def test_member_that_unpacks_to_more_than_it_says(tmp_path: Path, member: str, u
     assert max(done.peak, shown.peak) < usual + 60 * MB
 
 
-def test_member_that_holds_less_than_it_says(tmp_path: Path) -> None:
-    path = zipped(tmp_path / "x.ptxview", {"events.jsonl": jsonl(START, END)})
-    data = bytearray(path.read_bytes())
-    at = data.index(b"PK\x01\x02")
-    (size,) = struct.unpack("<I", data[at + 24 : at + 28])
-    data[at + 24 : at + 28] = struct.pack("<I", size + 50)
-    path.write_bytes(data)
-    done = call("list", path)
-    assert done.status == 4 and str(path) in done.said and "damaged" in done.said
-
-
 @pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
 def test_member_packed_in_a_way_without_bounds(tmp_path: Path, method: int, usual: int) -> None:
     path = zipped(tmp_path / "x.ptxview", {"events.jsonl": bytes(200 * MB)}, method)
@@ -668,13 +538,6 @@ def test_zip_with_one_name_twice_says_so(tmp_path: Path) -> None:
     assert ("w: one" in problems) + ("w: other" in problems) == 1
 
 
-@pytest.mark.parametrize("name", ["/etc/passwd", "../../x", "a/../../b", "C:\\x", "..\\x"])
-def test_zip_with_names_that_lead_out_says_so(tmp_path: Path, name: str) -> None:
-    path = zipped(tmp_path / "x.ptxview", {"events.jsonl": jsonl(START, END), name: b"x"})
-    (said,) = call("list", path, "--json").json["recording"]["problems"]
-    assert "lead out" in said and repr(name) in said
-
-
 def test_zip_that_was_cut_short_says_so(tmp_path: Path) -> None:
     whole = zipped(tmp_path / "x.ptxview", {"events.jsonl": jsonl(START, END)}).read_bytes()
     for size in (10, len(whole) // 2, len(whole) - 23):
@@ -684,44 +547,12 @@ def test_zip_that_was_cut_short_says_so(tmp_path: Path) -> None:
         assert str(tmp_path / "x.ptxview") in done.said
 
 
-def test_blob_of_a_zip_must_be_what_was_recorded(tmp_path: Path) -> None:
-    blob = hashlib.sha256(PTX).hexdigest()
-    path = zipped(tmp_path / "x.ptxview",
-                  {"events.jsonl": jsonl(START, variant("k", blob), END),
-                   f"blobs/{blob}": b"// forged"})  # fmt: skip
-    done = call("show", path, "k")
-    assert done.status == 4 and not done.out and "damaged" in done.said
-
-
 def test_zip_that_is_replaced_while_it_is_read_stays_what_it_was(tmp_path: Path) -> None:
     path = zipped(tmp_path / "x.ptxview", {"a": b"before"})
     held = files.archive(path)
     zipped(tmp_path / "y.ptxview", {"a": b"after!"}).replace(path)
     assert held.read("a") == b"before"
     assert files.archive(path).read("a") == b"after!"
-
-
-def test_archives_close_with_their_last_use(tmp_path: Path) -> None:
-    path = zipped(tmp_path / "x.zip", {"a": b"x"})
-
-    def count() -> int:
-        links = (Path("/proc/self/fd") / n for n in os.listdir("/proc/self/fd"))  # noqa: PTH208
-        return sum(os.path.realpath(p) == str(path) for p in links)
-
-    held = files.archive(path)
-    assert count() == 1 and files.archive(path) is held
-    del held
-    assert count() == 0
-
-
-def test_trace_that_unpacks_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(files.VARIABLE, "1M")
-    out = io.BytesIO()
-    with pytest.raises(files.TooLarge, match="PTXVIEW_MAX_BYTES"):
-        files.unpack(gzip.compress(bytes(8 * MB)), out, "the trace")
-    assert len(out.getvalue()) <= 2 * MB
-    with pytest.raises(Unreadable, match="damaged"):
-        files.unpack(gzip.compress(b"x" * 1000)[:-10], io.BytesIO(), "the trace")
 
 
 # -- machine code that lies -----------------------------------------------------------------------
@@ -744,11 +575,6 @@ def elf(sections: list[tuple[str, int, int, int, int]], body: bytes) -> bytes:
         at += len(name) + 1
     rows.append(struct.pack("<IIQQQQIIQQ", at, 3, 0, 0, start + len(body), len(names), 0, 0, 1, 0))
     return head + body + names + b"".join(rows)
-
-
-def test_cubin_of_plain_sections_is_read() -> None:
-    found = read_cubin(elf([(".text.k", 1, 0, 0, 100), (".text.j", 1, 0, 100, 50)], b"x" * 150))
-    assert found is not None and {n: len(c) for n, c in found.code.items()} == {"k": 100, "j": 50}
 
 
 @pytest.mark.parametrize("kind", ["overlapping", "empty of a terabyte", "packed"])
@@ -774,12 +600,6 @@ def test_cubin_whose_sections_are_more_than_the_file(kind: str) -> None:
     finally:
         tracemalloc.stop()
     assert peak < 10 * len(data) + 8 * MB
-
-
-def test_real_cubins_are_read_as_before() -> None:
-    for folder, name in ((SQUARE, "square_kernel"), (MATMUL, "matmul_kernel")):
-        found = read_cubin((folder / f"{name}.cubin").read_bytes())
-        assert found is not None and found.entries == (name,) and found.code[name]
 
 
 class Growing(files.File):
@@ -809,3 +629,58 @@ def test_a_file_that_grows_as_quickly_as_it_is_read_ends(
         with pytest.raises(files.TooLarge):
             read(file)
         assert file.reads < 10 + 3 * files.limits().streamed / files.CHUNK
+
+
+def test_sparse_file_in_a_folder_is_said_and_costs_nothing_else(tmp_path: Path, usual: int) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    for file in SQUARE.iterdir():
+        (cache / file.name).write_bytes(file.read_bytes())
+    sparse = [cache / "square_kernel.ttir", cache / "torch_trace_1.log", cache / "x.json",
+              cache / f"c{'a' * 51}.py", cache / "k.autotune.json"]  # fmt: skip
+    for path in sparse:
+        with path.open("ab") as out:
+            out.truncate(1 << 40)
+    done = child("list", cache, "--json")
+    assert [k["name"] for k in json.loads(done.out)["kernels"]] == ["square_kernel"]
+    for path in sparse:
+        assert any(str(path) in p and "too large" in p for p in done.problems), path
+    assert done.peak < usual + 150 * MB
+    assert told("show", cache, "square_kernel").out == (SQUARE / "square_kernel.ptx").read_bytes()
+
+
+def test_what_a_total_leaves_out_is_said_and_can_be_had(tmp_path: Path) -> None:
+    rows = [problem(f"{n} {'x' * 1000}") for n in range(600)]
+    path = zipped(tmp_path / "x.ptxview", {"events.jsonl": jsonl(START, END),
+                                           "events-1-x.jsonl": jsonl(*rows)})  # fmt: skip
+    sentences, whole = read_whole(path, "1M")
+    assert any(s.startswith("events-1-x.jsonl: line ") for s in sentences)
+    assert 100 < len(sentences) < 600, "what stands before it is kept"
+    assert len(whole["recording"]["problems"]) == 600
+
+
+def test_folders_that_lie_too_deep_are_said(tmp_path: Path) -> None:
+    deep = tmp_path / "cache" / "1/2/3/4/5/6/7/8"
+    deep.mkdir(parents=True)
+    for file in SQUARE.iterdir():
+        (deep / file.name).write_bytes(file.read_bytes())
+        (tmp_path / "cache" / file.name).write_bytes(file.read_bytes())
+    problems = call("list", tmp_path / "cache", "--json").json["recording"]["problems"]
+    assert any("deeper" in p and str(tmp_path / "cache") in p for p in problems)
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "a/../../b", "C:\\x"])
+def test_zip_with_names_that_lead_out_says_so(tmp_path: Path, name: str) -> None:
+    path = zipped(tmp_path / "x.ptxview", {"events.jsonl": jsonl(START, END), name: b"x"})
+    (said,) = call("list", path, "--json").json["recording"]["problems"]
+    assert "lead out" in said and repr(name) in said
+
+
+def test_trace_that_unpacks_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(files.VARIABLE, "1M")
+    out = io.BytesIO()
+    with pytest.raises(files.TooLarge, match="PTXVIEW_MAX_BYTES"):
+        files.unpack(gzip.compress(bytes(8 * MB)), out, "the trace")
+    assert len(out.getvalue()) <= 2 * MB
+    with pytest.raises(Unreadable, match="damaged"):
+        files.unpack(gzip.compress(b"x" * 1000)[:-10], io.BytesIO(), "the trace")
