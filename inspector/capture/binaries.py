@@ -59,7 +59,7 @@ def images(path: Path, cache: DerivedCache | None = None) -> tuple[Image, ...]:
 
 
 def images_of(data: bytes, name: str) -> tuple[Image, ...]:
-    """The same of a fat binary that lies within another file; ``name`` is what it is called."""
+    """The same of a fat binary inside another file; ``name`` is what it is called."""
     with tempfile.TemporaryDirectory(prefix="ptxview-") as folder:
         path = Path(folder) / "embedded.fatbin"
         path.write_bytes(data)

@@ -28,7 +28,7 @@ from inspector.system.toolchain import find
 
 _REFERENCE = re.compile(r"\$(?:([$ :])|\{([^{}]*)\}|([A-Za-z0-9_-]+)|)")
 _WORD = re.compile(r"(?:[^ $]|\$(?s:.)|\$$)+")
-# Stands for a joined line; the next line's indentation is not part of it.
+# Marks a joined line; the next line's indentation is not part of it.
 _JOINED = "\0"
 LONGEST = 1 << 20
 # The expanded text may be TIMES as long as the file, or LEAST characters if that is more. A hundred

@@ -173,7 +173,7 @@ def scan(root: Path, allowance: files.Allowance | None = None) -> Iterator[Event
         elif below and deeper is None:
             deeper = below[0]
     if deeper is not None:
-        yield _problem(root, f"what lies deeper than {DEEPEST} folders was not looked at: {deeper}")
+        yield _problem(root, f"folders deeper than {DEEPEST} levels were not looked at: {deeper}")
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:

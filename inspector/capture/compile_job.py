@@ -81,7 +81,7 @@ class CompileJob:
 
 
 def triton_environment(folder: Path, as_recorded: bool = True) -> dict[str, str]:
-    """The environment of a child that runs Triton: no GPU, and caches of its own in ``folder``.
+    """The environment of a child that runs Triton: no GPU, and new caches in ``folder``.
 
     ``as_recorded`` leaves out the user's settings of Triton and LLVM.
     """

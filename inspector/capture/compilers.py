@@ -38,7 +38,7 @@ _DEBUG = ("-G", "--device-debug", "-g", "--device-debug-info")
 
 @dataclass(frozen=True, slots=True)
 class CompilerInput:
-    """A file to compile: ``path`` is where it lies now, ``name`` how the user called it.
+    """A file to compile: ``path`` is its place, ``name`` what the user called it.
 
     ``language`` is cuda, ptx, ttir, ttgir, llir or triton; ``data`` its content.
     """
@@ -56,7 +56,7 @@ class CompilerInput:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """What a compiler made: PTX and a cubin as far as it came, and what it said.
+    """What a compiler made: PTX and a cubin if it got there, and its messages.
 
     ``failed`` is one sentence on why there is no cubin; ``printed`` is what ptxas says with
     ``-v``; ``read`` are the user's own files that it includes.
@@ -113,7 +113,7 @@ def compile_cuda(
     seconds: float = 600,
     go_on: GoOn | None = None,
 ) -> Compiled:
-    """CUDA C++ for one target with nvcc; ``more`` are options of ours. Raises ``ToolMissing``."""
+    """CUDA C++ for one target with nvcc; ``more`` are further options. Raises ``ToolMissing``."""
     tool = need("nvcc")
     path = source.path.absolute()
     if not _PLAIN.fullmatch(str(path)):
@@ -202,7 +202,7 @@ def compile_ptx(
 
 @cache
 def assemblers() -> tuple[Tool, ...]:
-    """Every ptxas, the newest first: an older one may know a target that the newest has dropped."""
+    """Every ptxas, the newest first: an older one may know a target that the newest lacks."""
     return tuple(newest_first("ptxas"))
 
 

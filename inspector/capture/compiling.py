@@ -103,7 +103,7 @@ def language_of(path: str, asked: str | None) -> str:
 
 
 def read_input(path: str, asked: str | None) -> CompilerInput:
-    """A file to compile. Raises ``Unreadable`` where it is none, or is empty."""
+    """A file to compile. Raises ``Unreadable`` if it is missing or empty."""
     language = language_of(path, asked)
     real = Path(path)
     if real.is_dir():
@@ -265,7 +265,7 @@ def _machine_code(
 
 
 def _for_torch(source: CompilerInput, python: str | None, options: Sequence[str]) -> list[str]:
-    """Options for a file that includes torch's headers: where they and what they need lie.
+    """Options for a file that includes torch's headers: the folders of all that they need.
 
     cuBLAS, cuSPARSE and cuSOLVER, which ``ATen/cuda/CUDAContext.h`` includes, come with CUDA builds
     of torch; they are looked at last, since the compiler has the rest of CUDA itself.

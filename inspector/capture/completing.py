@@ -1,7 +1,7 @@
 """Completes the recording of a program that has ended: the device code of its builds, spills, the
 versions of what compiled it, and what did not compile.
 
-A module of its own, beside ``running``: the program would wait for what this imports.
+Apart from ``running``, since the program would wait for the imports of this module.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def complete(
 ) -> Recording | None:
     """Add to a recording what is derived after the run, and return its content.
 
-    Whatever fails is a ``problem`` in the recording; nothing that was captured is lost. Raises
+    A failure is a ``problem`` in the recording; nothing that was captured is lost. Raises
     ``Stopped`` once ``go_on`` says no: what was added by then is kept.
     """
 
@@ -63,7 +63,7 @@ def complete(
         return None
     for event in failed_builds.told_later(events, writer.blob, say, go_on):
         writer.event(**event)
-    # Before the builds are kept: one of theirs may be such a module, and is named by their events.
+    # Before the builds are kept: a build may have such a module, and its events name it.
     _take_kernels_out(writer, events)
     builds = list(_builds(list(events), cache))
 

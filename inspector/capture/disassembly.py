@@ -32,7 +32,7 @@ def disassemble(cubin: bytes, cache: DerivedCache) -> tuple[str, str | None, str
     """The plain text, the annotated one or None, and the version of nvdisasm.
 
     Raises ``Unreadable`` with the tool's complaint if no nvdisasm reads this cubin, ``ToolMissing``
-    if there is none.
+    without a tool.
     """
     need("nvdisasm")
     complaint = ""

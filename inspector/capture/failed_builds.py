@@ -1,6 +1,6 @@
 """What nvcc said of a build whose log went to the program's standard output.
 
-A build that is told to be verbose, as those of setup.py are, prints what compilers say and raises
+A verbose build, as those of setup.py are, prints what compilers say and raises
 without it. Commands of its ``build.ninja`` that have left no object are run until one fails.
 """
 

@@ -58,7 +58,7 @@ LOG_HEAD = 1 << 22
 
 
 def newest() -> Path:
-    """The newest recording of this user. Raises ``UsageError`` if there is none."""
+    """The newest recording of this user. Raises ``UsageError`` without one."""
     root = recordings_folder()
     entries = files.names(root)[0] if root.is_dir() else []
     recordings = [p for p in map(root.joinpath, (e.name for e in entries)) if is_recording(p)]
@@ -244,7 +244,7 @@ def _renamed(event: dict[str, object], real: str, said: str) -> dict[str, object
 
 
 def open_text(data: bytes, name: str, stage: Stage) -> Recording:
-    """One stage's text that lies in no file, as a recording; ``name`` is what it is called."""
+    """One stage's text without a file, as a recording; ``name`` is what it is called."""
     content = BytesContent(data)
     event: dict[str, object] = {
         "event": "file", "stage": stage.value, "path": name, "blob": content,

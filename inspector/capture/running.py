@@ -167,7 +167,7 @@ def prepare(request: RunRequest) -> tuple[Path, Path | None]:
                 "Give another -o, or delete it first.",
             )
     else:
-        # Beside the file: whoever looks for it finds what there is, even if we are killed.
+        # Beside the file, where a user looks for it even if we are killed.
         folder = recordings_folder() / _name(request) if pack_to is None else work_folder(pack_to)
     try:
         if pack_to is not None:
@@ -298,7 +298,7 @@ class Run:
     def _see_launches(self, library: str) -> None:
         """Have the driver load the library, in the program and in its children."""
         self.env["PTXVIEW_DRIVER"] = library
-        # Another tool's is left alone: the probes then tell of it.
+        # Another tool's is left alone: the probes then report it.
         self.env.setdefault(INJECTION, library)
 
     @property
@@ -307,7 +307,7 @@ class Run:
         return self._writer.folder
 
     def elsewhere(self) -> str | None:
-        """A sentence where the recording is not where one looks for it; None where it is."""
+        """A sentence if the recording is not in its usual place, else None."""
         if self._asked_for or self.folder.is_relative_to(recordings_folder().resolve()):
             return None
         return f"{recordings_folder()} cannot be written: the recording is made in {self.folder}"
@@ -403,7 +403,7 @@ class Run:
         except FileExistsError:
             other = target.with_name(f"{target.stem}-{secrets.token_hex(3)}{SUFFIX}")
             pack(folder, other, quickly=self._hurries, over=None)
-            say(f"another program has written {target} meanwhile: this recording is {other}")
+            say(f"another program has written {target}: this recording is {other}")
             return other
 
 

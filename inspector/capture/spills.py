@@ -26,7 +26,7 @@ from inspector.system.process import run_tool
 from inspector.system.toolchain import every, version_of
 
 # Triton's own options, by version: 3.9 gives the register allocator's level, all give lines
-# unless they are told not to, and fused multiply-add is the kernel's choice.
+# unless options forbid it, and fused multiply-add is the kernel's choice.
 OPTIONS: tuple[tuple[str, ...], ...] = (
     ("-lineinfo",),
     ("-lineinfo", "--regAllocOptLevel=2"),

@@ -150,7 +150,7 @@ def _artifact(
 
 
 def _parsed(text: bytes) -> dict[str, Any]:
-    """The JSON of a payload; empty where it is none."""
+    """The JSON of a payload; empty if it is malformed."""
     try:
         return _map(files.parsed(text, what="a payload"))
     except (ValueError, files.TooLarge):

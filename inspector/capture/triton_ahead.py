@@ -125,7 +125,7 @@ def compile_by_triton(job: AheadJob, writer: Writer, go_on: GoOn) -> str | None:
     """Have everything of a file compiled; a sentence where the program itself ended badly.
 
     Raises ``ToolMissing`` where the interpreter has no Triton, ``Unreadable`` where nothing was
-    compiled, ``UsageError`` where what was given does not fit the kernels.
+    compiled, ``UsageError`` where signatures do not fit the kernels.
     """
     with tempfile.TemporaryDirectory(prefix="ptxview-") as name:
         folder = Path(name)

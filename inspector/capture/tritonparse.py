@@ -26,7 +26,7 @@ HEAD = 1 << 12
 """Bytes at the beginning of a trace, in which its first event says what it is."""
 
 DISTINCT = 64
-"""Calls of one variant that are told one by one, as in a recording; the rest are counted."""
+"""Calls of one variant that are listed, as in a recording; the rest are counted."""
 
 SAID = 20
 PADDING = 1 << 20
@@ -57,7 +57,7 @@ class _Launches:
 
 
 def from_trace_file(path: Path, inside: Path | None = None) -> Iterator[Event]:
-    """Events of a trace. A line that is none is told as a problem, and the others are read.
+    """Events of a trace. A malformed line becomes a problem, and the others are read.
 
     Raises ``Unreadable`` where there is nothing that can be read.
     """
@@ -88,7 +88,7 @@ def from_trace_file(path: Path, inside: Path | None = None) -> Iterator[Event]:
     except Unreadable as error:
         if not compiled:
             raise
-        problems.append(f"{error.message}; what stands before that is kept")
+        problems.append(f"{error.message}; all before that is kept")
     _name_constants(compiled, calls, launches)
     yield from compiled
     yield from calls
@@ -146,7 +146,7 @@ def _source(source: Mapping[str, object]) -> Event:
 def _launched(
     entry: Mapping[str, object], launches: dict[str, _Launches], first: int
 ) -> Event | None:
-    """The call of a launch, where there was none like it; the others are counted."""
+    """The call of a launch unlike all before it; the others are counted."""
     metadata = as_map(entry.get("compilation_metadata"))
     digest = as_text(metadata.get("hash"))
     if digest is None:

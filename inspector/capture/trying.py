@@ -106,9 +106,9 @@ class TryRequest:
 
 @dataclass(frozen=True, slots=True)
 class TriedColumn:
-    """What came of one column: ``variant`` is None where it did not compile.
+    """The result of one column: ``variant`` is None where it did not compile.
 
-    ``metadata`` is Triton's of it (warps, shared memory, scratch), as far as it is known.
+    ``metadata`` is Triton's (warps, shared memory, scratch), if known.
     """
 
     label: str
@@ -154,7 +154,7 @@ class TryOutcome:
 
     @property
     def recorded_versions(self) -> dict[str, str]:
-        """The compilers of the recorded variant, as far as it or its machine code names them."""
+        """The compilers of the recorded variant, if it or its machine code names them."""
         variant = self.request.variant
         triton = variant.options.get("triton_version") or self.request.recording.tools.get("triton")
         sass = variant.stages.get(Stage.SASS)
@@ -307,12 +307,12 @@ class _Trial:
         return out
 
     def _child(self, python: str, setting: TrySetting, text: bytes | None) -> TriedColumn:
-        """One column, by a child of its own."""
+        """Compile one column in a child."""
         request = self.request
         name = request.name if text is not None else f"the recorded {request.stage.value}"
         job = job_of(request.variant, request.stage.value)
         options = {**job.options, **setting.triton}
-        if not job.target:  # a file that lies alone
+        if not job.target:  # a single file
             own = CompilerInput(Path(name), name, request.stage.value, job.text)
             job = replace(job, target=targets_of(own, ())[0])
         if setting.target is not None:
@@ -497,7 +497,7 @@ class _Trial:
         return replace(again, compilation=replace(again.compilation, seconds=whole))
 
     def _symbol(self, symbols: Sequence[str]) -> str | None:
-        """The kernel's name in what was made: its own, else the only one."""
+        """The kernel's name in the product: its own, else the only one."""
         own = self.request.variant.symbol
         if own in symbols:
             return own
@@ -610,7 +610,7 @@ def shared_of(column: TriedColumn, recorded: int | None) -> int | None:
 
 
 def read_edited(path: str, stage: Stage) -> bytes:
-    """The text of an edited stage. Raises ``Unreadable`` for what is none."""
+    """The text of an edited stage. Raises ``Unreadable`` for anything else."""
     from inspector import files
 
     data = files.read(Path(path))

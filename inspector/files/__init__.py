@@ -5,7 +5,7 @@ half a gigabyte, a zip that unpacks to more than there is. Here each thing is op
 it is and how large it is are asked of what was opened, never of its path. All bounds follow from
 one number, which a user raises with ``PTXVIEW_MAX_BYTES``; a sentence says which one was met.
 
-One module because nothing else may open a thing: a second reader would have bounds of its own.
+One module because nothing else may open a thing: a second reader would have other bounds.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LEAST = 1 << 16
 CHUNK = 1 << 20
 LIGHT = 1 << 16
 DEEPEST_JSON = 100
-"""Lists and objects inside each other; records of ours have a dozen."""
+"""Lists and objects inside each other; ptxview's records have a dozen."""
 
 _NUMBER = re.compile(r"(\d{1,18})([KMGT]?)")
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
@@ -142,7 +142,7 @@ class Allowance:
         self.left -= size
         if self.left < 0:
             raise TooLarge(
-                f"{what} and what lies behind it was left out: with it more than "
+                f"{what} and all behind it was left out: with it more than "
                 f"{self.most:,} bytes of memory are needed ({self.limits.raising()})"
             )
 
@@ -163,7 +163,7 @@ def kind(mode: int) -> str:
 
 
 class File(io.FileIO):
-    """A regular file that was opened, with what was known of it at that moment."""
+    """A regular file that was opened, with its status at that moment."""
 
     def __init__(self, path: Path, descriptor: int, status: os.stat_result) -> None:
         super().__init__(descriptor, "r")
@@ -184,7 +184,7 @@ class File(io.FileIO):
         left = most
         while left > 0:
             try:
-                # All at once where the size is known: nothing is copied then. What grows meanwhile
+                # All at once where the size is known: nothing is copied then. A file that grows
                 # is read by the piece: by the byte, it would never be caught up with.
                 expected = max(self.size - self.tell(), 0)
                 data = self.read(min(left, CHUNK if parts and not expected else expected + 1))
@@ -212,7 +212,7 @@ class File(io.FileIO):
         return data
 
     def again(self) -> Path:
-        """A path that leads to this very file, for a tool: whatever lies at its own by now."""
+        """A path to this very file, for a tool, even if another file has its name by now."""
         link = Path(f"/proc/{os.getpid()}/fd/{self.fileno()}")
         return link if link.exists() else self.path.resolve()
 
@@ -220,7 +220,7 @@ class File(io.FileIO):
 def opened(path: Path, *, follow: bool = True, inside: Path | None = None) -> File:
     """A regular file, opened for reading. Closes with ``with``.
 
-    Where ``follow`` is not set, a link is none. Of the folder ``inside`` alone it is opened where
+    Without ``follow`` a link is refused. Of the folder ``inside`` alone it is opened where
     that is given: a link within it is followed, and none that leads out of it. Raises ``Absent``,
     ``NotAFile``, else ``Unreadable``.
     """
@@ -269,7 +269,7 @@ def _opened(path: Path, name: Path, follow: bool) -> File:
 
 
 def may_be_read(path: Path) -> bool:
-    """Whether a path lies where anything may be read: everywhere, unless ``ROOTS`` says where."""
+    """Whether a path may be read: ``ROOTS`` names the folders, by default all."""
     if ROOTS not in os.environ:
         return True
     real = path.resolve()
@@ -277,9 +277,9 @@ def may_be_read(path: Path) -> bool:
 
 
 def _must_be_within(path: Path, what: Path) -> None:
-    """Raises ``Unreadable`` where what lies there is in none of the folders that may be read."""
+    """Raise ``Unreadable`` for a path outside the folders that may be read."""
     if not may_be_read(what):
-        raise Unreadable(f"{path} lies outside of the folders that may be read here")
+        raise Unreadable(f"{path} is outside of the folders that may be read here")
 
 
 def read(
@@ -304,7 +304,7 @@ def text(path: Path, most: int | None = None, *, inside: Path | None = None) -> 
 
 
 def records(path: Path) -> Iterator[object]:
-    """The JSON values of a file that has one a line; a line that is none is passed over.
+    """The JSON values of a file that has one a line; a malformed line is passed over.
 
     Raises ``Unreadable``, as ``opened``.
     """
@@ -315,7 +315,7 @@ def records(path: Path) -> Iterator[object]:
 
 
 def after(path: Path, at: int) -> bytes:
-    """What stands in a file from a byte on. Raises ``Unreadable``."""
+    """The content of a file from a byte on. Raises ``Unreadable``."""
     with opened(path) as file:
         file.seek(at)
         return file.whole()
@@ -387,9 +387,9 @@ def split_lines(
 
 
 def why_not(path: Path, most: int | None = None, *, follow: bool = False) -> str | None:
-    """Why a file will not be read, as far as can be seen of it without opening it.
+    """Why a file will not be read, found without opening it.
 
-    A link is none unless it is to be followed. None where it can be read, and where it is not
+    A link is refused unless it is to be followed. None where it can be read, and where it is not
     there.
     """
     try:
@@ -416,7 +416,7 @@ def digest(file: File) -> str:
 
 
 def contains(file: File, words: Sequence[bytes]) -> bool:
-    """Whether one of some short words stands in what follows, which is not kept.
+    """Whether the rest of a file has one of some short words; nothing of it is kept.
 
     Raises ``Unreadable``.
     """
@@ -497,7 +497,7 @@ def unpack(data: bytes, out: IO[bytes], what: str) -> None:
 
 
 def names(folder: Path, most: int | None = None) -> tuple[list[os.DirEntry[str]], bool]:
-    """What lies in a folder, by name; and whether there is more than is looked at.
+    """The entries of a folder, by name; and whether there are more than are looked at.
 
     Raises ``Unreadable``.
     """
@@ -557,7 +557,7 @@ def _bare(data: bytes) -> bytes:
 
 
 def parsed(data: bytes, allowance: Allowance | None = None, what: str = "it") -> object:
-    """JSON's value. Raises ``ValueError`` where it is none, or is nested too deeply.
+    """The value of JSON. Raises ``ValueError`` if it is malformed, or nested too deeply.
 
     What its value weighs is taken from the ``allowance``. Raises ``TooLarge`` where that, or one
     value's bound, is met.
@@ -659,14 +659,14 @@ class Archive:
 
     @property
     def names(self) -> list[str]:
-        """The names of all members, in the directory's order; one may stand there twice."""
+        """The names of all members, in the directory's order; a name may be there twice."""
         return self._zip.namelist()
 
     def __contains__(self, member: str) -> bool:
         return member in self._zip.NameToInfo
 
     def why_not(self, member: str) -> str | None:
-        """Why a member will not be read, as far as its directory says; None where it can be."""
+        """Why a member will not be read by its directory; None where it can be."""
         bounds = limits()
         try:
             size = self._zip.getinfo(member).file_size
@@ -735,7 +735,7 @@ class Archive:
         member = info.filename
         if info.compress_type not in _METHODS:
             # Python unpacks the others a piece at a time only as they were packed: bounded by none.
-            raise Unreadable(f"{self.path} is damaged: {member} is packed in a way of its own")
+            raise Unreadable(f"{self.path} is damaged: {member} is packed in an unknown way")
         try:
             with self._zip.open(info) as stream:
                 yield stream

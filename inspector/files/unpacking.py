@@ -2,7 +2,7 @@
 
 Tar files (plain, gzip, bzip2, xz) and zip files come from strangers: ``tarfile``'s data filter and
 ``zipfile`` keep every member below the folder, only regular files are written, and the bytes that
-come out are counted whatever was declared. An archive inside an archive stays packed.
+come out are counted, also beyond the declared size. An archive inside an archive stays packed.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ def _stage(message: CompilerMessage, variant: Variant) -> Place:
 
 
 def _sentence(message: CompilerMessage, stage: Stage | None) -> str:
-    """What is told: with its place where that is not at hand."""
+    """The message, with its place if that text is missing."""
     if stage is not None or message.file is None or message.line is None:
         return message.message
     return f"{message.file}:{message.line}: {message.message}"

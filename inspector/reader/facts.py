@@ -84,7 +84,7 @@ class VariantFacts(VariantFigures):
     # -- the kernel as a whole ----------------------------------------------------------------
 
     def device(self, variant: Variant) -> Device | None:
-        """The device that figures are told for, None if the architecture is not known."""
+        """The device of the figures; None for an unknown architecture."""
         arch = self._chosen or variant.target
         if arch is None:
             return None
@@ -98,7 +98,7 @@ class VariantFacts(VariantFigures):
         return self._kernels[id(variant)]
 
     def context(self, variant: Variant) -> Context:
-        """Parameters, grid and block, as far as PTX, the signature and the launches tell them."""
+        """Parameters, grid and block, known from PTX, the signature and the launches."""
         return self.memo.once(("context", id(variant)), lambda: self._context(variant))
 
     def _context(self, variant: Variant) -> Context:
@@ -155,7 +155,7 @@ class VariantFacts(VariantFigures):
                     if facts is not None:
                         flows[stage], codes[stage] = facts.flow, facts.code
             except PtxviewError:
-                continue  # the card says what is known without that stage
+                continue  # the card does without that stage
         subject = self._subject(variant)
         block = self.context(variant).block  # .reqntid says it without a launch
         threads = None if block is None else block[0] * block[1] * block[2]
@@ -250,7 +250,7 @@ class VariantFacts(VariantFigures):
     # -- the functions of a listing -------------------------------------------------------------
 
     def facts(self, variant: Variant, stage: Stage, n: int) -> FunctionFacts | None:
-        """What is known of the function of PTX or SASS that line ``n`` stands in."""
+        """The analysis of the function of PTX or SASS with line ``n``."""
         listing = self.listing(variant, stage)
         functions = functions_of(stage, listing, variant.symbol)
         at = bisect_right(functions, n, key=lambda f: f.first) - 1
@@ -261,7 +261,7 @@ class VariantFacts(VariantFigures):
         return self.memo.once(key, lambda: FunctionFacts(listing, functions[at], scheduling))
 
     def own(self, variant: Variant, stage: Stage) -> FunctionFacts | None:
-        """What is known of the kernel in PTX or SASS; None if the stage has none."""
+        """The analysis of the kernel in PTX or SASS; None if the stage lacks it."""
         own = self.function(variant, stage) if stage in MACHINE else None
         return None if own is None else self.facts(variant, stage, own.first)
 
@@ -273,7 +273,7 @@ class VariantFacts(VariantFigures):
 class StagesAtHand(Mapping[Stage, T]):
     """What a variant has of each stage, read when it is asked for.
 
-    Costly stages are none: a hint is no reason to run a compiler. Reading may raise
+    Costly stages are left out: a hint is no reason to run a compiler. Reading may raise
     ``PtxviewError``.
     """
 

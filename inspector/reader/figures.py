@@ -15,7 +15,7 @@ from inspector.recording.resources import from_res_usage, max_threads, merge
 from inspector.system.process import side_by_side
 
 GLANCE = 0.3
-"""Seconds after which a user who waits for figures is told how far they are."""
+"""Seconds after which a user who waits for figures sees their progress."""
 
 
 class VariantFigures(Listings):

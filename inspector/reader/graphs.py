@@ -1,4 +1,4 @@
-"""What is told of a compiled graph: its texts, its calls, and how its stages are linked."""
+"""A compiled graph: its texts, its calls, and the links between its stages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where one looks first in a kernel: what was sampled most, its innermost loops, its peak."""
+"""Regions of interest in a kernel: most samples, innermost loops, register peak."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from inspector.reader.facts import MACHINE
 from inspector.reader.reader import Reader
 
 LOOPS = 3
-"""Loops that are told of: the innermost ones, of those the longest."""
+"""Loops that are listed: the innermost ones, of those the longest."""
 SAMPLED = 5
-"""Lines that are told of by their samples."""
+"""Lines that are listed by their samples."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A stage's text and its listing, where the kernel stands in it, and how the stages are linked.
+"""A stage's text, its listing, the kernel's lines in it, and the links between stages.
 
 Nothing is disassembled or parsed before it is asked for, and each result is kept.
 """
@@ -89,7 +89,7 @@ class Listings:
     # -- texts ------------------------------------------------------------------------------
 
     def text(self, variant: Variant, stage: Stage) -> StageText:
-        """The text of a stage. Raises ``Unreadable`` with the reason where there is none."""
+        """The text of a stage. Raises ``Unreadable`` with the reason if it is missing."""
         file = variant.stages.get(stage)
         if file is None:
             why = variant.missing.get(stage, "it was not recorded")
@@ -113,7 +113,7 @@ class Listings:
     # -- listings ---------------------------------------------------------------------------
 
     def listing(self, variant: Variant, stage: Stage) -> Listing:
-        """The lines of a stage. Raises ``PtxviewError`` with the reason where there are none."""
+        """The lines of a stage. Raises ``PtxviewError`` with the reason if they are missing."""
         symbol = variant.symbol if stage is Stage.SOURCE else ""
         key = ("listing", variant.hash, symbol, stage)
         return self.memo.once(key, lambda: self._parse(variant, stage))
@@ -124,7 +124,7 @@ class Listings:
         return parse(stage, text.text, annotated=text.annotated, path=held.origin_path)
 
     def function(self, variant: Variant, stage: Stage) -> Function | None:
-        """Where the kernel stands in a stage's listing, or None if that is not known."""
+        """The kernel's lines in a stage's listing, or None if unknown."""
         if stage in (Stage.SOURCE, Stage.OUTPUT_CODE):
             lines = variant.lines_in(stage)
             return Function(base_name(variant.symbol), *lines) if lines is not None else None

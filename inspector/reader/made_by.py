@@ -19,7 +19,7 @@ _NVCC = re.compile(rb"^// Cuda compilation tools, release [\d.]++, V([\d.]++)", 
 
 
 def made_by(tools: Mapping[str, str], origin: Origin, variant: Variant) -> dict[str, str]:
-    """The programs that made a variant, with their versions as far as they are known.
+    """The programs that made a variant, with their versions if known.
 
     Those of Triton and torch are recorded with it, in a recording made before that with all of it;
     nvcc's, or of NVIDIA's compiler where another calls it, is its own line at the head of its PTX.
@@ -40,7 +40,7 @@ def made_by(tools: Mapping[str, str], origin: Origin, variant: Variant) -> dict[
     except (PtxviewError, OSError):
         return out
     if (nvcc := _NVCC.search(text)) is not None:
-        # The same line stands in what libNVVM and NVRTC make for others.
+        # libNVVM and NVRTC write the same line for others.
         out["nvcc" if origin is Origin.NVCC else "CUDA compiler"] = nvcc[1].decode()
     if (isa := _ISA.search(text)) is not None:
         out["PTX ISA"] = isa[1].decode()

@@ -1,6 +1,6 @@
 """Which passes made a kernel what it is: its recorded IR is compiled again, with every pass told.
 
-What comes of it is kept in the user's own cache by the digest of the text, its target and options,
+The result is kept in the user's own cache by the digest of the text, its target and options,
 and the version of Triton.
 """
 
@@ -86,7 +86,7 @@ def graph_passes(graph: Graph, count: Count) -> PassList:
     if not runs:
         raise Unreadable(
             f"nothing is known of Inductor's passes on graph {graph.id}",
-            "They are told while a graph is compiled: not of one that comes out of Inductor's "
+            "They are recorded while a graph is compiled: not of one that comes out of Inductor's "
             "cache, nor by a saved log.",
         )
     return PassList("", "", None, runs[0].name, tuple(runs))
@@ -104,7 +104,7 @@ def variant_passes(
 ) -> PassList:
     """The passes of a variant, of the cache where they are kept.
 
-    ``say`` is told that a compiler is started. Raises ``Unreadable`` where it is not Triton's, or
+    ``say`` is called when a compiler starts. Raises ``Unreadable`` where it is not Triton's, or
     takes longer than ``seconds``; ``ToolMissing`` where the interpreter has no Triton; ``Stopped``
     where ``go_on`` says no.
     """
@@ -213,7 +213,7 @@ def _written(made: PassList) -> bytes:
 
 
 def _read(data: bytes | None) -> PassList | None:
-    """The list that was kept; None where there is none that can be read."""
+    """The list from the cache; None if it cannot be read."""
     if data is None:
         return None
     try:

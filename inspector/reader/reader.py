@@ -49,7 +49,7 @@ class Reader(Teller):
     # -- graphs -----------------------------------------------------------------------------
 
     def graph_listing(self, graph: Graph, stage: Stage = Stage.OUTPUT_CODE) -> Listing:
-        """The lines of a stage of a graph. Raises ``PtxviewError`` where there is none."""
+        """The lines of a stage of a graph. Raises ``PtxviewError`` if it is missing."""
         return self._graphs.listing(graph, stage)
 
     def graph_stages(self, graph: Graph) -> tuple[Stage, ...]:
@@ -57,7 +57,7 @@ class Reader(Teller):
         return self._graphs.stages(graph)
 
     def graph_text(self, graph: Graph, stage: Stage) -> str:
-        """The text of a stage of a graph. Raises ``PtxviewError`` where there is none."""
+        """The text of a stage of a graph. Raises ``PtxviewError`` if it is missing."""
         return self._graphs.text(graph, stage)
 
     def graph_view(self, graph: Graph) -> GraphView:

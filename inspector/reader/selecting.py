@@ -54,7 +54,7 @@ def select(recording: Recording, selector: str | None) -> tuple[Found, ...]:
 
 
 MOST_TOLD = 60
-"""Variants of which one must be named that are told, each beside all others."""
+"""Variants that are listed where one must be named."""
 
 
 def select_one(recording: Recording, selector: str | None) -> Found:

@@ -40,7 +40,7 @@ _BESIDE = ("special register", "directive")
 
 
 class _Function(NamedTuple):
-    """What is known of one function, and what reads it out."""
+    """The analysis of one function, and the reader of its sentences."""
 
     listing: Listing
     facts: FunctionFacts
@@ -48,14 +48,14 @@ class _Function(NamedTuple):
 
 
 class _Functions:
-    """The functions that lines stand in: the one that was asked for last is at hand."""
+    """The functions of lines: the latest is at hand."""
 
     def __init__(self, find: Callable[[int], _Function | None]) -> None:
         self._find = find
         self._last: _Function | None = None
 
     def at(self, n: int) -> _Function | None:
-        """The function of line ``n``, None if it stands in none. Safe in several threads."""
+        """The function of line ``n`` if it has one. Safe in several threads."""
         last = self._last
         if last is None or not last.facts.function.first <= n <= last.facts.function.last:
             last = self._find(n)
@@ -67,7 +67,7 @@ class Teller(VariantFacts):
     """Adds the annotations of lines."""
 
     def telling(self, variant: Variant, stage: Stage, whole: bool = False) -> Telling:
-        """What is told of the lines of a stage. Raises ``PtxviewError`` where it cannot be had.
+        """Annotate the lines of a stage. Raises ``PtxviewError`` where it cannot be read.
 
         Counts are of the variant's own function; ``whole`` has those of every function of the file.
         """
@@ -197,7 +197,7 @@ class Teller(VariantFacts):
     # -- words ----------------------------------------------------------------------------------
 
     def _function(self, variant: Variant, stage: Stage, n: int) -> _Function | None:
-        """The function of PTX or SASS that line ``n`` stands in."""
+        """The function of PTX or SASS with line ``n``."""
         known = self.facts(variant, stage, n) if stage in MACHINE else None
         if known is None:
             return None
@@ -249,7 +249,7 @@ class Teller(VariantFacts):
 
 
 def _words(of: _Function | None, n: int) -> Words:
-    """What is said of line ``n`` of a function."""
+    """The sentences on line ``n`` of a function."""
     if of is None:
         return NO_WORDS
     line, chains = of.listing.lines[n - 1], of.facts.chains

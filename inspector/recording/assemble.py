@@ -60,7 +60,7 @@ _WHY_UNWATCHED = {
     "-E": "with -E Python leaves out PYTHONPATH, by which the probes are found",
     "-S": "with -S Python loads no sitecustomize, which wakes the probes",
     "environment": "the environment that it was given does not name the probes",
-    "sitecustomize": "another sitecustomize stands before the probes' on its PYTHONPATH",
+    "sitecustomize": "another sitecustomize precedes the probes' on its PYTHONPATH",
     "none": "no interpreter of Python loaded the probes; with -I, -E, -S or an emptied "
     "environment none can",
 }
@@ -203,7 +203,7 @@ class Assembly:
                 self._fact(event)
 
     def _take_unbuilt(self) -> None:
-        """Sources that did not compile, when it is known what was made of others."""
+        """Add failed sources after all successful compilations are known."""
         for event in self._without_code:
             key = str(event.get("source")), event.get("source_blob")
             failed = self._unbuilt.pop(key, None)
@@ -227,7 +227,7 @@ class Assembly:
                     self._built({"source": path, "source_blob": digest}, self._of_whole(event))
 
     def _of_whole(self, event: Event) -> Failure:
-        """Why a build came to nothing; its kernels say it then, and no sentence besides."""
+        """Why a build failed; its kernels have the reason, and no problem repeats it."""
         self._unnamed.pop(self._named(event), None)
         return failures.of_whole_build(event)
 
@@ -337,7 +337,7 @@ class Assembly:
             self._unbegun[directory] = event
 
     def _built(self, event: Event, error: Failure | None = None) -> None:
-        """Device code of a build, or why there is none. A kernel that was compiled at another time
+        """Device code of a build, or why it is missing. A kernel that was compiled at another time
         has what did not compile beside it."""
         built = variants.from_device_code(event, self._blob, self._sources, error)
         for variant in built.variants:

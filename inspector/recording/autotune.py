@@ -43,7 +43,7 @@ class _Heard:
 
     @property
     def operation(self) -> Key | None:
-        """The kernel that stands for an operation whose candidates were compared."""
+        """The kernel of an operation whose candidates were compared."""
         if self.tuning.operation is None:
             return None
         return Origin.INDUCTOR.value, self.name, f"{self.tuning.operation} {self.tuning.key}"
@@ -59,7 +59,7 @@ class _Tried:
 
     @property
     def key(self) -> Key:
-        """The kernel that stands for these operations of this graph."""
+        """The kernel of these operations of this graph."""
         name = "+".join(self.nodes)
         short = name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
         return Origin.INDUCTOR.value, f"{short} (tried)", f"{self.graph} {name}"
@@ -118,7 +118,7 @@ class Tunings:
             return
         index, tuning = as_int(event.get("configuration")), self._name(event)
         choice = None if index is None or tuning is None else (tuning, index)
-        # The same text is compiled once, whoever asks for it again.
+        # The same text is compiled once, however often it is asked for.
         self._tried.setdefault(PurePath(file).name, _Tried(names, graph_of(event), choice))
 
     def names(self, graph: GraphRef) -> bool:

@@ -97,9 +97,9 @@ def _messages(rows: Sequence[str], tool: str, line_of: Line) -> Iterator[Compile
 
 
 def _column(rows: Sequence[str], index: int, source: str | None) -> int | None:
-    """Where the caret beneath a message stands in the line of the file.
+    """The column of the caret beneath a message in the line of the file.
 
-    The front end prints the line with a margin of its own, so that the caret is measured from the
+    The front end prints the line with a margin, so that the caret is measured from the
     first character that is no blank.
     """
     if index + 2 >= len(rows) or not _CARET.fullmatch(rows[index + 2]):
@@ -112,7 +112,7 @@ def _column(rows: Sequence[str], index: int, source: str | None) -> int | None:
 
 
 def first_error(messages: Sequence[CompilerMessage]) -> str | None:
-    """The first error in a sentence, with its place; None if there is none."""
+    """The first error in a sentence, with its place; None without errors."""
     error = next((m for m in messages if m.severity == "error"), None)
     return None if error is None else error.sentence
 

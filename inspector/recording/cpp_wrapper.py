@@ -1,6 +1,6 @@
 """Reads the kernels of the C++ that AOTInductor writes in the place of Inductor's ``output_code``.
 
-Each Triton kernel has a function that launches it, at whose head its Python stands in a comment:
+Each Triton kernel has a function that launches it, which begins with its Python in a comment:
 
     /*
     async_compile.triton('triton_poi_fused_sin_0', '''

@@ -1,8 +1,8 @@
 """Launches that were seen at the CUDA driver's boundary: of which kernels, how often, by whom.
 
-A kernel is told by the cubin that the driver loaded and its name in it. One that a compiler here is
-known to have made is the same by content; every other becomes a kernel of its own, with its maker:
-the library that asked for the launch, or what was seen to compile a kernel of that name.
+A kernel is identified by the cubin that the driver loaded and its name in it. One from a recorded
+compilation has the same content; every other becomes a new kernel, with its maker: the library that
+asked for the launch, or the compiler of a kernel of that name.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from inspector.recording.variants import Blob, Event, VariantOfKernel
 from inspector.text import counted
 
 SMALL = 256 << 10
-"""Bytes of a cubin that is shown whole: lines of its own are kept."""
+"""Bytes of a cubin that is shown whole, with all of its lines."""
 
 MAKERS = Path(files.__file__).parent.parent / "reference" / "makers.toml"
 OTHERS = "others"
@@ -57,7 +57,7 @@ _PROCESS = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class KernelOfModule:
-    """The machine code of one kernel of a cubin, which may have hundreds: a cubin of its own."""
+    """The machine code of one kernel of a cubin, which may have hundreds, as a cubin."""
 
     module: Content
     kernel: str
@@ -232,7 +232,7 @@ class DriverLaunches:
         return self._kernels.get((module, variant.symbol))
 
     def _compiled_by(self, made: _Made) -> None:
-        """Take in what a compiler made; what is told again with its machine code is the same."""
+        """Take in a compiler's product; a later event adds its machine code."""
         if made.event.get("cubin") is not None:
             symbol = made.event.get("symbol")
             self._made = [m for m in self._made if m.by != made.by
@@ -244,7 +244,7 @@ class DriverLaunches:
         return self._counts.get(key, (0 if event.get("in_graph") else 1, 0))
 
     def _rest(self, launches: _Launches) -> int:
-        """Launches of a kernel that was launched in more ways than are told apart."""
+        """Launches of a kernel that was launched in more ways than are recorded."""
         others = [self._count(k, e) for k, e in launches.calls.items() if e.get(OTHERS)]
         return sum(counted + replayed for counted, replayed in others)
 
@@ -313,7 +313,7 @@ class DriverLaunches:
         return self._of_compiler(made, missing)
 
     def _uncompiled(self, made: _Made) -> VariantOfKernel:
-        """A kernel that its compiler refused, as far as it came."""
+        """A kernel that its compiler refused, with the stages before."""
         error = failures.of_compile(made.event, self._blob)
         tool, said = (made.by, "it did not say why") if error is None else (error.tool, error.said)
         missing = dict.fromkeys((Stage.TTIR, Stage.TTGIR), f"{made.by} makes none")
@@ -325,7 +325,7 @@ class DriverLaunches:
         self, made: _Made, missing: Mapping[Stage, str], error: Failure | None = None
     ) -> VariantOfKernel:
         """A kernel of which its compiler alone has told, known by its PTX if that was compiled,
-        and else by what was asked for."""
+        and else by the request."""
         symbol = as_text(made.event.get("symbol")) or made.name
         stages: dict[Stage, StageFile] = {}
         span, config = self._compiled(made, symbol, stages)
@@ -517,7 +517,7 @@ _FORMATS = {
     "unsigned long": "Q", "long long": "q", "unsigned long long": "Q", "float": "f",
     "double": "d", "__half": "e",
 }  # fmt: skip
-"""How C++'s types lie in memory on 64-bit Linux (System V ABI), in the letters of ``struct``."""
+"""The layout of C++'s types on 64-bit Linux (System V ABI), in the letters of ``struct``."""
 
 HIGHEST_ALIGNMENT = 512
 

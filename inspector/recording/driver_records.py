@@ -53,7 +53,7 @@ ERRORS = {
 """Numbers of ``driver.c`` for the reasons that are its own; CUPTI's are above zero."""
 
 ROW, SPREAD = 250, 12
-"""Bytes of memory that a record takes at most: for itself, and for each of its own."""
+"""Bytes of memory that a record takes at most: in all, and for each of its bytes."""
 
 _PLUMBING = re.compile(
     r"libcuda\.so|libcupti|libc\.so|libcudart|libffi|libpython|libstdc\+\+|.*ptxview_"

@@ -2,7 +2,7 @@
 
 In a recording's folder they are ``timings.jsonl``, one record a line, appended; a single file
 carries what its folder held when it was packed, and later records go to a file beside it,
-``x.ptxview.timings.jsonl``. Reports of ncu are stored likewise, in ``ncu.jsonl``.
+``x.ptxview.timings.jsonl``. Reports of ncu are in ``ncu.jsonl``.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def problems(path: Path) -> list[str]:
 
 
 def _nobody(text: str) -> None:
-    """Ignores the sentences on what was left out."""
+    """Ignore sentences on records that were left out."""
 
 
 def _lines(path: Path, name: str, file: Path, tell: Callable[[str], None]) -> Iterator[bytes]:

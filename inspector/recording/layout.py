@@ -1,9 +1,9 @@
-"""The only code that knows how a recording lies on disk.
+"""The only code that knows the layout of a recording on disk.
 
 One module because what writes a name, reads it and removes it have to agree.
 
 A recording is a folder, or one ``.ptxview`` file (a zip of that folder). While such a file is being
-recorded its folder lies beside it, as ``<file>.<tag>.unfinished``::
+recorded its folder is beside it, as ``<file>.<tag>.unfinished``::
 
     events.jsonl              the run's own record: one complete JSON object a line
     events-<pid>-<tag>.jsonl  one file a process that was recorded
@@ -14,7 +14,7 @@ recorded its folder lies beside it, as ``<file>.<tag>.unfinished``::
     timings.jsonl, notes …    later additions follow the same rule: append, one record a line
 
 The first event of every file carries ``"schema": 1``. Reading never opens a path that stands
-inside a recording, and executes, imports or unpickles nothing. What tools make of a recording lies
+inside a recording, and executes, imports or unpickles nothing. What tools make of a recording is
 in the user's own cache, named by content; a ``derived/`` in a recording, where earlier versions
 kept it, may be anybody's and is passed over. No link in a recording is followed.
 """
@@ -68,7 +68,7 @@ LINE, EVENT = 50, 200
 
 @dataclass(frozen=True, slots=True)
 class FileContent:
-    """The content of a file on this machine; with ``inside``, only if it lies in that folder."""
+    """The content of a file on this machine; with ``inside``, only if it is in that folder."""
 
     path: Path
     inside: Path | None = None
@@ -118,7 +118,7 @@ def _as_named(data: bytes, digest: str, where: str) -> bytes:
 
 
 def appended(path: Path) -> BinaryIO:
-    """A file of a recording, opened for appending and created if there is none.
+    """A file of a recording, opened for appending and created if missing.
 
     Raises ``OSError`` for a link, for anything but a regular file, and for a file with a second
     name (a hard link): writing would change something outside of the recording.
@@ -172,7 +172,7 @@ def overtaken_by(file: Path) -> Path | None:
 
 
 def _last_written(folder: Path) -> float:
-    """When a recording's folder was last written to, as far as the file system tells."""
+    """When a recording's folder was last written to, by the file system."""
     try:
         return max(file.stat().st_mtime for file in event_files(folder))
     except (OSError, ValueError, Unreadable):
@@ -282,7 +282,7 @@ def event_files(path: Path) -> list[Path]:
 def stamp(path: Path) -> str | None:
     """What the file system says of a recording's events now; None of what is no recording.
 
-    The same text later means that the same files lie there, as far as their sizes and times tell.
+    The same text later means the same files by their sizes and times.
     """
     try:
         if path.is_dir():
@@ -444,7 +444,7 @@ class _Taking:
             return error.message.removeprefix(f"{name}: line {number} ") + "; it was left out"
         except ValueError:
             problem = "is no JSON" if row.endswith(b"\n") else "was cut short"
-            return f"{problem}; what stands before it is kept"
+            return f"{problem}; all before it is kept"
         if not isinstance(event, dict):
             return "is no record"
         schema = event.get("schema", SCHEMA)
@@ -490,7 +490,7 @@ class Writer:
         return digest
 
     def stored(self, digest: str) -> Path | None:
-        """The file of a blob that is there; None if there is none, or a link in its place."""
+        """The file of a blob; None if it is missing, or a link in its place."""
         path = self.folder / "blobs" / digest
         return path if HEX.issuperset(digest) and path.is_file() and not path.is_symlink() else None
 
@@ -513,7 +513,7 @@ class Writer:
 
 
 Stamp = tuple[int, int, int] | None
-"""What tells a file from another that takes its name: None where there is none."""
+"""Identifies a file when another takes its name: None where it is missing."""
 
 
 def file_stamp(path: Path) -> Stamp:
@@ -560,7 +560,7 @@ def pack(folder: Path, target: Path, quickly: bool = False, *, over: Stamp | str
 
 
 def remove(folder: Path) -> None:
-    """Delete a recording's folder that was packed; if we are killed meanwhile, it is none."""
+    """Delete a recording's folder that was packed; a kill leaves no recording."""
     with contextlib.suppress(OSError):
         (folder / "events.jsonl").unlink()
     shutil.rmtree(folder, ignore_errors=True)

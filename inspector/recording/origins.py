@@ -32,7 +32,7 @@ _FILE = re.compile(r"#(?: Annotation: .{0,4096}?)? (?:Backward of forward node: 
 _NODE = re.compile(r"\s{4,}(\w{1,400})(?:: \"[^\"\n]*\")? = ")
 _FRAME = re.compile(r'\s*File "([^"\n]{1,4096})", line (\d{1,9})')
 RECENT = 64
-"""Graphs whose lines are cached; a graph needs those of its own frame, one after the other."""
+"""Graphs whose lines are cached; a graph needs those of its frame, one after the other."""
 STACKS = "inductor_provenance_tracking_kernel_stack_traces"
 # The graphs whose nodes the fragments in output_code name, the nearest first.
 AFTER = ("inductor_post_grad_graph", "before_post_grad_graph")
@@ -227,7 +227,7 @@ class Origins:
         """The user's lines by node, as the graph nearest to the code has them.
 
         Dynamo's graph is of this run. The later ones may come from a cache, and then name the
-        lines of the program that filled it: these are told by their code instead.
+        lines of the program that filled it: these are found by their code instead.
         """
         earlier_texts = [t for t in self._texts.get(frame_of(graph), ()) if t[0] <= index]
         dynamo = self._latest(earlier_texts, "dynamo_output_graph")
@@ -276,7 +276,7 @@ class Origins:
 
 
 def joined(fusions: Iterable[Fusion]) -> Fusion | None:
-    """The fusions of a kernel that several graphs share as one; None if there are none."""
+    """Join the fusions of a kernel that several graphs share; None without any."""
     ops: dict[str, None] = {}
     by_line: dict[tuple[str, int], MadeFrom] = {}
     unplaced: dict[str, None] = {}

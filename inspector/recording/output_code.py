@@ -127,7 +127,7 @@ def parse(text: str) -> OutputCode:
                 origin=_ORIGIN.get(match[2], "extern"),
                 path=path,
                 line=n,
-                # The text begins right after the quotes: its first line is what stands there.
+                # The text begins right after the quotes: its first line is there.
                 body=n if quote >= 0 else None,
                 last=end,
                 comment=replace(comment, nodes=tuple(nodes), became=tuple(became)),
@@ -186,7 +186,7 @@ def _copied_to(quoted: str) -> str | None:
     """The name of the file that Inductor writes a text to: the head of the text's own digest."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Python's on unknown escapes is about no code of ours
+            warnings.simplefilter("ignore")  # about unknown escapes in foreign code
             text = ast.literal_eval(f"'''{quoted}'''") if "\\" in quoted else quoted
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return None

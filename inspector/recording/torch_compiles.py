@@ -130,9 +130,9 @@ class TorchCompiles:
         key = (as_int(event.get("pid")), name)
         latest = self._latest.get(key)
         over = latest is not None and latest.ended and bool(latest.phases)
-        return self._anew(event) if latest is None or over else latest
+        return self._new(event) if latest is None or over else latest
 
-    def _anew(self, event: Event) -> _Compile | None:
+    def _new(self, event: Event) -> _Compile | None:
         name = id_of(event)
         if name is None:
             return None
@@ -146,7 +146,7 @@ class TorchCompiles:
         # Why it is compiled again is said before it begins.
         compiling = self._of(event)
         if compiling is not None and (compiling.stack or compiling.ended):
-            compiling = self._anew(event)
+            compiling = self._new(event)
         if compiling is not None:
             compiling.stack = frames_of(event.get("stack"))
 
@@ -154,7 +154,7 @@ class TorchCompiles:
         figures = as_map(event.get("figures"))
         compiling = self._of(event)
         if compiling is not None and compiling.ended:
-            compiling = self._anew(event)
+            compiling = self._new(event)
         if compiling is None:
             return
         compiling.ended = True
@@ -183,7 +183,7 @@ class TorchCompiles:
         content = self._blob(event.get("blob"))
         compiling = self._of(event)
         if compiling is not None and (compiling.stack or compiling.ended):
-            compiling = self._anew(event)
+            compiling = self._new(event)
         if compiling is not None and content is not None:
             compiling.failures = failures_of(text_of(content)[:LONGEST])
 
@@ -298,7 +298,7 @@ class TorchCompiles:
         )
 
     def _triton_said(self, event: Event) -> None:
-        """What was said of it when Triton was asked once more: its lines are known by that."""
+        """Add the messages of a second attempt, which have lines."""
         at = self._refused.get(as_text(event.get("hash")) or "")
         failure = failures.of_compile(event, self._blob)
         if at is not None and failure is not None:
@@ -355,7 +355,7 @@ class TorchCompiles:
             failed=failed,
             place=place,
         )
-        # One whose words went past its error is told of again, with them.
+        # A second event of the same build adds the compilers' output.
         at = len(self._kernels) if began is None else self._builds.setdefault(
             (directory, began), len(self._kernels)
         )  # fmt: skip
@@ -577,7 +577,7 @@ def _durations(figures: Mapping[str, object]) -> Iterator[float]:
 
 
 def _with_costs(one: _Compile) -> Iterator[GraphBreak]:
-    """The breaks, with how long the attempts took that came to nothing by them."""
+    """The breaks, with the seconds of the attempts that they ended."""
     attempts = {p.name: p.seconds for p in one.phases}
     for graph_break in one.breaks:
         lost = None

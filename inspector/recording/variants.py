@@ -247,7 +247,7 @@ def from_device_code(
     event: Event, blob: Blob, sources: Mapping[str, Content], error: Failure | None = None
 ) -> Several:
     """Every kernel of a cubin (or, without one, of its PTX) that a build or a file holds; ``error``
-    says why there is neither. Of a source without kernels the file stands for one then."""
+    says why there is neither. A source without kernels becomes one kernel then."""
     cubin, ptx = blob(event.get("cubin")), blob(event.get("ptx"))
     path = as_text(event.get("source")) or ""
     why = as_text(event.get("why"))

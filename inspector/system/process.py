@@ -129,7 +129,7 @@ def side_by_side(
     try:
         waiting = deque([pool.submit(one, item) for item in items])
         while waiting:
-            future = waiting.popleft()  # what was made of it is not kept for those that follow
+            future = waiting.popleft()  # no result is kept longer than needed
             # Some times a second: a signal that came just before Python began to wait for a lock,
             # or that another thread was given, is seen when the wait ends, and not before.
             while wait([future], GLANCE).not_done:
@@ -153,7 +153,7 @@ FROM_TERMINAL = (*STOPPING, signal.SIGINT, signal.SIGQUIT, signal.SIGWINCH)
 MEANWHILE = 1.0
 """Seconds of a program after which there is time for something else."""
 LOOK = 0.25
-"""Seconds between two checks whether a process was stopped, which only its parent is told."""
+"""Seconds between two checks whether a process was stopped; only its parent is notified."""
 _libc = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG, _SI_KERNEL = 1, 0x80
 
@@ -224,7 +224,7 @@ def _let_go(descriptors: Sequence[int]) -> None:
     for number in descriptors:
         with contextlib.suppress(OSError):
             os.close(number)
-    for number in (0, 1):  # nothing of ours waits to be written there before the program runs
+    for number in (0, 1):  # no output of ptxview waits there before the program runs
         with contextlib.suppress(OSError):
             if not os.isatty(number):
                 nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
@@ -260,7 +260,7 @@ def run_program(
         def begin() -> None:
             if is_job:
                 die_with_parent()
-                if os.getppid() != ours:  # the parent was killed meanwhile
+                if os.getppid() != ours:  # the parent was killed
                     os._exit(128 + signal.SIGKILL)
             for number, handler in first.items():
                 signal.signal(number, handler)
@@ -345,7 +345,7 @@ def _follow(pid: int) -> int:
         waited, how = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
         if waited and not os.WIFSTOPPED(how):
             return os.waitstatus_to_exitcode(how)
-        if waited and state_of(pid) == "T":  # else it was continued meanwhile
+        if waited and state_of(pid) == "T":  # else it was continued
             _stop(os.WSTOPSIG(how))
         sent = signal.sigwaitinfo(forwarded() | {signal.SIGCHLD})
         if sent.si_signo == signal.SIGCONT:
@@ -362,7 +362,7 @@ def _stop(number: int) -> None:
     """Stop ourselves as the program was stopped, for the shell that waits for us.
 
     A group without such a shell is not stopped: the kernel then discards the signal, which it would
-    not do with SIGSTOP, and whoever continues the program alone need not know of us.
+    not do with SIGSTOP, and continuing the program alone needs no knowledge of us.
     """
     number = number if number in STOPPING else signal.SIGTSTP
     with _disposition(number, signal.SIG_DFL):
@@ -372,6 +372,6 @@ def _stop(number: int) -> None:
 
 
 def _in_silence(do: Callable[[], None]) -> None:
-    """Call something whose failure will be told by whoever needs it."""
+    """Call a function and ignore its failure, which a later use reports."""
     with contextlib.suppress(Exception):
         do()

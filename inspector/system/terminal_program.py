@@ -1,4 +1,4 @@
-"""Runs a program in the background of a terminal of its own, for ``ptxview run`` to watch."""
+"""Runs a program in the background of a new terminal, for ``ptxview run`` to watch."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ WANTS_TERMINAL = (signal.SIGTTIN, signal.SIGTTOU)
 
 
 class Attended:
-    """A program on a terminal of its own, in the background of it, as after ``program &``.
+    """A program in the background of a new terminal, as after ``program &``.
 
     Its output is read from ``master``. As soon as it reads its terminal (``input()``) or changes
     the terminal's mode (curses, getpass, readline), the kernel stops it, which ``events`` tells,
-    and it waits until ``foreground`` lets it. A small process of its own between this one and the
+    and it waits until ``foreground`` lets it. A small process between this one and the
     program, the leader of that terminal's session, is what makes this possible; it starts nothing
     else, and ends with the program. When this process is stopped, so is the program, and when it is
     killed. Call ``start`` before there are threads.
@@ -86,13 +86,13 @@ class Attended:
         self._say("resized", 0)
 
     def events(self) -> Iterator[tuple[str, int | str]]:
-        """``("stopped", signal)`` any number of times, ``("killed", signal)`` if one has ended it,
+        """``("stopped", signal)`` any number of times, ``("killed", signal)`` after a signal,
         then ``("ended", status)``, 128+n for a signal. Blocks."""
         try:
             for line in self._lines:
                 what, value = json.loads(line)
                 yield what, value
-        except (OSError, ValueError):  # it was closed meanwhile
+        except (OSError, ValueError):  # it was closed
             return
 
     def follows(self, whether: bool) -> None:
@@ -155,7 +155,7 @@ def _lead(
 
     def ready() -> None:
         die_with_parent()
-        if os.getppid() != leader:  # the leader was killed meanwhile
+        if os.getppid() != leader:  # the leader was killed
             os._exit(128 + signal.SIGKILL)
         for number, handler in first.items():
             signal.signal(number, handler)
