@@ -1,5 +1,5 @@
-"""What is promised to whoever opens a stranger's recording: nothing in it is run, believed or
-followed before he says so, and then it is run by an interpreter of his own."""
+"""Promises to users who open a stranger's recording: nothing in it is run, believed or followed
+before they allow it, and then it is run by their interpreter."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ for number, words in enumerate(json.loads(asked)):
 
 
 class Stranger:
-    """What a stranger sends: everything in its recording that could be a path is a program of his,
+    """Files of a stranger: everything in the recording that could be a path is a hostile program,
     which leaves a mark when it runs."""
 
     def __init__(self, root: Path) -> None:
@@ -139,7 +139,7 @@ class Stranger:
 @pytest.fixture
 def stranger(tmp_path: Path) -> Stranger:
     made = Stranger(tmp_path)
-    # The trap works: whoever starts it is found out.
+    # The trap works: it reveals its start.
     subprocess.run(["./python3-his"], cwd=made.home, check=True, capture_output=True)
     assert made.mark.exists()
     made.mark.unlink()
@@ -149,8 +149,8 @@ def stranger(tmp_path: Path) -> Stranger:
 def watched_all(
     stranger: Stranger, commands: Sequence[Sequence[str | Path]], **changes: str | None
 ) -> tuple[list[Done], list[str]]:
-    """ptxview's commands where the stranger's things lie, until one of his programs has run, and
-    what was started and executed."""
+    """Run ptxview's commands in the stranger's folder until a hostile program has run, and list all
+    that was started and executed."""
     log = stranger.root / "log"
     log.write_text("")
     asked = json.dumps([[str(word) for word in words] for words in commands])
@@ -207,15 +207,15 @@ def test_no_command_runs_what_a_recording_names(stranger: Stranger, shape: str, 
         assert b"Traceback" not in done.err, done.said
         assert done.status in (0, 1, 2, 3, 4, 125), words
         if words == ("time", path):
-            # It came as far as the question, which names what would run.
+            # It came to the question, which names what would run.
             assert done.status == 2 and "--trust" in done.said and sys.executable in done.said
 
 
-def test_a_folder_that_one_stands_in_is_no_place_of_tools(stranger: Stranger) -> None:
+def test_the_working_folder_is_no_place_of_tools(stranger: Stranger) -> None:
     path = stranger.file("python3-his")
     for words in (("list", path), ("show", path, "a4fe74f3", "--stage", "sass"), ("doctor",),
                   ("time", path)):  # fmt: skip
-        # An entry of PATH that is empty or relative is the folder that one stands in.
+        # An entry of PATH that is empty or relative is the working folder.
         done, started = watched(stranger, *words, PATH=f".::{os.environ['PATH']}:")
         assert not stranger.mark.exists(), words
         assert not [s for s in started if s.rpartition(" ")[2][:1] != "/"], started
@@ -252,7 +252,7 @@ def test_ptx_of_a_build_is_made_by_ones_own_nvcc_and_compiler(
     assert not stranger.mark.exists()
 
 
-def test_python_m_takes_nothing_from_the_folder_that_one_stands_in(stranger: Stranger) -> None:
+def test_python_m_takes_nothing_from_the_working_folder(stranger: Stranger) -> None:
     path = stranger.file("python3-his")
     done = ptxview("list", path, cwd=stranger.home, fresh=True)
     assert done.status == 0, done.said
@@ -545,13 +545,13 @@ def test_only_what_this_user_alone_can_write_is_believed(tmp_path: Path) -> None
     assert stat.S_IMODE(entry.stat().st_mode) == 0o600
     entry.chmod(0o666)
     assert cache.get("key") is None
-    cache.put("key", b"anew")
-    assert cache.get("key") == b"anew"
+    cache.put("key", b"renewed")
+    assert cache.get("key") == b"renewed"
     entry.rename(tmp_path / "elsewhere")
     entry.symlink_to(tmp_path / "elsewhere")
     assert cache.get("key") is None
     cache.put("key", b"again")  # in the place of the link, and not through it
-    assert cache.get("key") == b"again" and (tmp_path / "elsewhere").read_bytes() == b"anew"
+    assert cache.get("key") == b"again" and (tmp_path / "elsewhere").read_bytes() == b"renewed"
     if os.geteuid() == 0:
         os.chown(entry, 4711, -1)
         assert cache.get("key") is None
@@ -656,7 +656,7 @@ def test_links_out_of_a_build_folder_are_no_kernels(tmp_path: Path) -> None:
         assert b"root:" not in done.out + done.err
     (tmp_path / "real.cu").write_bytes(text)
     source.unlink()
-    source.symlink_to(tmp_path / "real.cu")  # a source may lie elsewhere, as a source
+    source.symlink_to(tmp_path / "real.cu")  # a source may be elsewhere, as a source
     objects = [p for p in build.iterdir() if p.suffix in (".o", ".so")]
     for path in objects:
         path.rename(tmp_path / path.name)
@@ -721,7 +721,7 @@ async def test_a_recorded_path_is_a_file_to_the_editor_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     (tmp_path / name).write_text("mine\n")
-    # Each argument on a line of its own.
+    # One argument a line.
     command = _editor(tmp_path, f'for a in "$@"; do echo "$a"; done > {tmp_path}/arguments')
     await _edited(tmp_path, monkeypatch, name, command)
     wait, line, path = (tmp_path / "arguments").read_text().splitlines()

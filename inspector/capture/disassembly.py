@@ -66,7 +66,7 @@ def plain_of(annotated: str) -> str | None:
             continue
         match = _ENCODING.search(line)
         if match is None:
-            # Every instruction has its encoding; a line without one has an unknown form.
+            # Every instruction has its encoding; without it a line has an unknown form.
             if half or _CODE.match(line):
                 return None
             out.append(line)

@@ -1,8 +1,7 @@
-"""What a compiler said only to the program's standard error, or ended the program by.
+"""Recovers errors that a compiler printed to standard error, or that ended the program.
 
-MLIR prints its errors, and LLVM ends its process where it meets what it does not expect: the probes
-are told of neither. What stands in the recording goes through the stage that failed once more, in a
-child of its own, and its words are kept.
+MLIR prints its errors, and LLVM ends its process on unexpected input: the probes see neither. The
+recorded text goes through the failed stage once more, in a child, and its messages are kept.
 """
 
 from __future__ import annotations
@@ -132,8 +131,8 @@ def _words(made: StagesMade, variant: Variant, writer: Writer) -> Event:
 def _at_home(messages: Sequence[CompilerMessage], own: str | None) -> tuple[CompilerMessage, ...]:
     """Errors of what Triton's own library says, at the line of the program that called it.
 
-    MLIR tells the chain of calls in notes behind the error: the innermost that stands in the
-    kernel's file is where the user has to look.
+    MLIR prints the chain of calls as notes behind the error: the innermost one in the kernel's file
+    is where the user has to look.
     """
     out: list[CompilerMessage] = []
     homes: dict[tuple[str | None, int | None], CompilerMessage] = {}

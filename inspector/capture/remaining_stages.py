@@ -1,7 +1,7 @@
 """Takes one stage of a kernel of Triton's through the stages that follow it, in a child.
 
-The text may be a stranger's: it is read by a process of its own, with bounds of time and memory,
-in a folder of its own. One that dies (LLVM ends its process where it meets what it does not expect)
+The text may be a stranger's: a separate process reads it, with bounds of time and memory,
+in a new folder. One that dies (LLVM ends its process where it meets what it does not expect)
 is a sentence, with the stages that it came to. Nothing is launched, and no GPU is needed.
 """
 
@@ -66,7 +66,7 @@ class StageJob:
     ``stage`` is one of ``BEGINNINGS``; ``source`` is Triton's own IR before its first pass.
     ``name`` is what messages call the text. ``target`` is like ``sm_90a``; Triton takes the number.
     ``options`` are Triton's by name, as ``variant_options`` gives them; ``until`` is the last stage
-    to make. ``environment`` is added to the child's. ``watch``: whether every pass is to be told;
+    to make. ``environment`` is added to the child's. ``watch``: whether every pass is reported;
     ``at_source``: whether errors are to be placed at the lines of the program, not of the text.
     """
 
@@ -134,7 +134,7 @@ def compile_on(
     """Make the stages that follow.
 
     Raises ``ToolMissing`` where the interpreter is not there or has no Triton, ``Unreadable`` where
-    the target is none or it takes longer than ``seconds``, ``Stopped`` where ``go_on`` says no.
+    the target is unknown or it takes longer than ``seconds``, ``Stopped`` where ``go_on`` says no.
     What the compiler refuses raises nothing.
     """
     made, died = _compiled(job, python, seconds, go_on, only=False)
@@ -189,7 +189,7 @@ def _watched(folder: Path) -> dict[str, str]:
 
 
 def _printed(folder: Path, mark: str) -> PassesPrinted:
-    """What a child has left of its passes, as far as it came."""
+    """The passes that a child has reported."""
     places = {name: Path(place) for name, place in _watched(folder).items()}
     printed, timed, listed = (
         files.read(place) if place.is_file() else b"" for place in places.values()
@@ -290,7 +290,7 @@ def not_tritons(variant: Variant) -> str | None:
 
 
 def options_of(variant: Variant) -> dict[str, object]:
-    """The options of Triton's that a variant was compiled with, as far as they were recorded.
+    """Triton's options of a variant, if recorded.
 
     Warps are those that the program asked for: Triton's metadata count those too that it has added
     to specialize them, which TTGIR tells apart.

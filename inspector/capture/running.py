@@ -415,18 +415,18 @@ def load_the_rest() -> None:
 def run(
     request: RunRequest,
     say: Callable[[str], None],
-    meanwhile: Callable[[], None] = load_the_rest,
+    preload: Callable[[], None] = load_the_rest,
 ) -> RunOutcome:
     """Run the program, then complete the recording and pack it if that was asked for.
 
-    ``meanwhile`` is called in a thread of its own when the program has run for a second.
+    ``preload`` is called in another thread when the program has run for a second.
     """
     started = Run(request)
     if (elsewhere := started.elsewhere()) is not None:
         say(elsewhere)
     with started.lasting():
         try:
-            status = run_program(started.argv, started.env, meanwhile=meanwhile)
+            status = run_program(started.argv, started.env, preload=preload)
         except PtxviewError:
             started.abandon()
             raise

@@ -130,7 +130,7 @@ def _compiled(entry: Mapping[str, object], problems: list[str]) -> Event | None:
 
 
 def _source(source: Mapping[str, object]) -> Event:
-    """The kernel's Python, each line where it stood in its file: what stood before is left blank,
+    """The kernel's Python, each line at its place in the file: lines before it are blank,
     as a trace has the function alone."""
     code, file = source.get("code"), as_text(source.get("file_path"))
     first = as_int(source.get("start_line")) or 1

@@ -3,9 +3,8 @@
 An edited TTIR, TTGIR or LLVM IR goes through what follows it in Triton's compiler, in a child of
 the user's interpreter; PTX goes through the ptxas that made the recorded machine code, where one of
 this machine's does. Options that are decided earlier begin again from the recorded TTIR. The
-recorded text goes the same way beside it, so that what is another compiler's doing is told from
-what is the edit's. Nothing is written into the recording, and what comes of it is no variant of its
-kernel.
+recorded text goes the same way beside it, which separates the effect of another compiler from
+that of the edit. Nothing is written into the recording, and the result is no variant of its kernel.
 """
 
 from __future__ import annotations
@@ -516,7 +515,7 @@ class _Trial:
         setting: TrySetting,
         text: bytes | None,
     ) -> Variant:
-        """What was made, as a variant beside the recorded one that says that it was not recorded.
+        """The product as a variant beside the recorded one; its configuration says so.
 
         Its hash is of what it was tried with, too: the same machine code may be there twice.
         """

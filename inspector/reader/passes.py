@@ -123,7 +123,7 @@ def variant_passes(
     kept = _read(cache.get(key))
     if kept is None:
         if say is not None:
-            say(f"Triton {version} compiles {job.name} again for {job.target}, telling its passes")
+            say(f"Triton {version} compiles {job.name} for {job.target}, for its passes")
         made = compile_on(job, interpreter, seconds=seconds, go_on=go_on)
         kept = _list(variant, job, made, count)
         if made.failed is None:
@@ -177,9 +177,9 @@ def _list(variant: Variant, job: StageJob, made: StagesMade, count: Count) -> Pa
     if own is not None and made.failed is None:
         same = own.content.read() == made.texts.get("ptx")
         remarks.append(
-            "the PTX that comes of it is the recorded one, byte for byte"
+            "the PTX of this compilation is the recorded one, byte for byte"
             if same
-            else "the PTX that comes of it is not the recorded one"
+            else "the PTX of this compilation is not the recorded one"
         )
     if printed is not None and printed.cut:
         remarks.append(

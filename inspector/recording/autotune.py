@@ -131,8 +131,8 @@ class Tunings:
     def candidate(self, compiled: VariantOfKernel) -> VariantOfKernel:
         """A compile, under its operation if it was a candidate for one of max-autotune's.
 
-        Inductor writes each candidate into a file of its own, which is told with it; likewise
-        what it compiles to see whether a fusion is faster.
+        Inductor writes each candidate into a separate file, which the event names, and also each
+        trial of a fusion.
         """
         if self._candidates is None:
             self._candidates = {}
@@ -447,7 +447,7 @@ def _linked(
 def _with_reasons(
     configurations: Iterable[Configuration], variants: tuple[Variant, ...]
 ) -> tuple[Configuration, ...]:
-    """Of what came to nothing the reason is the variant's own: the compiler's words, with their
+    """Give candidates that failed the reason of their variants: the compiler's words, with their
     place."""
     errors = {v.id: v.failed for v in variants if v.failed is not None}
     return tuple(

@@ -150,7 +150,7 @@ STOPPING = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 """Signals that stop a job."""
 FROM_TERMINAL = (*STOPPING, signal.SIGINT, signal.SIGQUIT, signal.SIGWINCH)
 """Signals that the terminal sends to the whole foreground process group."""
-MEANWHILE = 1.0
+PRELOAD_SECONDS = 1.0
 """Seconds of a program after which there is time for something else."""
 LOOK = 0.25
 """Seconds between two checks whether a process was stopped; only its parent is notified."""
@@ -238,7 +238,7 @@ def run_program(
     env: Mapping[str, str],
     *,
     is_job: bool = True,
-    meanwhile: Callable[[], None] | None = None,
+    preload: Callable[[], None] | None = None,
 ) -> int:
     """Run the user's program to its end on this terminal; its exit status, 128+n for a signal.
 
@@ -247,9 +247,9 @@ def run_program(
     value of ``sigqueue``; one sent to the whole group therefore reaches the program twice. Signals
     of the terminal (Ctrl-C, Ctrl-Z) reach the program by themselves. When the program is stopped,
     so are we; when we are killed, so is the program. Unless it ``is_job``, it outlives us, and our
-    own input and output are left open. ``meanwhile`` is called once the program has run for
-    ``MEANWHILE``, in a thread that no signal reaches. Raises ``RunFailed`` if the program cannot
-    be started.
+    own input and output are left open. ``preload`` is called once the program has run for
+    ``PRELOAD_SECONDS``, in a thread that no signal reaches. Raises ``RunFailed`` if the program
+    cannot be started.
     """
     ours, first = os.getpid(), dispositions()
     # If SIGCHLD is ignored, the exit status of a child is lost.
@@ -279,9 +279,9 @@ def run_program(
                     f"{argv[0]} cannot be started: {error.strerror or error}",
                     "Check the path, or name the interpreter with --python.",
                 ) from None
-            if meanwhile is not None:
+            if preload is not None:
                 # All signals are blocked here, and so they are in a thread that begins here.
-                timer = threading.Timer(MEANWHILE, _in_silence, (meanwhile,))
+                timer = threading.Timer(PRELOAD_SECONDS, _in_silence, (preload,))
                 timer.daemon = True
                 timer.start()
             if is_job:

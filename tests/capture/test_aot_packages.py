@@ -207,7 +207,7 @@ def test_fat_binaries_are_taken_apart(tmp_path: Path) -> None:
 
 
 @given(st.binary(max_size=64), st.integers(0, 14000), st.integers(0, 14000))
-def test_a_damaged_library_is_read_as_far_as_it_goes(junk: bytes, at: int, cut: int) -> None:
+def test_a_damaged_library_is_read_up_to_its_damage(junk: bytes, at: int, cut: int) -> None:
     data = in_package(EMBEDDED, "cubins_combined.o")
     broken = data[:at] + junk + data[at + len(junk) : len(data) - cut]
     for one in embedded.binaries(lambda offset, size: broken[offset : offset + size]):

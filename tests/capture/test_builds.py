@@ -43,7 +43,7 @@ default out.so
 
 
 def ninja() -> str:
-    """The real ninja; the test is skipped where there is none."""
+    """The real ninja; the test is skipped without it."""
     skip_without("ninja")
     return str(path_of("ninja"))
 

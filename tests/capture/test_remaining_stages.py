@@ -1,4 +1,4 @@
-"""A recorded stage goes through the rest of Triton's compiler, held against Triton's own run."""
+"""A recorded stage goes through the rest of Triton's compiler, compared with Triton's own run."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_an_option_reaches_the_compiler_and_one_that_it_does_not_know_is_said(
         ("ptx", b"\tret;", b"\trat;", "Not a name of any known instruction: 'rat'", "cubin"),
     ],
 )
-def test_an_error_stands_at_its_line(
+def test_an_error_has_its_line(
     matmul: Variant, stage: str, old: bytes, new: bytes, says: str, at: str
 ) -> None:
     ended = made(matmul, stage, old, new)

@@ -110,9 +110,7 @@ def test_a_trace_is_opened_packed_and_in_its_folder(
     assert variant_of(parsed)["hash"] == expected["hash"]
 
 
-def test_a_damaged_trace_is_read_as_far_as_it_can_be(
-    made: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_a_damaged_trace_is_read_up_to_its_damage(made: tuple[Path, Path], tmp_path: Path) -> None:
     events = made[0].read_bytes().splitlines(keepends=True)
     cut = tmp_path / "cut.ndjson"
     cut.write_bytes(events[0] + b'{"event_type": broken\n' + events[1] + events[2][:100])
@@ -134,7 +132,7 @@ def test_a_damaged_trace_is_read_as_far_as_it_can_be(
 
 
 @pytest.mark.parametrize("field", ["name", "hash", "file", "message", "argument"])
-def test_whatever_stands_in_a_trace_reaches_the_terminal_harmless(
+def test_text_of_a_trace_reaches_the_terminal_harmless(
     made: tuple[Path, Path], tmp_path: Path, field: str
 ) -> None:
     evil = "\x1b[2J\x9b31m\u202e"

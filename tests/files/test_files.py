@@ -1,7 +1,7 @@
 """What is opened: regular files alone, opened once, within bounds that are said and can be raised.
 
 Every bound follows from ``PTXVIEW_MAX_BYTES``, so that most are met here at a thousandth of their
-usual size. Memory is the peak of a process of its own.
+usual size. Memory is the peak of a child.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def zipped(path: Path, members: Mapping[str, bytes], method: int = zipfile.ZIP_D
 
 @dataclass(frozen=True)
 class Child:
-    """A command in a process of its own: how it ended, what it said, the peak of its memory."""
+    """A command in a child: its end, its output, its peak of memory."""
 
     status: int
     out: bytes
@@ -86,7 +86,7 @@ class Child:
 
 
 def child(*args: str | Path, cwd: Path | None = None, **changes: str | None) -> Child:
-    """``ptxview`` in a process of its own, which may not hang."""
+    """``ptxview`` in a child, which may not hang."""
     done = ptxview(*args, cwd=cwd, env=environment(**changes), seconds=90)
     assert done.peak is not None
     return Child(done.status, done.out, done.said, done.peak)
@@ -130,7 +130,7 @@ def raised(said: str) -> str:
 
 
 def read_whole(path: Path, first: str) -> tuple[list[str], Any]:
-    """What is said at first, and what is read once one has done what the sentences say."""
+    """The first sentences, and the result after their advice is followed."""
     done = told("list", path, "--json", PTXVIEW_MAX_BYTES=first)
     sentences = [done.said] if done.status == 4 else done.problems
     value = first
@@ -216,7 +216,7 @@ def test_one_in_a_recording_is_passed_over_and_said(tmp_path: Path, make: Make) 
         assert any(str(path) in p and " is a " in p for p in done.problems), (path, done.problems)
     assert told("show", folder, "k").out == PTX
     shown = told("show", folder, "j")
-    # A link is none of the recording's own.
+    # A link is no file of the recording.
     assert shown.status in (2, 4) and not shown.out
     for words in (
         ["time", "--stored", folder],
@@ -252,7 +252,7 @@ def test_one_in_a_cache_or_a_build_is_passed_over_and_said(tmp_path: Path, make:
         assert any(name in p for p in done.problems), done.problems
 
 
-def test_what_becomes_a_pipe_between_the_look_and_the_opening_is_none(
+def test_a_file_that_becomes_a_pipe_before_it_is_opened_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What counts is what was opened, and opening does not wait."""
@@ -264,7 +264,7 @@ def test_what_becomes_a_pipe_between_the_look_and_the_opening_is_none(
         files.read(path)
 
 
-def test_what_becomes_a_link_between_the_look_and_the_opening_is_not_followed(
+def test_a_file_that_becomes_a_link_before_it_is_opened_is_not_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, secret = tmp_path / "x", tmp_path / "secret"
@@ -311,7 +311,7 @@ def test_a_zip_is_opened_once_however_many_blobs_are_read(tmp_path: Path) -> Non
 # -- bounds ---------------------------------------------------------------------------------------
 
 
-def test_number_that_is_none_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_byte_limit_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
     for said in ("x", "-1", "1.5G", "1P", "²", "0x10"):
         monkeypatch.setenv(files.VARIABLE, said)
         with pytest.raises(UsageError, match=files.VARIABLE):
@@ -555,7 +555,7 @@ def test_zip_that_is_replaced_while_it_is_read_stays_what_it_was(tmp_path: Path)
     assert files.archive(path).read("a") == b"after!"
 
 
-# -- machine code that lies -----------------------------------------------------------------------
+# -- machine code with false sizes --------------------------------------------------------------
 
 
 def elf(sections: list[tuple[str, int, int, int, int]], body: bytes) -> bytes:
@@ -655,7 +655,7 @@ def test_what_a_total_leaves_out_is_said_and_can_be_had(tmp_path: Path) -> None:
                                            "events-1-x.jsonl": jsonl(*rows)})  # fmt: skip
     sentences, whole = read_whole(path, "1M")
     assert any(s.startswith("events-1-x.jsonl: line ") for s in sentences)
-    assert 100 < len(sentences) < 600, "what stands before it is kept"
+    assert 100 < len(sentences) < 600, "all before it is kept"
     assert len(whole["recording"]["problems"]) == 600
 
 

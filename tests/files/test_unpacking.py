@@ -31,7 +31,7 @@ PTX = (SQUARE / "square_kernel.ptx").read_bytes()
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder for temporary files of its own, empty at the end; what was unpacked is forgotten."""
+    """A new folder for temporary files, empty at the end; archives are forgotten."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setenv("TMPDIR", str(folder))
@@ -82,7 +82,7 @@ def test_an_archive_says_what_its_folder_says(
         "square_gelu": EXTENSION,
     }.get(what) or unpacked_recording(tmp_path / "recording")
     archive = packed(tmp_path / "x.bin", source, mode)
-    said = [  # hints are counted as far as there is time
+    said = [  # hints are counted while there is time
         re.sub(r'"path": "[^"]*"|"hints": \w+', "", call("list", path, "--json").text)
         for path in (source, archive)
     ]
@@ -182,7 +182,7 @@ def test_links_devices_and_pipes_are_left_out(tmp_path: Path, temporary: Path) -
         assert kinds == {False}
 
 
-def test_a_name_that_stands_there_twice_is_read_once(tmp_path: Path, temporary: Path) -> None:
+def test_a_repeated_name_is_read_once(tmp_path: Path, temporary: Path) -> None:
     other = PTX.replace(b"square_kernel", b"second_kernel")
     archive = tar_of(tmp_path / "x.tgz", (member("a.ptx"), PTX), (member("./a.ptx"), other))
     listed = call("list", archive, "--json").json
@@ -378,7 +378,7 @@ def test_the_folder_is_gone_when_the_command_ends_or_is_interrupted(
         command(["list", archive]), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         env=environment(TMPDIR=str(temporary)), start_new_session=True,
     )  # fmt: skip
-    unpacked = f"{unpacking.PREFIX}*"  # tempfile itself tries the folder with a file of its own
+    unpacked = f"{unpacking.PREFIX}*"  # tempfile itself tries the folder with another file
     while number is not None and child.poll() is None and not list(temporary.glob(unpacked)):
         time.sleep(0.01)
     if number is not None:

@@ -128,7 +128,7 @@ def prepare(folder: Path) -> None:
 
 
 class Fuzzing:
-    """One reader, its inputs that are kept, and what was found."""
+    """One reader, its inputs that are kept, and its findings."""
 
     def __init__(self, reader: Reader, folder: Path, seed: int) -> None:
         self.reader = reader

@@ -3,7 +3,7 @@
 A reader takes bytes and raises what it should not: an ``AssertionError`` where something was lost,
 whatever else where a sentence was owed. What it may raise is ``PtxviewError``.
 
-No vendor's tool is started: what they print has readers of its own here. This module is imported
+No vendor's tool is started: what they print has readers here. This module is imported
 after ``tests.fuzz.guided.prepare``, so that what it imports is counted.
 """
 
@@ -73,7 +73,7 @@ BETWEEN = b"\n=====\n"
 
 @dataclass(frozen=True)
 class Reader:
-    """``read`` takes an input and a folder of its own to put it into.
+    """``read`` takes an input and a new folder to put it into.
 
     ``share``: how many inputs it gets beside others. ``work`` and ``least``: an input may run
     ``least + work`` a byte of counted stretches. ``repeats``: whether five times the text is

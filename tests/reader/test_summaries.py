@@ -1,4 +1,4 @@
-"""Summaries of many variants: equal to what is said of each alone, and cached by content."""
+"""Summaries of many variants: equal to those of each alone, and cached by content."""
 
 from __future__ import annotations
 
@@ -108,6 +108,6 @@ def test_a_damaged_entry_is_read_again(recorded: Path, cache: DerivedCache) -> N
 
 
 def figures(recording: Recording, cache: DerivedCache) -> list[object]:
-    """What is said of each variant."""
+    """The summary of each variant."""
     reader = Reader(recording, cache)
     return [reader.summaries.of(variant) for variant in everything(reader)]

@@ -1,4 +1,4 @@
-"""Events of any shape: whatever stands in a recording, reading it gives values or one error."""
+"""Events of any shape: reading them gives values or one error."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def test_a_variant_knows_what_tuning_came_to() -> None:
     assert (fast.autotune["by"], fast.autotune["stopwatch"]) == ("triton", "do_bench")
 
 
-def test_every_key_is_kept_and_a_variant_tells_of_the_one_that_it_won() -> None:
+def test_every_key_is_kept_and_a_variant_has_the_one_that_it_won() -> None:
     other = tuned(
         tried(4, HASHES[0], [0.1, 0.1, 0.1]), tried(8, HASHES[1], [0.2, 0.2, 0.2]), winner=0,
         tuning=1, key={"M": 512},
@@ -142,7 +142,7 @@ def test_a_kernel_of_which_no_configuration_compiled_is_there_with_its_reasons()
     assert kernel.autotune[0].configurations[0].reason == "failed: PTXASError: no"
 
 
-def test_two_kernels_of_a_name_are_told_apart_by_what_was_compiled() -> None:
+def test_two_kernels_of_a_name_differ_by_their_compilations() -> None:
     source = {"file": "/b.py", "first": 1, "last": 2}
     other = compiled(HASHES[2], 4, source=source)
     rec = read(*COMPILED, other, tuned(tried(4, HASHES[2], [1.0, 1.0, 1.0]), winner=0))
@@ -265,7 +265,7 @@ def test_timings_that_could_be_of_several_variants_are_tied_to_none(tmp_path: Pa
              '{"num_warps": "4"}', "[" * 100_000, "\x00"],
 )  # fmt: skip
 @pytest.mark.parametrize("name", ["k.autotune.json", "k.best_config"])
-def test_damaged_files_are_told_and_nothing_else_suffers(
+def test_damaged_files_are_problems_and_nothing_else_suffers(
     tmp_path: Path, name: str, text: str
 ) -> None:
     shutil.copytree(LECTURE / "triton", tmp_path, dirs_exist_ok=True)

@@ -89,7 +89,7 @@ def test_a_kernel_of_a_library_has_its_maker_and_its_machine_code(folder: Folder
     assert not recording.problems
 
 
-def test_two_kernels_of_one_module_are_told_apart(folder: Folder) -> None:
+def test_two_kernels_of_one_module_are_distinct(folder: Folder) -> None:
     cubin = (DATA / ZOO).read_bytes()
     parsed = read_cubin(cubin)
     assert parsed is not None
@@ -196,7 +196,7 @@ def test_what_was_not_seen_is_said(folder: Folder) -> None:
     assert "could not be kept" in variant.missing[Stage.SASS]
 
 
-def test_a_launch_that_was_only_captured_is_none(folder: Folder) -> None:
+def test_a_launch_that_was_only_captured_is_not_counted(folder: Folder) -> None:
     folder.launch(0, "captured_and_never_replayed", in_graph=True)
     folder.launch(1, "killed_before_it_was_counted")
     assert [k.name for k in folder.opened().kernels] == ["killed_before_it_was_counted"]

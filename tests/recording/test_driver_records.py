@@ -126,7 +126,7 @@ def test_records_that_are_cut_short_anywhere_are_read_so_far(folder: Path, symbo
         assert "driver_counts" not in kinds and "problem" not in kinds
 
 
-def test_a_damaged_record_is_told_and_passed_over(folder: Path, symbol: bytes) -> None:
+def test_a_damaged_record_is_a_problem_and_passed_over(folder: Path, symbol: bytes) -> None:
     bad = (
         record(3, b"short"), record(3, struct.pack("<18I", *[2**32 - 1] * 18)), record(99, b"x"),
         record(5, struct.pack("<II6Q", 0, 2**31, *[0] * 6)), record(6, b""), record(4, bytes(40)),

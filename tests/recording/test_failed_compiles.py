@@ -1,4 +1,4 @@
-"""A kernel that Triton could not compile is told with its reason, not passed over."""
+"""A kernel that Triton could not compile is listed with its reason, not passed over."""
 
 from __future__ import annotations
 

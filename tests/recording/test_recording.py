@@ -70,7 +70,7 @@ def summary(done: Done) -> object:
     return value
 
 
-def test_recording_gives_back_what_was_written(recorded: Path) -> None:
+def test_recording_returns_what_was_written(recorded: Path) -> None:
     value = call("list", recorded, "--json").json
     assert value["recording"]["command"] == ["python", "x.py"]
     assert value["recording"]["started"] == "2026-01-01T00:00:00+00:00"
@@ -239,7 +239,7 @@ def test_processes_write_side_by_side(tmp_path: Path) -> None:
 
 
 def test_recorded_paths_are_never_opened(tmp_path: Path) -> None:
-    """The path exists and holds something else; what was recorded is what is shown."""
+    """The path exists and holds something else; the recorded text is shown."""
     decoy = tmp_path / "decoy.ptx"
     decoy.write_text("// DECOY\n")
     script = tmp_path / "decoy.py"
@@ -334,7 +334,7 @@ def test_cache_without_a_place_to_write_keeps_nothing(tmp_path: Path) -> None:
     assert cache.get("key") is None
 
 
-def test_cache_gives_back_what_it_kept(tmp_path: Path) -> None:
+def test_cache_returns_what_it_kept(tmp_path: Path) -> None:
     cache = DerivedCache(tmp_path / "derived")
     key = cache.key("tool", "1.0", b"input")
     assert cache.get(key) is None

@@ -22,7 +22,7 @@ BEGUN = {"event": "recording", "schema": 1, "command": ["python"], "mode": "targ
 
 
 def noted(path: Path) -> list[str]:
-    """What the events of a recording tell, without what is said of it as a whole."""
+    """The content of a recording's events, without facts of the whole run."""
     return [p for p in open_path(path).problems if p.startswith("noted: ")]
 
 
@@ -138,7 +138,7 @@ sys.exit(3)
 def small_disk(folder: Path) -> Iterator[list[str]]:
     """A folder with room for a megabyte, and the words that a command on it begins with.
 
-    Where nothing can be mounted, a limit on the size of files stands for it.
+    Where nothing can be mounted, a limit on the size of files replaces it.
     """
     skip_without("bash", "mount")
     folder.mkdir()
@@ -170,7 +170,7 @@ def test_a_disk_that_is_full_costs_the_rest_of_the_recording_alone(tmp_path: Pat
         assert listed.status == 0 and listed.text.startswith(f"{folder}\n")
 
 
-def test_a_home_that_cannot_be_written_is_told_before_the_program_runs(tmp_path: Path) -> None:
+def test_a_home_that_cannot_be_written_is_reported_before_the_program_runs(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text("import sys; print('ran', file=sys.stderr); sys.exit(4)\n")
     no = "/proc/nowhere"
@@ -194,7 +194,7 @@ def test_a_home_that_cannot_be_written_is_told_before_the_program_runs(tmp_path:
 
 
 def test_every_command_reads_the_folder_in_the_place_of_the_file(tmp_path: Path) -> None:
-    """As whoever was killed names it: by the file that was to be made."""
+    """By the name of the file that was to be made."""
     target = tmp_path / "x.ptxview"
     with_kernel(work_folder(target))
     assert call("export", target, "-o", tmp_path / "whole.ptxview").status == 0
@@ -210,7 +210,7 @@ def test_every_command_reads_the_folder_in_the_place_of_the_file(tmp_path: Path)
     assert call("show", target, "--stage", "ttir").status == 0  # of one word, it is the PATH
 
 
-def test_a_name_that_another_run_takes_meanwhile_costs_neither_recording(tmp_path: Path) -> None:
+def test_two_runs_into_one_file_cost_neither_recording(tmp_path: Path) -> None:
     """Two runs into one file: what lay there before is replaced, what came there since is not."""
     target = tmp_path / "x.ptxview"
     folder = tmp_path / "other"

@@ -1,4 +1,4 @@
-"""What is promised to whoever wraps his program: all that it sees and does is as without us.
+"""Promises to users who wrap a program: all that it sees and does is as without ptxview.
 
 Where a row can be compared, the same thing is done to the bare program and to the wrapped one.
 """
@@ -144,7 +144,7 @@ def seen(words: list[str], send: Callable[[Started], None]) -> tuple[dict[str, i
     return counted, status
 
 
-# Those that stop it and let it go on, end it untold, or tell of children are rows of their own.
+# Signals that stop and continue it, end it silently, or report children have other tests.
 EVERY = sorted(
     int(n) for n in signal.valid_signals()
     - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGTSTP, signal.SIGTTIN,
@@ -225,7 +225,7 @@ def test_an_alarm_that_is_set_before_reaches_the_program(tmp_path: Path) -> None
 def test_nothing_is_left_when_it_is_killed(
     words: Callable[[bool, str], list[str]], how: str
 ) -> None:
-    """As with the bare program: after kill -9 nothing of it runs, and nothing of ours."""
+    """As with the bare program: after kill -9 neither it nor ptxview runs."""
     with started(words(True, PROGRAM)) as run:
         beside = children(run.process.pid)
         assert run.program in beside
@@ -260,7 +260,7 @@ child.wait()
 def test_a_program_that_is_stopped_alone_goes_on_alone(
     words: Callable[[bool, str], list[str]],
 ) -> None:
-    """``kill -STOP`` and ``-CONT`` of its own number, in a job that no shell could continue."""
+    """``kill -STOP`` and ``-CONT`` of its number, in a job that no shell could continue."""
     with started(words(True, PROGRAM)) as run:
         for target in (run.program, run.process.pid):
             os.kill(run.program, signal.SIGSTOP)
@@ -288,7 +288,7 @@ def test_a_stopped_program_that_is_killed_ends_the_wrapper(
 
 
 class Shell:
-    """An interactive shell on a terminal of its own."""
+    """An interactive shell on a new terminal."""
 
     def __init__(self, shell: list[str], folder: Path, **more: str) -> None:
         skip_without(shell[0])
@@ -303,7 +303,7 @@ class Shell:
         self.said = b""
 
     def type(self, text: str) -> None:
-        """Type; what was said before is forgotten."""
+        """Type; earlier output is forgotten."""
         self.said = b""
         os.write(self.fd, text.encode())
 
@@ -320,7 +320,7 @@ class Shell:
         return self.said.decode("utf-8", "replace")
 
     def sees_in_time(self, text: str, wanted: str) -> None:
-        """Type it until this has come: a shell is told of a stop when all threads stand still."""
+        """Type it until this has come: a shell notices a stop when all threads stand still."""
         for _ in range(100):
             self.type(text)
             end = time.monotonic() + 1
@@ -479,7 +479,7 @@ def test_a_program_that_ignores_ctrl_z_is_not_stopped(tmp_path: Path) -> None:
 
 
 def test_descriptors_masks_and_ignored_signals_are_as_they_were(tmp_path: Path) -> None:
-    """With inherited descriptors, none of ours, and each set of ignored signals."""
+    """With inherited descriptors alone, and each set of ignored signals."""
     path = tmp_path / "program.py"
     path.write_text(PROGRAM)
     for ignored in ((), (signal.SIGHUP,), (signal.SIGINT, signal.SIGQUIT), (signal.SIGCHLD,)):
@@ -579,7 +579,7 @@ time.sleep(60)
 
 
 def test_what_the_program_closes_is_closed(tmp_path: Path) -> None:
-    """Whoever reads its output, writes its input or waits for a pipe's end is told at once."""
+    """Readers of its output, writers of its input and readers of a pipe notice at once."""
     path = tmp_path / "program.py"
     path.write_text(CLOSES)
     read, write = os.pipe()
@@ -620,7 +620,7 @@ def test_tools_that_follow_the_program_have_their_streams() -> None:
 )
 @needs("bash")
 def test_streams_that_are_closed_stay_closed(tmp_path: Path, closed: str) -> None:
-    """Nothing of ours takes 0, 1 or 2, and nothing is written into what the program opens there."""
+    """ptxview never takes 0, 1 or 2, and never writes into a file that the program opens there."""
     path = tmp_path / "program.py"
     path.write_text(
         "import os, sys\n"
@@ -712,7 +712,7 @@ def test_a_daemon_keeps_its_files_to_itself(tmp_path: Path) -> None:
     ])  # fmt: skip
 
 
-def test_nothing_of_ours_is_open_between_events(tmp_path: Path) -> None:
+def test_ptxview_keeps_no_file_open_between_events(tmp_path: Path) -> None:
     path = tmp_path / "program.py"
     path.write_text(
         PROBED + "say('one'); w.blob(b'two')\nprint(sorted(os.listdir('/proc/self/fd')))"
@@ -865,14 +865,14 @@ def kept(data):
 """
 
 
-def test_a_full_disk_is_told_as_what_it_is(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_with_its_reason(tmp_path: Path) -> None:
     """A line that was cut short takes nothing with it; what is missing says why."""
     path = tmp_path / "program.py"
     path.write_text(PROBED + FULL.replace("before = ", KEPT + "\nbefore = ", 1))
     done = ptxview("run", "-o", tmp_path / "rec", path)
     assert done.status == 0, done.said
     said = told(tmp_path / "rec")
-    why = os.strerror(27)  # a limit of the shell stands for the disk: File too large
+    why = os.strerror(27)  # a limit of the shell replaces the disk: File too large
     assert said == ["one", f"3 events could not be written: {why}", "four"]
     assert not list((tmp_path / "rec" / "blobs").glob(".*")), "what was begun takes no space"
     recording = open_path(tmp_path / "rec")
@@ -887,7 +887,7 @@ def test_a_full_disk_is_told_as_what_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("out", ["rec", "x.ptxview"])
-def test_what_was_never_written_is_told_at_the_end(tmp_path: Path, out: str) -> None:
+def test_events_that_were_never_written_are_reported_at_the_end(tmp_path: Path, out: str) -> None:
     """The disk is full until the program has ended, and not one event more has a place."""
     path = tmp_path / "program.py"
     path.write_text(PROBED + FULL.partition("digest =")[0].partition("say('three')")[0])
@@ -1026,7 +1026,7 @@ def test_killed_while_it_finishes_it_has_said_where_the_recording_is(tmp_path: P
     for words in (("open", "--no-tui", folder), ("list", tmp_path / "x.ptxview")):
         done = ptxview(*words)
         assert done.status == 0 and "said" in done.text + done.said, done
-        # Whoever names the file that was to be made is told where it is.
+        # The name of the file that was to be made leads to it.
         assert f"{folder}\n" in done.text and "unfinished" in done.text.splitlines()[1]
     recording = open_path(folder)
     assert not recording.complete and recording.exit_status == 3
