@@ -128,8 +128,10 @@ class Stranger:
 
     def _turned(self, value: Any, named: str) -> Any:
         if isinstance(value, Mapping):
-            return {k: [named, *v[1:]] if k == "command" and v else self._turned(v, named)
-                    for k, v in value.items()}  # fmt: skip
+            return {
+                k: [named, *v[1:]] if k == "command" and v else self._turned(v, named)
+                for k, v in value.items()
+            }
         if isinstance(value, list):
             return [self._turned(each, named) for each in value]
         path = isinstance(value, str) and value.startswith("/") and "\n" not in value
@@ -156,9 +158,13 @@ def watched_all(
     asked = json.dumps([[str(word) for word in words] for words in commands])
     whole = subprocess.run(
         [sys.executable, "-P", "-c", WATCHED, str(log), asked],
-        cwd=stranger.home, capture_output=True, stdin=subprocess.DEVNULL, timeout=600, check=False,
+        cwd=stranger.home,
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        timeout=600,
+        check=False,
         env=environment(PYTHONPATH=str(REPOSITORY), CUDA_VISIBLE_DEVICES=None, **changes),
-    )  # fmt: skip
+    )
     assert (whole.returncode, whole.stdout, whole.stderr) == (0, b"", b""), whole
     done = []
     for number in range(len(commands)):
@@ -187,16 +193,29 @@ def test_no_command_runs_what_a_recording_names(stranger: Stranger, shape: str, 
     make: Callable[[str], Path] = getattr(stranger, shape)
     path = make(named.format(home=stranger.home))
     commands: list[tuple[str | Path, ...]] = [
-        ("list", path), ("list", path, "--json"), ("list", path, "--calls"),
-        ("open", path, "--no-tui"), ("show", path, "a4fe74f3"), ("show", path, "a4fe74f3", "-a"),
+        ("list", path),
+        ("list", path, "--json"),
+        ("list", path, "--calls"),
+        ("open", path, "--no-tui"),
+        ("show", path, "a4fe74f3"),
+        ("show", path, "a4fe74f3", "-a"),
         ("show", path, "a4fe74f3", "--stage", "sass", "--beside", "source"),
-        ("show", path, "gelu_kernel", "--json"), ("diff", path, SAMPLE),
+        ("show", path, "gelu_kernel", "--json"),
+        ("diff", path, SAMPLE),
         ("diff", f"{path}::square_matrix_kernel", f"{SAMPLE}::square_matrix_kernel"),
-        ("time", path), ("time", path, "--stored"), ("time", path, "square_kernel", "--json"),
-        ("time", path, "gelu_cuda"), ("profile", "--stored", path), ("profile", path),
-        ("run", path), ("ncu", path), ("doctor",), ("trace", path, "780c582c", "--by", "sass"),
-        ("trace", path, "gelu_kernel"), ("step", path, "780c582c", "--commands", "end; registers"),
-    ]  # fmt: skip
+        ("time", path),
+        ("time", path, "--stored"),
+        ("time", path, "square_kernel", "--json"),
+        ("time", path, "gelu_cuda"),
+        ("profile", "--stored", path),
+        ("profile", path),
+        ("run", path),
+        ("ncu", path),
+        ("doctor",),
+        ("trace", path, "780c582c", "--by", "sass"),
+        ("trace", path, "gelu_kernel"),
+        ("step", path, "780c582c", "--commands", "end; registers"),
+    ]
     if shape == "folder":  # what is read of it is the same; what would be run is named otherwise
         commands = [words for words in commands if words[0] not in ("trace", "step", "diff")]
     ended, started = watched_all(stranger, commands)
@@ -213,8 +232,12 @@ def test_no_command_runs_what_a_recording_names(stranger: Stranger, shape: str, 
 
 def test_the_working_folder_is_no_place_of_tools(stranger: Stranger) -> None:
     path = stranger.file("python3-his")
-    for words in (("list", path), ("show", path, "a4fe74f3", "--stage", "sass"), ("doctor",),
-                  ("time", path)):  # fmt: skip
+    for words in (
+        ("list", path),
+        ("show", path, "a4fe74f3", "--stage", "sass"),
+        ("doctor",),
+        ("time", path),
+    ):
         # An entry of PATH that is empty or relative is the working folder.
         done, started = watched(stranger, *words, PATH=f".::{os.environ['PATH']}:")
         assert not stranger.mark.exists(), words
@@ -242,9 +265,15 @@ def test_ptx_of_a_build_is_made_by_ones_own_nvcc_and_compiler(
     )
     (tools / "nvcc").chmod(0o755)
     done, started = watched(
-        stranger, "show", f"./{folder}", "square_matrix_kernel", "--stage", "ptx",
-        CUDA_HOME=str(tools.parent), PATH=f".::{tools}:{os.environ['PATH']}:",
-    )  # fmt: skip
+        stranger,
+        "show",
+        f"./{folder}",
+        "square_matrix_kernel",
+        "--stage",
+        "ptx",
+        CUDA_HOME=str(tools.parent),
+        PATH=f".::{tools}:{os.environ['PATH']}:",
+    )
     assert done.status == 4 and "nvcc failed" in done.said, done.said
     called = (stranger.root / "called").read_text().splitlines()
     assert not [word for word in called if "ccbin" in word and not word.startswith("/")], called
@@ -401,8 +430,11 @@ def _state(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-READ = (("list", "--json"), ("show", "square_matrix_kernel", "--stage", "sass"),
-        ("show", "softmax_kernel", "-a"))  # fmt: skip
+READ = (
+    ("list", "--json"),
+    ("show", "square_matrix_kernel", "--stage", "sass"),
+    ("show", "softmax_kernel", "-a"),
+)
 
 
 def _read(path: Path) -> list[bytes]:
@@ -666,8 +698,17 @@ def test_links_out_of_a_build_folder_are_no_kernels(tmp_path: Path) -> None:
 
 # -- the editor ----------------------------------------------------------------------------------
 
-NAMES = ("+:!touch PWNED", "+call writefile([], 'PWNED')", "-c:!touch PWNED", "--cmd=!touch PWNED",
-         "-S", "-c", "+", "a file", "scp:x")  # fmt: skip
+NAMES = (
+    "+:!touch PWNED",
+    "+call writefile([], 'PWNED')",
+    "-c:!touch PWNED",
+    "--cmd=!touch PWNED",
+    "-S",
+    "-c",
+    "+",
+    "a file",
+    "scp:x",
+)
 
 
 async def _edited(
@@ -762,8 +803,9 @@ async def test_what_is_no_regular_file_is_not_opened_but_a_copy(
     assert "def square_kernel" in (tmp_path / "text").read_text()
 
 
-@pytest.mark.parametrize("words", [["vim"], ["nano"], ["emacs", "-nw"], ["hx"], ["code", "--wait"],
-                                   ["/usr/bin/codium"]])  # fmt: skip
+@pytest.mark.parametrize(
+    "words", [["vim"], ["nano"], ["emacs", "-nw"], ["hx"], ["code", "--wait"], ["/usr/bin/codium"]]
+)
 def test_every_editor_is_given_a_path_from_the_root_on(tmp_path: Path, words: list[str]) -> None:
     path = tmp_path / "+:!x"
     path.write_text("")

@@ -56,8 +56,11 @@ def events(model: Path, root: Path) -> Iterator[Event]:
             continue
         written |= {kernel.name: kernel for kernel in cpp_wrapper.kernels(text)}
         yield {
-            "event": "graph", "path": str(path), "blob": FileContent(path, root), "id": model.name,
-        }  # fmt: skip
+            "event": "graph",
+            "path": str(path),
+            "blob": FileContent(path, root),
+            "id": model.name,
+        }
     for name in (n for n in names if Path(n).suffix in (".cubin", ".fatbin", *LIBRARIES)):
         path = model / name
         try:
@@ -176,10 +179,12 @@ def _compiled(binary: _Binary, written: Mapping[str, cpp_wrapper.CppKernel]) -> 
         for kind, content in binary.contents.items()
     }
     event: Event = {
-        "event": "triton", "hash": hashlib.sha256(data).hexdigest(),
-        "files": dict(binary.contents), "paths": paths,
+        "event": "triton",
+        "hash": hashlib.sha256(data).hexdigest(),
+        "files": dict(binary.contents),
+        "paths": paths,
         "source": {"file": generated_file(data) or str(binary.path)},
-    }  # fmt: skip
+    }
     if kernel is not None:
         event["signature"] = dict(kernel.signature or {})
         facts = {"num_warps": kernel.warps, "shared": kernel.shared}

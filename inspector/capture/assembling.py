@@ -70,10 +70,16 @@ def _made(source: CompilerInput, target: str, cache: DerivedCache, seconds: floa
 def _with(recording: Recording, source: CompilerInput, target: str, made: Compiled) -> Recording:
     figures = from_ptxas(made.printed) if made.cubin is not None else {}
     tried = Compilation(
-        source.name, "ptx", target, hash=next(v.hash for _, v in recording.variants()),
-        symbols=made.symbols, seconds=made.seconds, tool=made.tool, failed=made.failed,
+        source.name,
+        "ptx",
+        target,
+        hash=next(v.hash for _, v in recording.variants()),
+        symbols=made.symbols,
+        seconds=made.seconds,
+        tool=made.tool,
+        failed=made.failed,
         messages=made.messages,
-    )  # fmt: skip
+    )
 
     def variant(one: Variant) -> Variant:
         if made.cubin is None:

@@ -126,17 +126,36 @@ def compile_cuda(
     with tempfile.TemporaryDirectory(prefix="ptxview-") as name:
         folder = Path(name)
         argv = [
-            str(tool.path), *options, *more,
-            f"-gencode=arch=compute_{arch},code=sm_{arch}", "-cubin", *lines, "-Xptxas", "-v",
-            "-MD", "-MF", str(folder / "read"),
-            "--keep", "--keep-dir", str(folder), str(path), "-o", str(folder / "made.cubin"),
-        ]  # fmt: skip
+            str(tool.path),
+            *options,
+            *more,
+            f"-gencode=arch=compute_{arch},code=sm_{arch}",
+            "-cubin",
+            *lines,
+            "-Xptxas",
+            "-v",
+            "-MD",
+            "-MF",
+            str(folder / "read"),
+            "--keep",
+            "--keep-dir",
+            str(folder),
+            str(path),
+            "-o",
+            str(folder / "made.cubin"),
+        ]
         path_list = os.pathsep.join([str(tool.path.parent), *path_folders()])
         env = {**os.environ, "PATH": path_list, "TMPDIR": str(folder)}  # it leaves files there
         job = CompileJob(
-            argv, "nvcc", {path.name: source.name}, {path.name: source.text}, env, seconds, go_on,
+            argv,
+            "nvcc",
+            {path.name: source.name},
+            {path.name: source.text},
+            env,
+            seconds,
+            go_on,
             reads_files=True,
-        )  # fmt: skip
+        )
 
         def ptx() -> tuple[str, bytes | None]:
             kept = next(iter(sorted(folder.glob("*.ptx"))), None)
@@ -186,12 +205,26 @@ def compile_ptx(
         file, out = Path(name) / "input.ptx", Path(name) / "made.cubin"
         file.write_bytes(source.data)
         for tool in tools:
-            argv = [str(tool.path), "-v", *lines, *options, f"--gpu-name={target}", str(file),
-                    "-o", str(out)]  # fmt: skip
+            argv = [
+                str(tool.path),
+                "-v",
+                *lines,
+                *options,
+                f"--gpu-name={target}",
+                str(file),
+                "-o",
+                str(out),
+            ]
             job = CompileJob(
-                argv, "ptxas", {file.name: source.name}, {file.name: source.text}, None, seconds,
-                go_on, reads_files=True,
-            )  # fmt: skip
+                argv,
+                "ptxas",
+                {file.name: source.name},
+                {file.name: source.text},
+                None,
+                seconds,
+                go_on,
+                reads_files=True,
+            )
             made = _compiled(job, tool, out, lambda: (file.name, source.data))
             if made.failed is None or not _NOT_FOR_IT.search(made.printed):
                 return made

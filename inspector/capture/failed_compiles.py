@@ -146,8 +146,9 @@ def _at_home(messages: Sequence[CompilerMessage], own: str | None) -> tuple[Comp
         if home is None:
             out.append(message)
             continue
-        out.append(replace(message, file=home.file, line=home.line, column=home.column,
-                           text=home.text))  # fmt: skip
+        out.append(
+            replace(message, file=home.file, line=home.line, column=home.column, text=home.text)
+        )
         if place not in homes:
             out.append(replace(message, severity="note", message="it is said of this line"))
         homes[place] = home

@@ -247,9 +247,12 @@ def open_text(data: bytes, name: str, stage: Stage) -> Recording:
     """One stage's text without a file, as a recording; ``name`` is what it is called."""
     content = BytesContent(data)
     event: dict[str, object] = {
-        "event": "file", "stage": stage.value, "path": name, "blob": content,
+        "event": "file",
+        "stage": stage.value,
+        "path": name,
+        "blob": content,
         "symbols": _symbols(stage, content),
-    }  # fmt: skip
+    }
     return Assembly(_content).recording(name, [event])
 
 

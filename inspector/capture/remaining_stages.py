@@ -160,21 +160,33 @@ def _compiled(
         asked.write_text(
             json.dumps(
                 {
-                    "stage": job.stage, "path": str(path), "file": job.name, "target": number,
-                    "options": dict(job.options), "gluon": job.gluon, "until": job.until,
-                    "folder": str(folder), "said": str(said), "most": files.limits().one,
-                    "watch": watch, "at_source": job.at_source,
+                    "stage": job.stage,
+                    "path": str(path),
+                    "file": job.name,
+                    "target": number,
+                    "options": dict(job.options),
+                    "gluon": job.gluon,
+                    "until": job.until,
+                    "folder": str(folder),
+                    "said": str(said),
+                    "most": files.limits().one,
+                    "watch": watch,
+                    "at_source": job.at_source,
                 },
                 default=str,
             ),
             "utf-8",
-        )  # fmt: skip
+        )
         argv = [python, "-c", _BOOT, str(PROBES.parent), str(asked), str(results)]
         child = CompileJob(
-            argv, "triton", {path.name: job.name},
+            argv,
+            "triton",
+            {path.name: job.name},
             {path.name: job.text.decode("utf-8", "surrogateescape")},
-            {**triton_environment(folder), **job.environment}, seconds, go_on,
-        )  # fmt: skip
+            {**triton_environment(folder), **job.environment},
+            seconds,
+            go_on,
+        )
         ended = child.run()
         if ended.status == NO_TRITON:
             raise no_triton(python, job.name)
@@ -229,10 +241,16 @@ def _made(
     elif failed is not None and (caught := _caught(messages, printed)) != messages:
         failed, messages = first_error(caught), caught
     return StagesMade(
-        str(told.get("triton") or ""), texts, seconds,
-        metadata if isinstance(metadata, dict) else {}, failed, failed_at, messages,
-        tuple(str(o) for o in unknown) if isinstance(unknown, list) else (), printed,
-    )  # fmt: skip
+        str(told.get("triton") or ""),
+        texts,
+        seconds,
+        metadata if isinstance(metadata, dict) else {},
+        failed,
+        failed_at,
+        messages,
+        tuple(str(o) for o in unknown) if isinstance(unknown, list) else (),
+        printed,
+    )
 
 
 def _caught(messages: Sequence[CompilerMessage], printed: bytes) -> tuple[CompilerMessage, ...]:
@@ -277,9 +295,14 @@ def job_of(variant: Variant, stage: str, until: str = "cubin") -> StageJob:
         raise Unreadable(f"{variant.symbol} has no {stage}: {why}")
     gluon = Stage.TTIR not in variant.stages and Stage.TTGIR in variant.stages
     return StageJob(
-        content.read(), stage, f"{variant.symbol}.{stage}", variant.target or "",
-        options_of(variant), until, gluon,
-    )  # fmt: skip
+        content.read(),
+        stage,
+        f"{variant.symbol}.{stage}",
+        variant.target or "",
+        options_of(variant),
+        until,
+        gluon,
+    )
 
 
 def not_tritons(variant: Variant) -> str | None:

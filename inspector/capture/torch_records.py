@@ -89,8 +89,13 @@ class CompileRecords:
         mark = _parsed(text)
         phase, about = mark.get("ph"), _map(mark.get("args"))
         if phase == "i" and mark.get("name") == "automatic_dynamic":
-            yield {"event": "symbol", **ids, "kind": "automatic_dynamic", "stack": [],
-                   "said": short(about)}  # fmt: skip
+            yield {
+                "event": "symbol",
+                **ids,
+                "kind": "automatic_dynamic",
+                "stack": [],
+                "said": short(about),
+            }
         if phase not in ("B", "E"):
             return
         key = (process, str(about.get("compile_id")), str(mark.get("tid")))
@@ -116,8 +121,14 @@ class CompileRecords:
             frame = _map(item)
             number = frame.get("filename")
             file = self._names.get(number) if type(number) is int else number
-            out.append({"file": file, "line": frame.get("line"), "name": frame.get("name"),
-                        "code": str(frame.get("loc") or "")[:LONGEST_VALUE]})  # fmt: skip
+            out.append(
+                {
+                    "file": file,
+                    "line": frame.get("line"),
+                    "name": frame.get("name"),
+                    "code": str(frame.get("loc") or "")[:LONGEST_VALUE],
+                }
+            )
         return out
 
 

@@ -43,9 +43,20 @@ _TYPES = re.compile(
     r"\*?(?:k?\*)?(?:i1|u1|[iu](?:8|16|32|64)|fp?(?:16|32|64)|bf16|fp8e\w+|B|nvTmaDesc"
     r"|tensordesc<.+>|\(.*\))(?::(?:16|1))?"
 )
-_TORCH = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "fp64",
-          "int32": "i32", "int64": "i64", "int8": "i8", "bool": "i1", "float": "fp32",
-          "int": "i32", "half": "fp16", "double": "fp64"}  # fmt: skip
+_TORCH = {
+    "float32": "fp32",
+    "float16": "fp16",
+    "bfloat16": "bf16",
+    "float64": "fp64",
+    "int32": "i32",
+    "int64": "i64",
+    "int8": "i8",
+    "bool": "i1",
+    "float": "fp32",
+    "int": "i32",
+    "half": "fp16",
+    "double": "fp64",
+}
 # The architectures that can be emulated are those whose limits are known (reference/devices.toml).
 _EMULATED = (75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121)
 
@@ -135,10 +146,14 @@ def compile_by_triton(job: AheadJob, writer: Writer, go_on: GoOn) -> str | None:
         own_calls = job.given.signature is None
         path = job.source.path.absolute()
         child = CompileJob(
-            [job.python, str(path if own_calls else MAIN)], "triton",
-            {path.name: job.source.name}, {path.name: job.source.text},
-            _environment(job, writer.folder, asked, folder), job.limit, go_on,
-        )  # fmt: skip
+            [job.python, str(path if own_calls else MAIN)],
+            "triton",
+            {path.name: job.source.name},
+            {path.name: job.source.text},
+            _environment(job, writer.folder, asked, folder),
+            job.limit,
+            go_on,
+        )
         before = _compiled(writer.folder)
         for _ in range(MAX_DEATHS):
             try:
@@ -164,12 +179,15 @@ def _asked(job: AheadJob, folder: Path) -> dict[str, object]:
     ]
     signature = job.given.signature
     return {
-        "file": job.source.name, "path": str(job.source.path.absolute()), "language": "triton",
-        "columns": columns, "kernels": list(job.given.names),
+        "file": job.source.name,
+        "path": str(job.source.path.absolute()),
+        "language": "triton",
+        "columns": columns,
+        "kernels": list(job.given.names),
         "signature": None if signature is None else dict(signature),
         "constexprs": dict(job.given.constexprs),
         **{name: str(folder / name) for name in ("done", "doing", "said")},
-    }  # fmt: skip
+    }
 
 
 def _environment(job: AheadJob, recording: Path, asked: Path, folder: Path) -> dict[str, str]:
@@ -204,12 +222,18 @@ def _died(job: AheadJob, child: CompileJob, writer: Writer, folder: Path, ended:
     printed = files.text(said) if said.is_file() else ended.err.decode("utf-8", "replace")
     failed, messages = child.death(printed, ended.status)
     writer.event(
-        event="compiled", time=time.time(), file=job.source.name, language=job.source.language,
-        kernel=parts[0] if parts else None, target=parts[-2] if len(parts) > 1 else "",
-        options=parts[-1] if parts else "", signature=parts[2] if len(parts) > 4 else "",
-        config=_config(parts), failed=failed,
+        event="compiled",
+        time=time.time(),
+        file=job.source.name,
+        language=job.source.language,
+        kernel=parts[0] if parts else None,
+        target=parts[-2] if len(parts) > 1 else "",
+        options=parts[-1] if parts else "",
+        signature=parts[2] if len(parts) > 4 else "",
+        config=_config(parts),
+        failed=failed,
         messages=[message_event(message) for message in messages],
-    )  # fmt: skip
+    )
 
 
 _EXCEPTION = re.compile(

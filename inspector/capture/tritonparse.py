@@ -33,8 +33,9 @@ PADDING = 1 << 20
 """Lines before a kernel in its file, at most: where it begins is what the trace says."""
 
 ALIGNED = 512
-STAGES = {f".{stage.value}": stage.value for stage in (Stage.TTIR, Stage.TTGIR, Stage.LLIR,
-                                                       Stage.PTX)}  # fmt: skip
+STAGES = {
+    f".{stage.value}": stage.value for stage in (Stage.TTIR, Stage.TTGIR, Stage.LLIR, Stage.PTX)
+}
 _FIRST = re.compile(rb'\s*\{\s*"event_type"\s*:\s*"\w+"')
 _INDEX = re.compile(r"\((\d+),\)")
 Event = dict[str, object]

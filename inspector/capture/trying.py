@@ -62,9 +62,15 @@ LEVELLED = (3, 9)
 # Options that Triton sets by the target where nobody does.
 _OF_TARGET = frozenset(("max_num_imprecise_acc_default", "ptx_version"))
 _OF_LLVM = frozenset(
-    ("num_warps", "shared", "global_scratch_size", "profile_scratch_size", "tmem_size",
-     "launch_cooperative_grid")
-)  # fmt: skip
+    (
+        "num_warps",
+        "shared",
+        "global_scratch_size",
+        "profile_scratch_size",
+        "tmem_size",
+        "launch_cooperative_grid",
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,11 +337,16 @@ class _Trial:
         label = self._label(setting, text)
         symbol = str(made.metadata.get("name") or request.variant.symbol)
         one = Compilation(
-            name, request.stage.value, job.target, shlex.join(_words(setting)),
+            name,
+            request.stage.value,
+            job.target,
+            shlex.join(_words(setting)),
             symbols=() if failed else (symbol,),
             seconds=sum(made.seconds.values()) if made.seconds else None,
-            tool=f"triton {made.triton}".strip(), failed=failed, messages=made.messages,
-        )  # fmt: skip
+            tool=f"triton {made.triton}".strip(),
+            failed=failed,
+            messages=made.messages,
+        )
         if failed is not None:
             return TriedColumn(label, setting, one)
         metadata = {**self._of_text(), **made.metadata}
@@ -391,9 +402,13 @@ class _Trial:
         tools = [tool.path for tool in (*self._of_triton(), *assemblers())]
         try:
             found = spills.reproduction(
-                ptx, sass.content.read(), variant.target, list(dict.fromkeys(tools)),
-                kept_cache(), self._likeliest(),
-            )  # fmt: skip
+                ptx,
+                sass.content.read(),
+                variant.target,
+                list(dict.fromkeys(tools)),
+                kept_cache(),
+                self._likeliest(),
+            )
         except PtxviewError:
             found = None
         if found is None:
@@ -451,9 +466,16 @@ class _Trial:
         if failed is None and symbol is None:
             failed = f"it has no kernel {request.variant.symbol}"
         one = Compilation(
-            name, request.stage.value, target, shown, symbols=made.symbols, seconds=made.seconds,
-            tool=made.tool, failed=failed, messages=made.messages,
-        )  # fmt: skip
+            name,
+            request.stage.value,
+            target,
+            shown,
+            symbols=made.symbols,
+            seconds=made.seconds,
+            tool=made.tool,
+            failed=failed,
+            messages=made.messages,
+        )
         if failed is not None or made.cubin is None or symbol is None:
             return TriedColumn(label, setting, one)
         figures = from_ptxas(made.printed).get(symbol, Resources())
@@ -468,9 +490,14 @@ class _Trial:
             Stage.SASS: StageFile(BytesContent(made.cubin), None, "nvdisasm -c"),
         }
         variant = Variant(
-            id="", hash=hashlib.sha256(made.cubin).hexdigest(), symbol=symbol, target=target,
-            config=request.variant.config, stages=stages, known=merge(figures, dynamic),
-        )  # fmt: skip
+            id="",
+            hash=hashlib.sha256(made.cubin).hexdigest(),
+            symbol=symbol,
+            target=target,
+            config=request.variant.config,
+            stages=stages,
+            known=merge(figures, dynamic),
+        )
         variant = self._variant(variant, setting, text)
         return TriedColumn(label, setting, one, variant, metadata)
 
@@ -488,9 +515,15 @@ class _Trial:
             s: f for s, f in variant.stages.items() if s not in machine_code
         }
         again = self._assembled(
-            ptx, variant.target or made.compilation.target, setting, text, by, options,
-            made.metadata, upper,
-        )  # fmt: skip
+            ptx,
+            variant.target or made.compilation.target,
+            setting,
+            text,
+            by,
+            options,
+            made.metadata,
+            upper,
+        )
         seconds = [one.compilation.seconds for one in (made, again)]
         whole = None if None in seconds else sum(s for s in seconds if s is not None)
         return replace(again, compilation=replace(again.compilation, seconds=whole))

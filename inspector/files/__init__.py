@@ -47,8 +47,18 @@ _STRING = re.compile(rb'"[^"]*"')
 _BRACKETS = b"[]{}"
 _OTHER = bytes(c for c in range(256) if c not in _BRACKETS)
 # What Python's zipfile lets through on damaged, encrypted or hostile archives.
-DAMAGE = (OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError,
-          ValueError, IndexError, struct.error, lzma.LZMAError)  # fmt: skip
+DAMAGE = (
+    OSError,
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+    IndexError,
+    struct.error,
+    lzma.LZMAError,
+)
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENTRY = b"PK\x01\x02"
 _BEGINS = (b"PK\x03\x04", b"PK\x05\x06")
@@ -153,10 +163,14 @@ class Allowance:
 def kind(mode: int) -> str:
     """What a file's mode says that it is, in words."""
     for test, word in (
-        (stat.S_ISREG, "a file"), (stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a pipe"),
-        (stat.S_ISSOCK, "a socket"), (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a device"),
+        (stat.S_ISREG, "a file"),
+        (stat.S_ISDIR, "a folder"),
+        (stat.S_ISFIFO, "a pipe"),
+        (stat.S_ISSOCK, "a socket"),
+        (stat.S_ISCHR, "a device"),
+        (stat.S_ISBLK, "a device"),
         (stat.S_ISLNK, "a link"),
-    ):  # fmt: skip
+    ):
         if test(mode):
             return word
     return "something unknown"
@@ -546,9 +560,11 @@ def weight(data: bytes) -> int:
 def _weight(bare: bytes, quotes: int) -> int:
     count = bare.count
     return (
-        180 * count(b"{") + 64 * count(b"[") + 40 * (count(b",") + count(b":"))
+        180 * count(b"{")
+        + 64 * count(b"[")
+        + 40 * (count(b",") + count(b":"))
         + 28 * min(quotes, 2 * (count(b",") + count(b":") + 1))
-    )  # fmt: skip
+    )
 
 
 def _bare(data: bytes) -> bytes:

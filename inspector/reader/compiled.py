@@ -67,8 +67,10 @@ class CompiledVariants:
                 lines = {stage: (n,)}
             yield Finding(
                 _rule(message),
-                SEVERITIES.get(message.severity, "info"), _sentence(message, stage), lines,
-            )  # fmt: skip
+                SEVERITIES.get(message.severity, "info"),
+                _sentence(message, stage),
+                lines,
+            )
 
     def _messages(self, variant: Variant) -> Iterator[tuple[CompilerMessage, Place | None]]:
         """All that was said, with its place where the file was a stage's own text."""

@@ -162,9 +162,16 @@ class VariantFacts(VariantFigures):
         if subject.warps is not None:
             threads = WARP * subject.warps
         return card(
-            self.resources(variant), subject.device, listings, tables.isa().cost,
-            subject.launch, threads, flows, subject.built_for, codes,
-        )  # fmt: skip
+            self.resources(variant),
+            subject.device,
+            listings,
+            tables.isa().cost,
+            subject.launch,
+            threads,
+            flows,
+            subject.built_for,
+            codes,
+        )
 
     def findings(self, variant: Variant, counted: bool = True) -> tuple[Finding, ...]:
         """The hints on the variant, then what its compiler said and those of the profiler that

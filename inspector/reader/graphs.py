@@ -75,9 +75,13 @@ class Graphs:
         text = self.text(graph, Stage.OUTPUT_CODE)
         kernels = {n: name for name, lines in graph.calls.items() for n in lines}
         view = graph_view(
-            parse_wrapper(text.split("\n")), _json(graph.nodes), _json(graph.dynamo),
-            kernels, self._launched_with(graph), self._own(graph),
-        )  # fmt: skip
+            parse_wrapper(text.split("\n")),
+            _json(graph.nodes),
+            _json(graph.dynamo),
+            kernels,
+            self._launched_with(graph),
+            self._own(graph),
+        )
         view = with_choices(view, self._choices(graph), graph.tried)
         return view, graph_rows(graph.id, view)
 

@@ -58,9 +58,10 @@ def _of_code(reader: Reader, variant: Variant, stage: Stage, telling: Telling) -
         return
     flow = facts.flow
     inner = [
-        loop for loop in flow.loops
+        loop
+        for loop in flow.loops
         if all(flow.loop_at(flow.blocks[block].first) is loop for block in loop.blocks)
-    ]  # fmt: skip
+    ]
     inner.sort(key=lambda loop: (-loop.depth, loop.first - loop.last, loop.first))
     for loop in inner[:LOOPS]:
         source = _source(reader, variant, stage, loop.first, loop.last)

@@ -117,9 +117,14 @@ def variant_passes(
             "Get it: pip install triton, or name another interpreter with --python.",
         )
     key = cache.key(
-        FORMAT, version, job.stage, job.target, str(job.gluon),
-        json.dumps(dict(job.options), sort_keys=True, default=str), job.text,
-    )  # fmt: skip
+        FORMAT,
+        version,
+        job.stage,
+        job.target,
+        str(job.gluon),
+        json.dumps(dict(job.options), sort_keys=True, default=str),
+        job.text,
+    )
     kept = _read(cache.get(key))
     if kept is None:
         if say is not None:
@@ -137,9 +142,10 @@ def _job(variant: Variant) -> tuple[StageJob, tuple[str, ...]]:
     if why is not None:
         raise Unreadable(why)
     begins = next(
-        s for s in BEGINNINGS
+        s
+        for s in BEGINNINGS
         if (variant.unpassed is not None if s == "source" else Stage(s) in variant.stages)
-    )  # fmt: skip
+    )
     job = replace(job_of(variant, begins, "ptx"), watch=True)
     remarks: list[str] = []
     if begins != "source":
@@ -187,10 +193,14 @@ def _list(variant: Variant, job: StageJob, made: StagesMade, count: Count) -> Pa
             "(PTXVIEW_MAX_BYTES)"
         )
     return PassList(
-        job.target, made.triton, recorded if isinstance(recorded, str) else None, job.stage,
+        job.target,
+        made.triton,
+        recorded if isinstance(recorded, str) else None,
+        job.stage,
         tuple(replace(p, lines=count(p)) if p.changed else p for p in found),
-        made.failed, tuple(remarks),
-    )  # fmt: skip
+        made.failed,
+        tuple(remarks),
+    )
 
 
 # -- kept -----------------------------------------------------------------------------------------
@@ -220,13 +230,19 @@ def _read(data: bytes | None) -> PassList | None:
         kept = json.loads(zlib.decompress(data))
         texts, head = kept["texts"], kept["list"]
         passes = tuple(
-            PassRun(**{
-                **one, "inside": tuple(one["inside"]),
-                "lines": None if one["lines"] is None else tuple(one["lines"]),
-                **{at: None if one[at] is None else texts[one[at]] for at in ("before", "after")},
-            })
+            PassRun(
+                **{
+                    **one,
+                    "inside": tuple(one["inside"]),
+                    "lines": None if one["lines"] is None else tuple(one["lines"]),
+                    **{
+                        at: None if one[at] is None else texts[one[at]]
+                        for at in ("before", "after")
+                    },
+                }
+            )
             for one in head["passes"]
-        )  # fmt: skip
+        )
         return PassList(**{**head, "passes": passes, "remarks": tuple(head["remarks"])})
     except (ValueError, KeyError, TypeError, IndexError, zlib.error):
         return None

@@ -95,8 +95,12 @@ def _apart(found: Found, among: tuple[Found, ...]) -> Iterator[str]:
     """What tells a variant from those of its name with the same settings: the types of arguments,
     and what was taken for granted of them."""
     kernel, variant = found
-    alike = [other for of, other in among if of.name == kernel.name
-             and (other.config, other.target) == (variant.config, variant.target)]  # fmt: skip
+    alike = [
+        other
+        for of, other in among
+        if of.name == kernel.name
+        and (other.config, other.target) == (variant.config, variant.target)
+    ]
     for name, kind in variant.signature.items():
         if len({other.signature.get(name) for other in alike}) > 1:
             yield f"{name}: {kind}"

@@ -142,17 +142,27 @@ class Summaries:
             return VariantSummary(resources, lacking=error.message)
         peak = None if sass is None else sass.live.peak.get("gpr")
         return VariantSummary(
-            resources, instructions, ptx_instructions, None if peak is None else peak[0],
-            hints if lacking is None else None, reader.occupancy(variant), lacking,
-        )  # fmt: skip
+            resources,
+            instructions,
+            ptx_instructions,
+            None if peak is None else peak[0],
+            hints if lacking is None else None,
+            reader.occupancy(variant),
+            lacking,
+        )
 
     def _key(self, variant: Variant) -> str:
         reader = self._reader
         told = (
-            sorted(tables.table("hints").items()), variant.symbol, variant.calls,
-            dict(variant.config), dict(variant.signature), reader.device(variant),
-            reader.kernel(variant).fusion, reader.executed(variant),
-        )  # fmt: skip
+            sorted(tables.table("hints").items()),
+            variant.symbol,
+            variant.calls,
+            dict(variant.config),
+            dict(variant.signature),
+            reader.device(variant),
+            reader.kernel(variant).fusion,
+            reader.executed(variant),
+        )
         # Names are a stranger's: not every one of them can be encoded.
         parts: list[bytes | str] = ["summary", __version__, ascii(told)]
         for stage in sorted(variant.stages, key=lambda s: s.rank):

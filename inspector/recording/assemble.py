@@ -123,8 +123,11 @@ class Assembly:
     def recording(self, path: str, events: Iterable[Event]) -> Recording:
         """The recording that the events describe; a list of events is emptied on the way."""
         ordered = events if isinstance(events, list) else list(events)
-        ranks = {as_int(e.get("pid")): as_int(e.get("rank")) for e in ordered
-                 if e.get("event") == "process"}  # fmt: skip
+        ranks = {
+            as_int(e.get("pid")): as_int(e.get("rank"))
+            for e in ordered
+            if e.get("event") == "process"
+        }
         for index, event in enumerate(ordered):
             self._origins.take(event, index)
             self._calls.take(event)
@@ -215,12 +218,14 @@ class Assembly:
         for source in self._unbuilt.values():
             self._built(
                 {
-                    "source": source.path, "source_blob": source.blob, "arch": source.target,
+                    "source": source.path,
+                    "source_blob": source.blob,
+                    "arch": source.target,
                     "flags": list(source.argv[1:]),
                     "origin": None if source.path.endswith(".cu") else Origin.CPP.value,
                 },
                 source.failure,
-            )  # fmt: skip
+            )
         for event in self._unbegun.values():
             for path, digest in as_map(event.get("sources")).items():
                 if path.endswith(".cu") and path not in self._coded:
@@ -293,10 +298,15 @@ class Assembly:
         if not above:
             return  # there was no graph by then
         graph = _Graph(
-            self._graph_id(event, aot), frame, aot, None, above,
-            self._origins.nodes(event, index, aot), self._origins.passes(event, index, aot),
+            self._graph_id(event, aot),
+            frame,
+            aot,
+            None,
+            above,
+            self._origins.nodes(event, index, aot),
+            self._origins.passes(event, index, aot),
             error=error,
-        )  # fmt: skip
+        )
         file = None if error.first is None else error.first.file
         if file is not None and file in self._origins.files:
             graph.source = StageFile(self._origins.files[file], file, "the model's file")

@@ -335,8 +335,11 @@ def _heard(event: Event) -> _Heard | None:
     return _Heard(
         Tuning(
             by=by,
-            key=as_map(key) if isinstance(key, Mapping)
-            else tuple(key) if isinstance(key, list | tuple) else None,
+            key=as_map(key)
+            if isinstance(key, Mapping)
+            else tuple(key)
+            if isinstance(key, list | tuple)
+            else None,
             configurations=tuple(configuration(c, by) for c in entries),
             best=best if best is not None and 0 <= best < len(entries) else None,
             stopwatch=as_text(event.get("stopwatch")),
@@ -352,7 +355,7 @@ def _heard(event: Event) -> _Heard | None:
         files=tuple(as_text(c.get("file")) for c in entries),
         node=as_text(event.get("node")),
         graph=graph_of(event),
-    )  # fmt: skip
+    )
 
 
 def configuration(entry: Mapping[str, object], by: str) -> Configuration:

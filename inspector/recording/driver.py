@@ -45,11 +45,13 @@ LOST = {
     "lost_launches": ("launch", "of a kernel that is not known"),
     "lost_modules": ("module", "that the driver loaded could not be kept"),
     "lost_graphs": ("launch of a CUDA graph", "with kernels that may not be counted"),
-    "changed_graphs": ("change of a CUDA graph", "after it was made: its kernels are counted as "
-                       "they were before"),
+    "changed_graphs": (
+        "change of a CUDA graph",
+        "after it was made: its kernels are counted as they were before",
+    ),
     "failed_writes": ("record", "could not be written"),
     "lost_refusals": ("refused launch", "not told: the 64 before differ already"),
-}  # fmt: skip
+}
 """What was seen and could not be recorded, and what is the matter with it, by the event's key."""
 
 _PROCESS = tuple[int, int]
@@ -235,8 +237,11 @@ class DriverLaunches:
         """Take in a compiler's product; a later event adds its machine code."""
         if made.event.get("cubin") is not None:
             symbol = made.event.get("symbol")
-            self._made = [m for m in self._made if m.by != made.by
-                          or m.name != made.name or m.event.get("symbol") != symbol]  # fmt: skip
+            self._made = [
+                m
+                for m in self._made
+                if m.by != made.by or m.name != made.name or m.event.get("symbol") != symbol
+            ]
         self._made.append(made)
 
     def _count(self, key: tuple[_PROCESS, int], event: Event) -> tuple[int, int]:
@@ -502,21 +507,36 @@ def _together(one: Call, two: Call) -> Call:
     """Calls that were made alike in two processes: of arguments, what they have in common."""
     same = len(one.arguments) == len(two.arguments)
     arguments = (
-        tuple(a if a == b else replace(a, value=None, alignment=None)
-              for a, b in zip(one.arguments, two.arguments, strict=True))
-        if same else ()
-    )  # fmt: skip
+        tuple(
+            a if a == b else replace(a, value=None, alignment=None)
+            for a, b in zip(one.arguments, two.arguments, strict=True)
+        )
+        if same
+        else ()
+    )
     return replace(one, count=one.count + two.count, arguments=arguments)
 
 
 # -- parameters -----------------------------------------------------------------------------------
 
 _FORMATS = {
-    "bool": "?", "char": "b", "signed char": "b", "unsigned char": "B", "short": "h",
-    "unsigned short": "H", "int": "i", "unsigned int": "I", "unsigned": "I", "long": "q",
-    "unsigned long": "Q", "long long": "q", "unsigned long long": "Q", "float": "f",
-    "double": "d", "__half": "e",
-}  # fmt: skip
+    "bool": "?",
+    "char": "b",
+    "signed char": "b",
+    "unsigned char": "B",
+    "short": "h",
+    "unsigned short": "H",
+    "int": "i",
+    "unsigned int": "I",
+    "unsigned": "I",
+    "long": "q",
+    "unsigned long": "Q",
+    "long long": "q",
+    "unsigned long long": "Q",
+    "float": "f",
+    "double": "d",
+    "__half": "e",
+}
 """The layout of C++'s types on 64-bit Linux (System V ABI), in the letters of ``struct``."""
 
 HIGHEST_ALIGNMENT = 512

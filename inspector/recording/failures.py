@@ -102,10 +102,12 @@ def of_graph(event: Event, blob: Blob) -> Failure | None:
     file = as_text(figures.get("fail_user_frame_filename"))
     line = as_int(figures.get("fail_user_frame_lineno"))
     return Failure(
-        said, tool="torch", kind=as_text(figures.get("fail_type")),
+        said,
+        tool="torch",
+        kind=as_text(figures.get("fail_type")),
         messages=(CompilerMessage("error", said, "torch", file, line),),
         log=BytesContent(text.encode("utf-8", "backslashreplace")),
-    )  # fmt: skip
+    )
 
 
 # -- builds ---------------------------------------------------------------------------------------
@@ -266,9 +268,11 @@ class Failures:
         if attempt is None or (own is not None and own.messages):
             return own
         return Failure(
-            attempt.failed or "", None if own is None else own.stage,
-            (attempt.tool or "").partition(" ")[0] or None, messages=attempt.messages,
-        )  # fmt: skip
+            attempt.failed or "",
+            None if own is None else own.stage,
+            (attempt.tool or "").partition(" ")[0] or None,
+            messages=attempt.messages,
+        )
 
     def _unlaunched(self, variant: Variant) -> Failure | None:
         if variant.launches:

@@ -270,8 +270,9 @@ def read_events(path: Path) -> Events:
     if not taking.events and not taking.problems:
         raise Unreadable(f"{path} holds no events", "Was the run stopped before it began?")
     taking.events.sort(key=lambda e: (e[0], e[1]))
-    return Events(path, tuple(e[2] for e in taking.events), tuple(taking.problems), archive,
-                  taking.parts)  # fmt: skip
+    return Events(
+        path, tuple(e[2] for e in taking.events), tuple(taking.problems), archive, taking.parts
+    )
 
 
 def event_files(path: Path) -> list[Path]:

@@ -161,9 +161,14 @@ def _of_cpp(kernel: cpp_wrapper.CppKernel) -> KernelText:
     """A kernel of a C++ wrapper, whose own file is named by the digest of its text."""
     path = _copied_to(f"\n{kernel.text}\n")
     return KernelText(
-        kernel.name, "inductor", path, kernel.line, kernel.line, kernel.last,
+        kernel.name,
+        "inductor",
+        path,
+        kernel.line,
+        kernel.line,
+        kernel.last,
         launches=kernel.launches,
-    )  # fmt: skip
+    )
 
 
 def _hand_written(

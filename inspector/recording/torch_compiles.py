@@ -356,9 +356,11 @@ class TorchCompiles:
             place=place,
         )
         # A second event of the same build adds the compilers' output.
-        at = len(self._kernels) if began is None else self._builds.setdefault(
-            (directory, began), len(self._kernels)
-        )  # fmt: skip
+        at = (
+            len(self._kernels)
+            if began is None
+            else self._builds.setdefault((directory, began), len(self._kernels))
+        )
         self._kernels[at : at + 1] = [build]
 
 

@@ -67,9 +67,12 @@ def run_tool(
     try:
         child = subprocess.Popen(
             [os.fspath(a) for a in argv],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            cwd=cwd, env=None if env is None else dict(env),
-        )  # fmt: skip
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=cwd,
+            env=None if env is None else dict(env),
+        )
     except OSError as error:
         raise ToolMissing(f"{argv[0]} cannot be started: {error.strerror or error}") from None
     until = time.monotonic() + seconds
@@ -271,9 +274,12 @@ def run_program(
             inherited = inherited_descriptors()
             try:
                 child = subprocess.Popen(
-                    list(argv), env=dict(env), close_fds=False, restore_signals=False,
+                    list(argv),
+                    env=dict(env),
+                    close_fds=False,
+                    restore_signals=False,
                     preexec_fn=begin,
-                )  # fmt: skip
+                )
             except OSError as error:
                 raise RunFailed(
                     f"{argv[0]} cannot be started: {error.strerror or error}",
@@ -309,8 +315,14 @@ def _disposition(number: int, handler: signal.Handlers) -> Iterator[object]:
 
 # Signals that ask a process to end, and others that would end it though meant for the program.
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM, signal.SIGXCPU)
-_LATE = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO,
-         *range(signal.SIGRTMIN, signal.SIGRTMAX + 1))  # fmt: skip
+_LATE = (
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGVTALRM,
+    signal.SIGPROF,
+    signal.SIGIO,
+    *range(signal.SIGRTMIN, signal.SIGRTMAX + 1),
+)
 
 
 @contextlib.contextmanager

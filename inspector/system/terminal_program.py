@@ -167,9 +167,16 @@ def _lead(
 
     try:
         child = subprocess.Popen(
-            list(argv), env=dict(env), stdin=slave, stdout=slave, stderr=slave, process_group=0,
-            preexec_fn=ready, close_fds=False, restore_signals=False,
-        )  # fmt: skip
+            list(argv),
+            env=dict(env),
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            process_group=0,
+            preexec_fn=ready,
+            close_fds=False,
+            restore_signals=False,
+        )
     except OSError as error:
         tell("failed", error.strerror or str(error))
         return

@@ -17,15 +17,21 @@ from inspector.system.process import run_tool
 # What each tool is for, and where it comes from when it is missing.
 PURPOSE = {
     "nvdisasm": ("SASS of cubins", "pip install nvidia-cuda-nvdisasm"),
-    "cuobjdump": ("registers, stack, shared memory; cubins inside .so and .o files",
-                  "pip install nvidia-cuda-cuobjdump"),
+    "cuobjdump": (
+        "registers, stack, shared memory; cubins inside .so and .o files",
+        "pip install nvidia-cuda-cuobjdump",
+    ),
     "ptxas": ("spilled bytes", "pip install triton, or a CUDA toolkit"),
-    "nvcc": ("PTX of load_inline, load and CUDAExtension builds, and .cu files",
-             "pip install 'ptxview[cuda]', or a CUDA toolkit"),
+    "nvcc": (
+        "PTX of load_inline, load and CUDAExtension builds, and .cu files",
+        "pip install 'ptxview[cuda]', or a CUDA toolkit",
+    ),
     "c++filt": ("readable names of C++ kernels", "the system's binutils package"),
-    "ncu": ("ptxview ncu; reading .ncu-rep files (CSV exports need none)",
-            "Nsight Compute, a part of the CUDA toolkit"),
-}  # fmt: skip
+    "ncu": (
+        "ptxview ncu; reading .ncu-rep files (CSV exports need none)",
+        "Nsight Compute, a part of the CUDA toolkit",
+    ),
+}
 
 
 # Mangled names of C++; c++filt is not asked for others.
@@ -92,8 +98,11 @@ def _nsight_places() -> Iterator[tuple[str, Path]]:
     root = Path("/usr/local")
     for folder in sorted(root.glob("cuda-*/bin"), key=_release, reverse=True):
         yield "the usual place", folder
-    for pattern in ("/opt/nvidia/nsight-compute/*", "/usr/local/NVIDIA-Nsight-Compute*",
-                    "/usr/local/cuda*/nsight-compute-*"):  # fmt: skip
+    for pattern in (
+        "/opt/nvidia/nsight-compute/*",
+        "/usr/local/NVIDIA-Nsight-Compute*",
+        "/usr/local/cuda*/nsight-compute-*",
+    ):
         folders = Path("/").glob(pattern.removeprefix("/"))
         for folder in sorted(folders, key=_release, reverse=True):
             yield "Nsight Compute's own folder", folder

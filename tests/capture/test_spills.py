@@ -19,8 +19,17 @@ from tests.helpers.ptxview import LECTURE, REPOSITORY, Done, call, printed, tool
 
 LISTINGS = REPOSITORY / "tests" / "data" / "listing"
 TEXTS = (*sorted(LISTINGS.glob("*.ptx")), *sorted((LECTURE / "triton").glob("*/*.ptx")))
-OPTIONS = ((), ("-O1",), ("-O0",), ("-g",), ("-c",), ("-c", "--maxrregcount=16"),
-           ("--maxrregcount=16",), ("--maxrregcount=24",), ("--maxrregcount=40",))  # fmt: skip
+OPTIONS = (
+    (),
+    ("-O1",),
+    ("-O0",),
+    ("-g",),
+    ("-c",),
+    ("-c", "--maxrregcount=16"),
+    ("--maxrregcount=16",),
+    ("--maxrregcount=24",),
+    ("--maxrregcount=40",),
+)
 
 
 def many(values: int, target: str, pragma: str = "") -> str:

@@ -44,9 +44,18 @@ def made(
     folder = tmp_path_factory.mktemp("traced")
     (folder / "traced.py").write_text(PROGRAM)
     done = ptxview(
-        "run", "--target", "sm_90", "--no-tui", "-o", "x.ptxview", "--python", warm_python(),
-        "traced.py", cwd=folder, env=environment(TRITON_CACHE_DIR=str(folder / "cache")),
-    )  # fmt: skip
+        "run",
+        "--target",
+        "sm_90",
+        "--no-tui",
+        "-o",
+        "x.ptxview",
+        "--python",
+        warm_python(),
+        "traced.py",
+        cwd=folder,
+        env=environment(TRITON_CACHE_DIR=str(folder / "cache")),
+    )
     assert done.status == 0, done.said
     (written,) = (folder / "logs").iterdir()
     return written, folder / "x.ptxview"
@@ -69,10 +78,12 @@ def test_what_tritonparse_wrote_is_what_was_recorded(made: tuple[Path, Path]) ->
         shown = [call("show", path, mine["id"], "--stage", stage).out for path in made]
         assert shown[0] == shown[1] and shown[0]
     calls = [
-        [(c["count"], c["grid"], c["block"], [(a["name"], a["shape"]) for a in c["arguments"]])
-         for c in variant["calls"]]
+        [
+            (c["count"], c["grid"], c["block"], [(a["name"], a["shape"]) for a in c["arguments"]])
+            for c in variant["calls"]
+        ]
         for variant in (mine, theirs)
-    ]  # fmt: skip
+    ]
     assert calls[0] == calls[1] and [c[0] for c in calls[0]] == [2, 1]
 
 

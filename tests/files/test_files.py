@@ -42,8 +42,12 @@ from tests.helpers.ptxview import (
 )
 
 START: dict[str, object] = {
-    "event": "recording", "schema": 1, "time": 1.0, "command": ["python", "x.py"], "mode": "gpu",
-}  # fmt: skip
+    "event": "recording",
+    "schema": 1,
+    "time": 1.0,
+    "command": ["python", "x.py"],
+    "mode": "gpu",
+}
 END: dict[str, object] = {"event": "end", "time": 1e9, "exit_status": 0}
 PTX = b".version 8.0\n.target sm_90\n.visible .entry k()\n{\n ret;\n}\n"
 MB = 1 << 20
@@ -192,10 +196,15 @@ def test_commands_do_not_wait_for_one(tmp_path: Path, make: Make) -> None:
     path = tmp_path / "x.csv"
     make(path)
     for words in (
-        ["show", path, "k"], ["diff", path, SQUARE], ["diff", f"{path}::k", f"{path}::j"],
-        ["time", path, "k"], ["profile", "--stored", path], ["open", path],
-        ["list", SQUARE, "--ncu", path], ["open", SQUARE, "--no-tui", "--ncu", path],
-    ):  # fmt: skip
+        ["show", path, "k"],
+        ["diff", path, SQUARE],
+        ["diff", f"{path}::k", f"{path}::j"],
+        ["time", path, "k"],
+        ["profile", "--stored", path],
+        ["open", path],
+        ["list", SQUARE, "--ncu", path],
+        ["open", SQUARE, "--no-tui", "--ncu", path],
+    ):
         done = told(*words)
         assert done.status == 4, (words, done)
         assert str(path) in done.said
@@ -207,8 +216,12 @@ def test_one_in_a_recording_is_passed_over_and_said(tmp_path: Path, make: Make) 
     blob = hashlib.sha256(PTX).hexdigest()
     folder = write_events(tmp_path / "r", START, variant("k", blob), variant("j", "a" * 64), END)
     (folder / "blobs" / blob).write_bytes(PTX)
-    odd = [folder / "blobs" / ("a" * 64), folder / "events-1-x.jsonl", folder / "timings.jsonl",
-           folder / "ncu.jsonl"]  # fmt: skip
+    odd = [
+        folder / "blobs" / ("a" * 64),
+        folder / "events-1-x.jsonl",
+        folder / "timings.jsonl",
+        folder / "ncu.jsonl",
+    ]
     for path in odd:
         make(path)
     done = told("list", folder, "--json")
@@ -233,8 +246,14 @@ def test_one_in_a_cache_or_a_build_is_passed_over_and_said(tmp_path: Path, make:
     (cache / "whole").mkdir(parents=True)
     for file in SQUARE.iterdir():
         (cache / "whole" / file.name).write_bytes(file.read_bytes())
-    odd = [cache / "whole" / "x.json", cache / "torch_trace_1.log", cache / "k.autotune.json",
-           cache / f"c{'a' * 51}.py", cache / "y.ptx", cache / "z.best_config"]  # fmt: skip
+    odd = [
+        cache / "whole" / "x.json",
+        cache / "torch_trace_1.log",
+        cache / "k.autotune.json",
+        cache / f"c{'a' * 51}.py",
+        cache / "y.ptx",
+        cache / "z.best_config",
+    ]
     for path in odd:
         make(path)
     done = told("list", cache, "--json")
@@ -286,9 +305,13 @@ def opens(folder: Path, *args: str | Path) -> list[str]:
         "from inspector.cli import main\nsys.exit(main(sys.argv[2:]))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, str(folder), *map(str, args)], capture_output=True, text=True,
-        env=environment(), timeout=90, check=True,
-    )  # fmt: skip
+        [sys.executable, "-c", code, str(folder), *map(str, args)],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=90,
+        check=True,
+    )
     return [line[7:] for line in done.stderr.splitlines() if line.startswith("OPENED ")]
 
 
@@ -325,9 +348,20 @@ def test_invalid_byte_limit_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize(
     "name",
-    ["x.ptx", "x.ttir", "x.llir", "x.so", "x.o", "x.cubin", "x.fatbin", "x.ptxview", "x", "x.log",
-     "x.csv"],
-)  # fmt: skip
+    [
+        "x.ptx",
+        "x.ttir",
+        "x.llir",
+        "x.so",
+        "x.o",
+        "x.cubin",
+        "x.fatbin",
+        "x.ptxview",
+        "x",
+        "x.log",
+        "x.csv",
+    ],
+)
 @pytest.mark.parametrize(
     "head", [b"", b"\x7fELF" + bytes(14) + b"\xbe\0", b"\x7fELF", PTX, b"PK\3\4"]
 )
@@ -483,9 +517,10 @@ def test_lines_are_those_of_the_file(tmp_path_factory: Any, data: bytes, longest
 def test_zip_of_more_members_than_are_looked_at(tmp_path: Path) -> None:
     blob = hashlib.sha256(PTX).hexdigest()
     members = {f"blobs/{n:064x}": b"" for n in range(600)}
-    path = zipped(tmp_path / "x.ptxview",
-                  {"events.jsonl": jsonl(START, variant("k", blob), END), f"blobs/{blob}": PTX,
-                   **members})  # fmt: skip
+    path = zipped(
+        tmp_path / "x.ptxview",
+        {"events.jsonl": jsonl(START, variant("k", blob), END), f"blobs/{blob}": PTX, **members},
+    )
     sentences, whole = read_whole(path, "1M")
     assert "602 members" in sentences[0] and "512" in sentences[0]
     assert [k["name"] for k in whole["kernels"]] == ["k"]
@@ -508,9 +543,10 @@ def test_member_that_unpacks_to_more_than_is_read(tmp_path: Path, usual: int) ->
 @pytest.mark.parametrize("member", ["events-1-x.jsonl", f"blobs/{'b' * 64}"])
 def test_member_that_unpacks_to_more_than_it_says(tmp_path: Path, member: str, usual: int) -> None:
     """The directory says 100 bytes, the data is 300 MB."""
-    path = zipped(tmp_path / "x.ptxview",
-                  {"events.jsonl": jsonl(START, variant("k", "b" * 64), END),
-                   member: bytes(300 * MB)})  # fmt: skip
+    path = zipped(
+        tmp_path / "x.ptxview",
+        {"events.jsonl": jsonl(START, variant("k", "b" * 64), END), member: bytes(300 * MB)},
+    )
     data = bytearray(path.read_bytes())
     at = data.rindex(b"PK\x01\x02", 0, data.rindex(member.encode()))
     data[at + 24 : at + 28] = struct.pack("<I", 100)
@@ -564,8 +600,22 @@ def elf(sections: list[tuple[str, int, int, int, int]], body: bytes) -> bytes:
     start = 64
     table = start + len(body) + len(names)
     head = b"\x7fELF\x02\x01\x01" + bytes([0, 7]) + bytes(7)
-    head += struct.pack("<HHIQQQIHHHHHH", 2, 190, 1, 0, 0, table, 0, 64, 0, 0, 64,
-                        len(sections) + 2, len(sections) + 1)  # fmt: skip
+    head += struct.pack(
+        "<HHIQQQIHHHHHH",
+        2,
+        190,
+        1,
+        0,
+        0,
+        table,
+        0,
+        64,
+        0,
+        0,
+        64,
+        len(sections) + 2,
+        len(sections) + 1,
+    )
     rows = [bytes(64)]
     at = 1
     for name, kind, flags, offset, size in sections:
@@ -636,8 +686,13 @@ def test_sparse_file_in_a_folder_is_said_and_costs_nothing_else(tmp_path: Path, 
     cache.mkdir()
     for file in SQUARE.iterdir():
         (cache / file.name).write_bytes(file.read_bytes())
-    sparse = [cache / "square_kernel.ttir", cache / "torch_trace_1.log", cache / "x.json",
-              cache / f"c{'a' * 51}.py", cache / "k.autotune.json"]  # fmt: skip
+    sparse = [
+        cache / "square_kernel.ttir",
+        cache / "torch_trace_1.log",
+        cache / "x.json",
+        cache / f"c{'a' * 51}.py",
+        cache / "k.autotune.json",
+    ]
     for path in sparse:
         with path.open("ab") as out:
             out.truncate(1 << 40)
@@ -651,8 +706,10 @@ def test_sparse_file_in_a_folder_is_said_and_costs_nothing_else(tmp_path: Path, 
 
 def test_what_a_total_leaves_out_is_said_and_can_be_had(tmp_path: Path) -> None:
     rows = [problem(f"{n} {'x' * 1000}") for n in range(600)]
-    path = zipped(tmp_path / "x.ptxview", {"events.jsonl": jsonl(START, END),
-                                           "events-1-x.jsonl": jsonl(*rows)})  # fmt: skip
+    path = zipped(
+        tmp_path / "x.ptxview",
+        {"events.jsonl": jsonl(START, END), "events-1-x.jsonl": jsonl(*rows)},
+    )
     sentences, whole = read_whole(path, "1M")
     assert any(s.startswith("events-1-x.jsonl: line ") for s in sentences)
     assert 100 < len(sentences) < 600, "all before it is kept"

@@ -213,8 +213,9 @@ def test_a_trap_that_unpacks_to_much_is_refused_before_it_is_on_the_disk(
                 to.write(bytes(1 << 20))
     else:
         opener: dict[str, Callable[..., Any]] = {
-            "gzip": gzip.open, "xz": partial(lzma.open, preset=0)
-        }  # fmt: skip
+            "gzip": gzip.open,
+            "xz": partial(lzma.open, preset=0),
+        }
         with opener[kind](archive, "wb") as packing:
             info = member("a")
             info.size = size
@@ -297,8 +298,9 @@ def test_files_with_holes_are_left_out(tmp_path: Path, temporary: Path) -> None:
         archive = tmp_path / f"{how}.tar"
         subprocess.run(
             ["tar", "--sparse", f"--format={how}", "-cf", archive.name, "good.ptx", "sparse.ptx"],
-            check=True, cwd=tmp_path,
-        )  # fmt: skip
+            check=True,
+            cwd=tmp_path,
+        )
         done = call("list", archive, "--json")
         assert "file with holes" in done.json["recording"]["problems"][0]
 
@@ -375,9 +377,12 @@ def test_the_folder_is_gone_when_the_command_ends_or_is_interrupted(
         (folder / f"{n}.ptx").write_bytes(PTX + b"// %d\n" % n)
     archive = packed(tmp_path / "x.tar", folder, "w")
     child = subprocess.Popen(
-        command(["list", archive]), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        env=environment(TMPDIR=str(temporary)), start_new_session=True,
-    )  # fmt: skip
+        command(["list", archive]),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(TMPDIR=str(temporary)),
+        start_new_session=True,
+    )
     unpacked = f"{unpacking.PREFIX}*"  # tempfile itself tries the folder with another file
     while number is not None and child.poll() is None and not list(temporary.glob(unpacked)):
         time.sleep(0.01)

@@ -87,10 +87,14 @@ def _tell(each: list[Fuzzing], spent: dict[str, float], as_json: bool) -> None:
     total = sum(one.inputs for one in each)
     if as_json:
         said = {
-            one.reader.name: {"inputs": one.inputs, "reached": one.reached(),
-                              "kept": len(one.kept), "findings": len(one.findings)}
+            one.reader.name: {
+                "inputs": one.inputs,
+                "reached": one.reached(),
+                "kept": len(one.kept),
+                "findings": len(one.findings),
+            }
             for one in each
-        }  # fmt: skip
+        }
         print(json.dumps({"inputs": total, "readers": said}))
         return
     for one in each:

@@ -20,9 +20,14 @@ from inspector.recording.layout import DerivedCache, Writer, is_recording, pack,
 from tests.helpers.ptxview import SQUARE, Done, call, write_events
 
 STARTED: dict[str, object] = {
-    "event": "recording", "schema": 1, "time": 1.0, "command": ["python", "x.py"],
-    "started": "2026-01-01T00:00:00+00:00", "mode": "gpu", "target": None,
-}  # fmt: skip
+    "event": "recording",
+    "schema": 1,
+    "time": 1.0,
+    "command": ["python", "x.py"],
+    "started": "2026-01-01T00:00:00+00:00",
+    "mode": "gpu",
+    "target": None,
+}
 
 
 def add_square(writer: Writer, **more: object) -> None:
@@ -34,9 +39,16 @@ def add_square(writer: Writer, **more: object) -> None:
         if p.suffix in (".ttir", ".ttgir", ".llir", ".ptx", ".cubin")
     }
     paths = {e: f"/nowhere/square_kernel.{e}" for e in files}
-    event = {"event": "triton", "time": 2.0, "pid": 7, "name": "square_kernel",
-             "hash": metadata["hash"], "metadata": metadata, "files": files,
-             "paths": paths}  # fmt: skip
+    event = {
+        "event": "triton",
+        "time": 2.0,
+        "pid": 7,
+        "name": "square_kernel",
+        "hash": metadata["hash"],
+        "metadata": metadata,
+        "files": files,
+        "paths": paths,
+    }
     writer.event(**{**event, **more})
 
 
@@ -88,8 +100,10 @@ def test_single_file_says_the_same_as_the_folder(recorded: Path, packed: Path) -
     assert is_recording(packed)
     assert summary(call("list", packed, "--json")) == summary(call("list", recorded, "--json"))
     for stage in ("ptx", "sass"):
-        assert (call("show", packed, "square_kernel", "--stage", stage).out
-                == call("show", recorded, "square_kernel", "--stage", stage).out)  # fmt: skip
+        assert (
+            call("show", packed, "square_kernel", "--stage", stage).out
+            == call("show", recorded, "square_kernel", "--stage", stage).out
+        )
 
 
 def test_single_file_needs_no_suffix_to_be_known(packed: Path, tmp_path: Path) -> None:
@@ -153,8 +167,9 @@ def test_every_prefix_of_the_events_can_be_read(recorded: Path) -> None:
 
 
 def test_line_that_is_no_json_is_said_and_passed_over(tmp_path: Path) -> None:
-    folder = write_events(tmp_path / "r", STARTED, "}{\n", "[1]\n", b"\xff\xfe\n",
-                          {"event": "end", "exit_status": 0})  # fmt: skip
+    folder = write_events(
+        tmp_path / "r", STARTED, "}{\n", "[1]\n", b"\xff\xfe\n", {"event": "end", "exit_status": 0}
+    )
     value = call("list", folder, "--json").json
     assert value["recording"]["exit_status"] == 0
     said = " ".join(value["recording"]["problems"])
@@ -250,13 +265,28 @@ def test_recorded_paths_are_never_opened(tmp_path: Path) -> None:
     add_square(
         writer,
         paths={e: str(decoy) for e in ("ttir", "ttgir", "llir", "ptx", "cubin")},
-        source={"file": str(script), "blob": writer.blob(b"def real(): ...\n"), "first": 1,
-                "last": 1},
-    )  # fmt: skip
-    add_square(writer, name="pathless", hash="ab" * 32, files={"ptx": str(decoy)},
-               source={"file": str(script), "blob": str(script)})  # fmt: skip
-    writer.event(event="device_code", object=str(decoy), source=str(script), cubin=str(decoy),
-                 ptx=str(decoy), directory=str(tmp_path))  # fmt: skip
+        source={
+            "file": str(script),
+            "blob": writer.blob(b"def real(): ...\n"),
+            "first": 1,
+            "last": 1,
+        },
+    )
+    add_square(
+        writer,
+        name="pathless",
+        hash="ab" * 32,
+        files={"ptx": str(decoy)},
+        source={"file": str(script), "blob": str(script)},
+    )
+    writer.event(
+        event="device_code",
+        object=str(decoy),
+        source=str(script),
+        cubin=str(decoy),
+        ptx=str(decoy),
+        directory=str(tmp_path),
+    )
     writer.event(event="extension", directory=str(tmp_path), files={"decoy.py": str(script)})
     writer.event(event="graph", path=str(script), blob=str(script))
     writer.close()

@@ -71,8 +71,15 @@ def with_kernel(folder: Path) -> dict[str, str]:
         for path in MATMUL.iterdir()
         if path.suffix in (".ttir", ".ptx", ".cubin")
     }
-    writer.event(event="triton", name="matmul_kernel", hash="a" * 64, time=2.0, pid=7,
-                 metadata={"name": "matmul_kernel"}, files=files)  # fmt: skip
+    writer.event(
+        event="triton",
+        name="matmul_kernel",
+        hash="a" * 64,
+        time=2.0,
+        pid=7,
+        metadata={"name": "matmul_kernel"},
+        files=files,
+    )
     writer.close()
     return files
 
@@ -107,8 +114,10 @@ def test_a_file_that_was_not_made_is_read_from_the_folder_beside_it(tmp_path: Pa
     assert "unfinished" in listed.text.splitlines()[1]
     assert f"{target} was not made" in listed.said.replace("\n", "") and "noted: 2" in listed.said
     commands: list[list[str | Path]] = [
-        ["open", "--no-tui", target], ["list", "--json", target], ["list", folder],
-    ]  # fmt: skip
+        ["open", "--no-tui", target],
+        ["list", "--json", target],
+        ["list", folder],
+    ]
     for words in commands:
         assert call(*words).status == 0
     # An older recording of that name is read, and a later run beside it told.
@@ -142,10 +151,14 @@ def small_disk(folder: Path) -> Iterator[list[str]]:
     """
     skip_without("bash", "mount")
     folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(folder)], capture_output=True,
-        check=False,
-    ).returncode == 0  # fmt: skip
+    mounted = (
+        subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(folder)],
+            capture_output=True,
+            check=False,
+        ).returncode
+        == 0
+    )
     try:
         yield [] if mounted else ["bash", "-c", 'ulimit -f 30; exec "$@"', "limited"]
     finally:
@@ -204,8 +217,11 @@ def test_every_command_reads_the_folder_in_the_place_of_the_file(tmp_path: Path)
     env = environment(PYTHONPATH=None)
     bare = subprocess.run(
         [sys.executable, "-m", "inspector", "show", target, "matmul_kernel", "--stage", "ptx"],
-        capture_output=True, env=env, cwd=Path(__file__).parents[2], check=False,
-    )  # fmt: skip
+        capture_output=True,
+        env=env,
+        cwd=Path(__file__).parents[2],
+        check=False,
+    )
     assert bare.returncode == 0 and b".entry matmul_kernel" in bare.stdout
     assert call("show", target, "--stage", "ttir").status == 0  # of one word, it is the PATH
 

@@ -96,9 +96,14 @@ def words(tmp_path: Path) -> Callable[[bool, str], list[str]]:
 def started(words: list[str], pass_fds: tuple[int, ...] = (), **more: object) -> Iterator[Started]:
     """The program, which tells at once what it is; nothing of it is left afterwards."""
     made = subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.PIPE,
-        start_new_session=True, pass_fds=pass_fds, **{"env": environment(), **more},  # type: ignore[call-overload]
-    )  # fmt: skip
+        words,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.PIPE,
+        start_new_session=True,
+        pass_fds=pass_fds,
+        **{"env": environment(), **more},  # type: ignore[call-overload]
+    )
     try:
         line = made.stdout.readline()
         told = json.loads(line)
@@ -146,10 +151,20 @@ def seen(words: list[str], send: Callable[[Started], None]) -> tuple[dict[str, i
 
 # Signals that stop and continue it, end it silently, or report children have other tests.
 EVERY = sorted(
-    int(n) for n in signal.valid_signals()
-    - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGTSTP, signal.SIGTTIN,
-       signal.SIGTTOU, signal.SIGCONT, signal.SIGUSR2, signal.SIGXFSZ}
-)  # fmt: skip
+    int(n)
+    for n in signal.valid_signals()
+    - {
+        signal.SIGKILL,
+        signal.SIGSTOP,
+        signal.SIGCHLD,
+        signal.SIGTSTP,
+        signal.SIGTTIN,
+        signal.SIGTTOU,
+        signal.SIGCONT,
+        signal.SIGUSR2,
+        signal.SIGXFSZ,
+    }
+)
 
 
 def test_every_signal_arrives_once(words: Callable[[bool, str], list[str]]) -> None:
@@ -212,8 +227,11 @@ def test_an_alarm_that_is_set_before_reaches_the_program(tmp_path: Path) -> None
             words = command(["run", "-o", recording, path]) if wrapped else [sys.executable, path]
             done = subprocess.run(
                 ["perl", "-e", f"alarm {seconds}; exec @ARGV", *words],
-                capture_output=True, env=environment(), timeout=90, check=False,
-            )  # fmt: skip
+                capture_output=True,
+                env=environment(),
+                timeout=90,
+                check=False,
+            )
             assert done.returncode in (-signal.SIGALRM, 128 + signal.SIGALRM)
             if done.stdout:
                 break
@@ -490,11 +508,12 @@ def test_descriptors_masks_and_ignored_signals_are_as_they_were(tmp_path: Path) 
             kept = os.open(path, os.O_RDONLY)
             try:
                 with started(
-                    words, (read, write, kept),
-                    preexec_fn=lambda ignored=ignored: [
-                        signal.signal(n, signal.SIG_IGN) for n in ignored
-                    ] and None,
-                ) as run:  # fmt: skip
+                    words,
+                    (read, write, kept),
+                    preexec_fn=lambda ignored=ignored: (
+                        [signal.signal(n, signal.SIG_IGN) for n in ignored] and None
+                    ),
+                ) as run:
                     told.append(run.told[1:])
             finally:
                 for each in (read, write, kept):
@@ -515,11 +534,13 @@ def test_a_command_has_the_dispositions_of_its_shell(tmp_path: Path, kind: str) 
     kind = ":" if kind == "pass" else kind
     bare, wrapped = (
         subprocess.run(
-            ["bash", "-c", f"{kind}; {wrapper} {said}; true"], capture_output=True,
-            env=environment(), check=True,
+            ["bash", "-c", f"{kind}; {wrapper} {said}; true"],
+            capture_output=True,
+            env=environment(),
+            check=True,
         ).stdout
         for wrapper in ("", run)
-    )  # fmt: skip
+    )
     assert wrapped == bare != b""
 
 
@@ -536,10 +557,18 @@ def test_process_substitution_and_numbered_descriptors(tmp_path: Path) -> None:
     run = shlex.join(command(["run", "-o", tmp_path / "rec", path]))
     for wrapper in (shlex.join([sys.executable, str(path)]), run):
         done = subprocess.run(
-            ["bash", "-c", f"{wrapper} <(echo from bash) >(cat >out; echo >sent) 7<seven 9>nine; "
-             "s=$?; while ! [ -e sent ]; do sleep 0.05; done; exit $s"],
-            capture_output=True, cwd=tmp_path, env=environment(), timeout=120, check=False,
-        )  # fmt: skip
+            [
+                "bash",
+                "-c",
+                f"{wrapper} <(echo from bash) >(cat >out; echo >sent) 7<seven 9>nine; "
+                "s=$?; while ! [ -e sent ]; do sleep 0.05; done; exit $s",
+            ],
+            capture_output=True,
+            cwd=tmp_path,
+            env=environment(),
+            timeout=120,
+            check=False,
+        )
         assert (done.returncode, done.stdout) == (0, b"from bash\n b'seven'\n"), done.stderr
         assert (tmp_path / "out").read_text() == "from the program"
         assert (tmp_path / "nine").read_text() == "nine"
@@ -562,8 +591,10 @@ def test_a_socket_that_is_handed_over_is_served(tmp_path: Path) -> None:
         number = server.fileno()
         made = subprocess.Popen(
             ["bash", "-c", f"exec 3<&{number}; exec {number}<&-; LISTEN_FDS=1 {words}"],
-            pass_fds=[number], env=environment(), stderr=subprocess.PIPE,
-        )  # fmt: skip
+            pass_fds=[number],
+            env=environment(),
+            stderr=subprocess.PIPE,
+        )
         with socket.create_connection(server.getsockname(), timeout=120) as client:
             assert client.recv(99) == b"served"
         assert made.wait(120) == 0, made.communicate()
@@ -610,8 +641,13 @@ def test_tools_that_follow_the_program_have_their_streams() -> None:
         "run_program([sys.executable, '-c', 'pass'], os.environ)\n"
         f"subprocess.run([sys.executable, '-c', {tool!r}])\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], stdin=subprocess.DEVNULL,
-                          capture_output=True, env=environment(), check=True)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env=environment(),
+        check=True,
+    )
     assert done.stderr.decode().strip() == "['/dev/null', '/dev/null']"
 
 
@@ -633,8 +669,13 @@ def test_streams_that_are_closed_stay_closed(tmp_path: Path, closed: str) -> Non
         "open('number', 'w').write(str(first))\n"
     )
     words = shlex.join(command(["run", "-o", tmp_path / "rec", path]))
-    subprocess.run(["bash", "-c", f"{words} {closed}"], capture_output=True, cwd=tmp_path,
-                   env=environment(), check=True)  # fmt: skip
+    subprocess.run(
+        ["bash", "-c", f"{words} {closed}"],
+        capture_output=True,
+        cwd=tmp_path,
+        env=environment(),
+        check=True,
+    )
     assert (tmp_path / "first").read_bytes() == b"his"
     least = next((n for n in range(3) if ("<&-", ">&-", "2>&-")[n] in closed.split()), None)
     if least is not None:
@@ -707,9 +748,10 @@ def test_a_daemon_keeps_its_files_to_itself(tmp_path: Path) -> None:
         assert (tmp_path / f"his{n}").read_bytes() == b"", n
     said = told(tmp_path / "rec")
     assert said.count("before") == said.count("first") == 1
-    assert sorted(said) == sorted(["before", "first", *(f"event {n}" for n in range(200))] + [
-        f"event {n}" for n in range(200) for _ in range(2)
-    ])  # fmt: skip
+    assert sorted(said) == sorted(
+        ["before", "first", *(f"event {n}" for n in range(200))]
+        + [f"event {n}" for n in range(200) for _ in range(2)]
+    )
 
 
 def test_ptxview_keeps_no_file_open_between_events(tmp_path: Path) -> None:
@@ -977,9 +1019,10 @@ def finishing(folder: Path, seconds: float, blobs: int = 0) -> Iterator[subproce
     )
     (folder / "finishing").unlink(missing_ok=True)
     env = environment(
-        FINISHING=str(folder / "finishing"), SECONDS_OF_IT=str(seconds),
+        FINISHING=str(folder / "finishing"),
+        SECONDS_OF_IT=str(seconds),
         XDG_STATE_HOME=str(folder / "state"),
-    )  # fmt: skip
+    )
     with started(
         command(["run", "--python", python, "-o", folder / "x.ptxview", path]), env=env
     ) as run:
@@ -1160,8 +1203,9 @@ def test_beneath_the_interface_signals_arrive_once(tmp_path: Path) -> None:
     numbers = [
         n for n in EVERY if n not in (4, 5, 6, 7, 8, 11, 18, 28, 31)
     ]  # faults; the terminal's
-    text = PROGRAM.replace("print(json.dumps(got), flush=True)",
-                           "open('got', 'w').write(json.dumps(got))")  # fmt: skip
+    text = PROGRAM.replace(
+        "print(json.dumps(got), flush=True)", "open('got', 'w').write(json.dumps(got))"
+    )
     text = text.replace("while True:", "open('up', 'w')\nwhile True:")
     with interface(tmp_path, text) as (at, program):
         until((tmp_path / "up").exists, "it was not up")
@@ -1188,5 +1232,7 @@ def test_descriptors_beneath_the_interface(tmp_path: Path) -> None:
     with interface(tmp_path, text, "<(echo from bash) 7<seven") as (_, _):
         until((tmp_path / "told").exists, "it did not come to its end")
     assert json.loads((tmp_path / "told").read_text()) == [
-        "from bash\n", "seven", [0, 1, 2, 3, 7, 63]
-    ]  # fmt: skip
+        "from bash\n",
+        "seven",
+        [0, 1, 2, 3, 7, 63],
+    ]
