@@ -10,8 +10,8 @@ from pathlib import Path
 from inspector.capture.compilers import Compiled, CompilerInput, assemblers, compile_ptx, own_target
 from inspector.errors import PtxviewError
 from inspector.model import Compilation, Kernel, Recording, Resources, Stage, StageFile, Variant
+from inspector.recording.facts import from_ptxas
 from inspector.recording.layout import BytesContent, DerivedCache
-from inspector.recording.resources import from_ptxas
 
 _VERSION = re.compile(r"^[^\S\n]*\.version\s", re.MULTILINE)
 SECONDS, UNASKED_SECONDS = 120.0, 6.0

@@ -16,8 +16,8 @@ from inspector.capture.caches import objects
 from inspector.errors import PtxviewError, Unreadable
 from inspector.listing.cubin import read_cubin
 from inspector.model import Content, Resources
+from inspector.recording.facts import from_ptxas
 from inspector.recording.layout import BytesContent, DerivedCache, FileContent
-from inspector.recording.resources import from_ptxas
 from inspector.system.toolchain import find
 
 # -- build.ninja ----------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from pathlib import Path
 from inspector import files
 from inspector.errors import PtxviewError, ToolMissing
 from inspector.model import CompilerMessage
-from inspector.recording.compiler_messages import first_error, messages_of, renamed
+from inspector.recording.compilations import first_error, messages_of, renamed
 from inspector.system.process import Finished, run_tool
 
 GoOn = Callable[[], bool]

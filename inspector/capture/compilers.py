@@ -21,7 +21,7 @@ from inspector.errors import PtxviewError, ToolMissing, Unreadable, UsageError
 from inspector.listing.cubin import read_cubin
 from inspector.listing.ptx_declaration import entries
 from inspector.model import CompilerMessage
-from inspector.recording.compiler_messages import first_error
+from inspector.recording.compilations import first_error
 from inspector.system.toolchain import PURPOSE, Tool, need, newest_first, path_folders
 
 _NOT_FOR_IT = re.compile(r"Value '\w+' is not defined for option 'gpu-name'|Unsupported \.version")

@@ -34,8 +34,8 @@ from inspector.capture.running import RunRequest, prepare
 from inspector.errors import PtxviewError, RunFailed, Unreadable, UsageError
 from inspector.model import BEFORE, EDIT, Kernel, Recording
 from inspector.recording.compilations import message_event
+from inspector.recording.facts import from_ptxas
 from inspector.recording.layout import SCHEMA, Writer, pack, remove
-from inspector.recording.resources import from_ptxas
 from inspector.system.process import side_by_side, stop_tools
 
 Event = dict[str, object]

@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 from inspector import files
-from inspector.capture import failed_builds, machine, spills
+from inspector.capture import failed_compiles, machine, spills
 from inspector.capture.binaries import carries_device_code
 from inspector.capture.builds import (
     Found,
@@ -21,7 +21,7 @@ from inspector.capture.builds import (
     read_object,
     recorded_event,
 )
-from inspector.capture.failed_compiles import told_later, unfinished
+from inspector.capture.failed_compiles import of_triton, unfinished
 from inspector.capture.opening import open_path
 from inspector.errors import PtxviewError, Stopped
 from inspector.listing.one_kernel import only
@@ -61,7 +61,7 @@ def complete(
         events = read_events(writer.folder).events
     except PtxviewError:
         return None
-    for event in failed_builds.told_later(events, writer.blob, say, go_on):
+    for event in failed_compiles.of_builds(events, writer.blob, say, go_on):
         writer.event(**event)
     # Before the builds are kept: a build may have such a module, and its events name it.
     _take_kernels_out(writer, events)
@@ -83,7 +83,7 @@ def complete(
     for event in unfinished(writer, python, say, go_on):
         writer.event(**event)
     recording = open_path(writer.folder)
-    later = list(told_later(recording, writer, python, say, go_on))
+    later = list(of_triton(recording, writer, python, say, go_on))
     for event in later:
         writer.event(**event)
     measured = _measure(recording, versions.get("triton_folder"), cache, still)

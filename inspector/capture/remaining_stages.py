@@ -28,8 +28,7 @@ from inspector.capture.machine import PROBES
 from inspector.errors import Unreadable
 from inspector.model import CompilerMessage, Stage, Variant
 from inspector.names import base_name
-from inspector.recording.compilations import messages_from
-from inspector.recording.compiler_messages import first_error
+from inspector.recording.compilations import first_error, messages_from
 from inspector.recording.facts import CONFIG
 from inspector.system.process import Finished
 

@@ -42,9 +42,8 @@ from inspector.model import (
     StageFile,
     Variant,
 )
-from inspector.recording.facts import CONFIG, as_map
+from inspector.recording.facts import CONFIG, as_map, from_ptxas, merge
 from inspector.recording.layout import BytesContent, kept_cache
-from inspector.recording.resources import from_ptxas, merge
 from inspector.system.process import side_by_side
 from inspector.system.toolchain import Tool, version_of
 

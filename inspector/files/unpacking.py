@@ -212,8 +212,8 @@ def _untar(path: Path, made: Unpacked) -> int:
             for member in tar:
                 count += 1
                 _check_count(path, count)
-                setattr(tar, "members", [])  # noqa: B010 - it would remember all
-                tar.pax_headers.clear()
+                for name, empty in (("members", []), ("pax_headers", {})):
+                    setattr(tar, name, empty)  # it would remember all
                 if member.isdir():
                     continue
                 if not member.isreg() or member.issparse():

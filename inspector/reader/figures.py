@@ -11,7 +11,7 @@ from inspector.capture.disassembly import usage_text
 from inspector.errors import PtxviewError
 from inspector.model import Content, Resources, Stage, Variant
 from inspector.reader.listings import Listings, decode
-from inspector.recording.resources import from_res_usage, max_threads, merge
+from inspector.recording.facts import from_res_usage, max_threads, merge
 from inspector.system.process import side_by_side
 
 GLANCE = 0.3

@@ -560,7 +560,7 @@ class Assembly:
         return tried
 
     def _known(self, variant: Variant) -> Resources:
-        from inspector.recording.resources import merge
+        from inspector.recording.facts import merge
 
         of_symbol = self._loaded.get(f"{variant.hash}\0{variant.symbol}", Resources())
         return merge(variant.known, of_symbol, self._loaded.get(variant.hash, Resources()))

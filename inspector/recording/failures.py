@@ -19,8 +19,7 @@ from inspector.model import (
     Variant,
 )
 from inspector.names import base_name
-from inspector.recording.compilations import messages_from
-from inspector.recording.compiler_messages import messages_of
+from inspector.recording.compilations import messages_from, messages_of
 from inspector.recording.facts import as_int, as_map, as_text, as_three, text_of
 from inspector.recording.layout import BytesContent
 from inspector.text import counted, first_error

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inspector.listing import embedded
-from inspector.recording import cpp_wrapper, output_code
+from inspector.recording import output_code
 from tests.helpers.ptxview import REPOSITORY, call, printed, tool, variants_of
 from tests.helpers.tools import needs
 
@@ -129,7 +129,7 @@ PARTS = (
 @given(st.lists(st.sampled_from(PARTS)))
 def test_any_wrapper_is_read(lines: list[str]) -> None:
     text = "\n".join(["#include <torch/csrc/inductor/aoti_runtime/model.h>", *lines])
-    kernels = cpp_wrapper.kernels(text)
+    kernels = output_code.kernels(text)
     assert all(1 <= k.line <= k.last <= text.count("\n") + 1 for k in kernels)
     assert [k.name for k in output_code.parse(text).kernels] == [k.name for k in kernels]
 

@@ -13,8 +13,8 @@ import pytest
 from inspector.capture.spills import assemblers, of_variant, on_record
 from inspector.listing.cubin import function_records, read_cubin
 from inspector.model import Resources, Stage, StageFile, Variant
+from inspector.recording.facts import from_ptxas
 from inspector.recording.layout import BytesContent, DerivedCache
-from inspector.recording.resources import from_ptxas
 from tests.helpers.ptxview import LECTURE, REPOSITORY, Done, call, printed, tool, variants_of
 
 LISTINGS = REPOSITORY / "tests" / "data" / "listing"

@@ -52,10 +52,10 @@ from inspector.reader import tables as knowledge
 from inspector.reader.reader import Reader as RecordingReader
 from inspector.recording import output_code
 from inspector.recording.assemble import Assembly
+from inspector.recording.facts import from_ptxas, from_res_usage, max_threads
 from inspector.recording.kept import REPORTS, kept
 from inspector.recording.layout import BytesContent, DerivedCache
 from inspector.recording.origins import graph_lines, stack_places
-from inspector.recording.resources import from_ptxas, from_res_usage, max_threads
 from inspector.report import jsons, tables
 from inspector.report.words import as_json
 from inspector.text import harmless as draws_itself
