@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from inspector import files
-from inspector.capture.binaries import FATBIN_MAGIC, Image, images, images_of
+from inspector.capture.disassembly import FATBIN_MAGIC, Image, images, images_of
 from inspector.errors import PtxviewError, Unreadable
 from inspector.listing import embedded
 from inspector.listing.cubin import architecture, read_cubin

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from inspector import files
 from inspector.capture import nvcc
-from inspector.capture.binaries import carries_device_code, images
 from inspector.capture.caches import objects
+from inspector.capture.disassembly import carries_device_code, images
 from inspector.errors import PtxviewError, Unreadable
 from inspector.listing.cubin import read_cubin
 from inspector.model import Content, Resources

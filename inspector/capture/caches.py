@@ -13,7 +13,7 @@ from pathlib import Path
 
 from inspector import files
 from inspector.capture import torch_logs
-from inspector.capture.binaries import carries_device_code
+from inspector.capture.disassembly import carries_device_code
 from inspector.errors import Unreadable
 from inspector.recording import output_code
 from inspector.recording.autotune import configuration, finite

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from inspector import files
 from inspector.capture import failed_compiles, machine, spills
-from inspector.capture.binaries import carries_device_code
 from inspector.capture.builds import (
     Found,
     ptxas_event,
@@ -21,6 +20,7 @@ from inspector.capture.builds import (
     read_object,
     recorded_event,
 )
+from inspector.capture.disassembly import carries_device_code
 from inspector.capture.failed_compiles import of_triton, unfinished
 from inspector.capture.opening import open_path
 from inspector.errors import PtxviewError, Stopped

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from inspector import files
 from inspector.capture import aot_packages, torch_logs, tritonparse
-from inspector.capture.binaries import FATBIN_MAGIC, arch_of, carries_device_code, images
 from inspector.capture.builds import Found, event_of, read_folder, read_object
 from inspector.capture.caches import scan
+from inspector.capture.disassembly import FATBIN_MAGIC, arch_of, carries_device_code, images
 from inspector.errors import PtxviewError, Unreadable, UsageError
 from inspector.files import unpacking
 from inspector.listing.cubin import debug_ptx, is_cubin, is_elf, read_cubin

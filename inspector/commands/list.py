@@ -28,7 +28,7 @@ from inspector.measure.time.stored import times
 from inspector.model import FrameCompile, Kernel, Recording, Variant
 from inspector.printing import narrate
 from inspector.reader import summaries
-from inspector.reader.figures import GLANCE
+from inspector.reader.facts import GLANCE
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
 from inspector.report import (

@@ -2,33 +2,176 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
+from inspector import __version__
 from inspector.analyse.card import Card, card
 from inspector.analyse.flow.graph import Flow
 from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.hints import hints
-from inspector.analyse.hints.counts import ExecutedFacts
+from inspector.analyse.hints.counts import ExecutedAccess, ExecutedBranch, ExecutedFacts
 from inspector.analyse.hints.executed import with_executed
 from inspector.analyse.hints.subject import Finding, HintSubject
 from inspector.analyse.occupancy import Device, base_arch
 from inspector.analyse.opcodes import OpcodeLines
 from inspector.analyse.sentences.context import Context, context_of
 from inspector.analyse.telling import Samples
+from inspector.capture import spills
+from inspector.capture.disassembly import usage_text
 from inspector.errors import PtxviewError, UsageError
 from inspector.listing.cubin import kernel_parameters
 from inspector.listing.line import Function, Listing
-from inspector.model import Kernel, Recording, Stage, Variant
+from inspector.model import Content, Kernel, Recording, Resources, Stage, Variant
 from inspector.reader import tables
 from inspector.reader.compiled import CompiledVariants
-from inspector.reader.executions import Executions
-from inspector.reader.figures import VariantFigures
-from inspector.reader.listings import Memo, functions_of
+from inspector.reader.listings import Listings, Memo, decode, functions_of
+from inspector.recording.facts import from_res_usage, max_threads, merge
 from inspector.recording.layout import DerivedCache
+from inspector.system.process import side_by_side
+
+GLANCE = 0.3
+"""Seconds after which a user who waits for figures sees their progress."""
+
+
+class VariantFigures(Listings):
+    """Adds what the vendor's tools say of the resources of variants."""
+
+    def resources(self, variant: Variant) -> Resources:
+        """Resources by cuobjdump, then as recorded, then by the bounds in the PTX."""
+        key = ("resources", variant.hash, variant.symbol)
+        return self.memo.once(key, lambda: self._measure(variant))
+
+    def known_by_now(self, variant: Variant) -> Resources:
+        """Resources of a variant without asking any tool."""
+        measured = self.memo.known(("resources", variant.hash, variant.symbol))
+        return self.resources(variant) if measured else variant.known
+
+    def figures(self, variants: Sequence[Variant]) -> Iterator[tuple[int, int]]:
+        """Read the resources of many variants, side by side; ``resources`` then has them.
+
+        Yields how many cubins are done, of how many.
+        """
+        by_cubin: dict[str, list[Variant]] = {}
+        for variant in variants:
+            by_cubin.setdefault(variant.hash, []).append(variant)
+
+        def of_one_cubin(kernels: list[Variant]) -> None:
+            for variant in kernels:
+                self.resources(variant)
+
+        cubins = list(by_cubin.values())
+        for done, _ in enumerate(side_by_side(of_one_cubin, cubins), 1):
+            yield done, len(cubins)
+
+    def _measure(self, variant: Variant) -> Resources:
+        usage = Resources()
+        sass = variant.stages.get(Stage.SASS)
+        if sass is not None:
+            try:
+                usage = self.in_cubin(variant, sass.content)
+            except PtxviewError:
+                with contextlib.suppress(PtxviewError):  # without a tool: the cubin's barriers
+                    recorded = spills.on_record(sass.content.read(), "")
+                    usage = recorded.get(variant.symbol, usage)
+        bounds = self.memo.once(("bounds", variant.hash), lambda: _bounds(variant))
+        known = merge(variant.known, usage, bounds.get(variant.symbol, Resources()))
+        if known.spill_store_bytes is not None and known.barriers is not None:
+            return known
+        assembled = self.memo.once(
+            ("spills", variant.hash),
+            lambda: spills.assembled(variant, self._assemblers(), self.cache),
+        )
+        return merge(known, assembled.get(variant.symbol, Resources()))
+
+    def _assemblers(self) -> list[Path]:
+        return self.memo.once(("assemblers",), lambda: spills.assemblers(()))
+
+    def in_cubin(self, variant: Variant, content: Content) -> Resources:
+        """Resources by cuobjdump, and by the spill records in the cubin."""
+
+        def read() -> dict[str, Resources]:
+            cubin = content.read()
+            printed = usage_text(cubin, self.cache)
+            told, recorded = from_res_usage(printed), spills.on_record(cubin, printed)
+            nothing = Resources()
+            return {
+                name: merge(told.get(name, nothing), recorded.get(name, nothing))
+                for name in {**told, **recorded}
+            }
+
+        by_name = self.memo.once(("usage", variant.hash), read)
+        return by_name.get(variant.symbol, Resources())
+
+
+def _bounds(variant: Variant) -> dict[str, Resources]:
+    """The threads a block that the PTX of each kernel allows."""
+    ptx = variant.stages.get(Stage.PTX)
+    text = ""
+    if ptx is not None and not ptx.costly:
+        with contextlib.suppress(PtxviewError):
+            text = decode(ptx.content.read())
+    return {name: Resources(max_threads=most) for name, most in max_threads(text).items()}
+
+
+class Executions:
+    """The last counts of each variant. They are of its PTX and of its recorded calls: of another
+    kernel of the same name, or of the same one launched otherwise, nothing is known."""
+
+    def __init__(self, cache: DerivedCache) -> None:
+        self._cache = cache
+
+    def of(self, variant: Variant) -> ExecutedFacts | None:
+        """What was counted of a variant; None if nobody has run it."""
+        key = self._key(variant)
+        kept = None if key is None else self._cache.get(key)
+        if kept is None:
+            return None
+        try:
+            return _from_json(json.loads(kept))
+        except (ValueError, TypeError, LookupError):
+            return None
+
+    def keep(self, variant: Variant, facts: ExecutedFacts) -> None:
+        """Keep what was counted of a variant in place of what was before."""
+        key = self._key(variant)
+        if key is not None:
+            self._cache.put(key, json.dumps(asdict(facts)).encode())
+
+    def _key(self, variant: Variant) -> str | None:
+        file = variant.stages.get(Stage.PTX)
+        if file is None:
+            return None
+        try:
+            text = file.content.read()
+        except PtxviewError:
+            return None
+        # Names are a stranger's: not every one of them can be encoded.
+        return self._cache.key(
+            "executed", __version__, text, ascii((variant.symbol, variant.calls))
+        )
+
+
+def _from_json(told: Mapping[str, object]) -> ExecutedFacts:
+    """Raises TypeError and others where it is no such thing."""
+    accesses, branches = told["accesses"], told["branches"]
+    if not isinstance(accesses, list) or not isinstance(branches, list):
+        raise TypeError("no lists")
+    numbers = {n: told[n] for n in ("ran", "of", "instructions", "threads", "active")}
+    if not all(isinstance(n, int) for n in numbers.values()):
+        raise TypeError("no numbers")
+    return ExecutedFacts(
+        **{n: int(str(v)) for n, v in numbers.items()},
+        accesses=tuple(ExecutedAccess(**one) for one in accesses),
+        branches=tuple(ExecutedBranch(**one) for one in branches),
+    )
+
 
 __all__ = ["MACHINE", "WARP", "Measured", "Memo", "VariantFacts"]
 

@@ -12,10 +12,10 @@ from inspector.analyse.links import composed
 from inspector.analyse.source_groups import SourceGroups
 from inspector.listing.line import Listing
 from inspector.model import GRAPH_STAGES, Graph, Recording, Stage, Variant
+from inspector.reader.compiled import made_by
 from inspector.reader.facts import Measurements
 from inspector.reader.graphs import Graphs
 from inspector.reader.listings import groups
-from inspector.reader.made_by import made_by
 from inspector.reader.summaries import COUNTING_SECONDS, Summaries
 from inspector.reader.telling import Teller
 from inspector.recording.layout import DerivedCache
