@@ -3,7 +3,6 @@ before they allow it, and then it is run by their interpreter."""
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
@@ -187,7 +186,11 @@ def watched(
 
 @pytest.mark.parametrize(
     ("shape", "named"),
-    [("file", "python3-his"), ("folder", "./python3-his"), ("folder", "{home}/python3-his")],
+    [
+        ("folder", "./python3-his"),
+        pytest.param("file", "python3-his", marks=pytest.mark.nightly),
+        pytest.param("folder", "{home}/python3-his", marks=pytest.mark.nightly),
+    ],
 )
 def test_no_command_runs_what_a_recording_names(stranger: Stranger, shape: str, named: str) -> None:
     make: Callable[[str], Path] = getattr(stranger, shape)
@@ -340,7 +343,7 @@ async def _rest(ui: Any) -> None:
     raise AssertionError("it goes on")
 
 
-@pytest.mark.parametrize("shape", ["file", "folder"])
+@pytest.mark.parametrize("shape", [pytest.param("file", marks=pytest.mark.nightly), "folder"])
 async def test_no_key_runs_what_a_recording_names(
     stranger: Stranger, shape: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -509,21 +512,6 @@ def test_nothing_is_written_through_a_link_in_a_recording(
         assert kept(folder, name) == [{"taken": "now"}]
     assert _state(outside) == {"precious": b"mine\n"}
     shutil.rmtree(folder)
-
-
-def test_times_are_not_kept_through_a_link_and_that_is_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from inspector.commands import time as command
-    from inspector.measure.time.results import Session
-
-    folder = _unpacked(tmp_path / "his")
-    (folder / "timings.jsonl").symlink_to(tmp_path / "precious")
-    err = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", err)
-    command._keep(folder, Session("now", {}, (), (), None))
-    assert err.getvalue().startswith("the times are not kept: ") and err.getvalue().count("\n") == 1
-    assert not (tmp_path / "precious").exists()
 
 
 def test_nothing_is_read_through_a_link_in_a_recording(tmp_path: Path) -> None:

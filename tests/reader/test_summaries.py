@@ -20,8 +20,8 @@ from tests.helpers.ptxview import call
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Thirty kernels."""
-    return many(tmp_path_factory.mktemp("many") / "recording", 24, 6)
+    """Eight kernels."""
+    return many(tmp_path_factory.mktemp("many") / "recording", 6, 2)
 
 
 @pytest.fixture

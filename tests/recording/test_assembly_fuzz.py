@@ -130,7 +130,7 @@ def _refuse(name: str) -> object:
     raise AssertionError(f"{name} is no JSON")
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(events, max_size=5))
 @example([{"event": "device_code", "cubin": "cubin", "origin": "nobody"}])
 @example([{"event": "file", "stage": "nothing", "blob": "ptx"}])

@@ -174,7 +174,7 @@ FIELDS = ("id", "pid", "kind", "name", "hash", "subject", "grid", "block", "shar
           "arguments", "counts", "subjects")  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     st.lists(
         st.tuples(
