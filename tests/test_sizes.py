@@ -13,12 +13,11 @@ import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from rich.console import Console
 
-from inspector.capture import torch_logs
 from inspector.commands import run
 from inspector.commands.common import open_reader
 from inspector.commands.list import print_kernels
@@ -140,22 +139,6 @@ def test_a_trace_is_gone_through_and_not_held(tmp_path: Path, shared: Path) -> N
     size = (folders[1] / TRACE.name).stat().st_size
     peaks = [peak("list", folder, kept=shared) for folder in folders]
     assert peaks[1] - peaks[0] < size / 3, "forty megabytes are not held, let alone three times"
-
-
-def test_a_trace_in_pieces_says_what_it_says_as_a_text() -> None:
-    whole = list(torch_logs.from_trace(TRACE.read_bytes().decode("utf-8", "surrogateescape")))
-    pieces = list(torch_logs.from_trace_file(TRACE))
-    assert len(whole) == len(pieces) > 1
-    for a, b in zip(whole, pieces, strict=True):
-        assert {**a, "blob": None} == {**b, "blob": None}
-        assert (a.get("blob") is None) is (b.get("blob") is None)
-        assert _content(a) == _content(b)
-
-
-def _content(event: dict[str, object]) -> bytes:
-    blob: Any = event.get("blob")
-    data: bytes = b"" if blob is None else blob.read()
-    return data
 
 
 def kernels(count: int) -> str:

@@ -92,8 +92,10 @@ def _timings(path: Path, stored: Mapping[str, object]) -> dict[str, object] | No
     for pair in pairs if isinstance(pairs, list) else []:
         if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], dict):
             return None
-        config = {**as_map(pair[0].get("kwargs")), **pair[0]}
-        config = {k: v for k, v in config.items() if v is not None and k in _tuned(pair[0])}
+        constants = as_map(pair[0].get("kwargs"))
+        tuned = {*constants, *CONFIG, "ir_override"}
+        config = {**constants, **pair[0]}
+        config = {k: v for k, v in config.items() if v is not None and k in tuned}
         times = pair[1] if isinstance(pair[1], list) else [pair[1]]
         failed = bool(times) and all(t == math.inf for t in times)
         reason = "failed when it was measured, in another run" if failed else None
@@ -109,10 +111,6 @@ def _timings(path: Path, stored: Mapping[str, object]) -> dict[str, object] | No
         "configurations": configurations,
         "winner": medians.index(min(measured)) if measured else None,
     }
-
-
-def _tuned(config: Mapping[str, object]) -> frozenset[str]:
-    return frozenset({*as_map(config.get("kwargs")), *CONFIG, "ir_override"})
 
 
 _INDUCTOR_FILE = re.compile(r"c[a-z2-7]{51}\.py")
@@ -153,7 +151,7 @@ def scan(root: Path, allowance: files.Allowance | None = None) -> Iterator[Event
             if entry.is_dir(follow_symlinks=False):
                 if entry.name not in PICKLES:
                     below.append(directory / entry.name)
-            elif _of_interest(entry.name):
+            elif entry.name.endswith((*KNOWN, ".best_config", ".json", ".py", ".log", ".ninja")):
                 if _is_file(entry):
                     if entry.is_symlink() and files.leads_out(directory / entry.name, root):
                         text = f"is a link that leads out of {root}, and was not followed"
@@ -214,10 +212,6 @@ def _folder(
             yield from _inductor(directory / name, root)
         elif name.endswith(".log") and "torch_trace" in name:
             yield from _trace(directory / name, root)
-
-
-def _of_interest(name: str) -> bool:
-    return name.endswith((*KNOWN, ".best_config", ".json", ".py", ".log", ".ninja"))
 
 
 def _triton(

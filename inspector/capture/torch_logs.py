@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -99,33 +98,16 @@ class Payload:
         data = files.part(self.path, self.start, self.size, inside=self.inside)
         if len(data) != self.size or data[:1] != b"\t":
             raise Unreadable(f"{self.path} has changed since it was opened", "Open it again.")
-        return _bare(data)
-
-
-def _bare(data: bytes) -> bytes:
-    return b"\n".join(line[1:] for line in data.removesuffix(b"\n").split(b"\n"))
-
-
-def from_trace(text: str) -> Iterator[dict[str, object]]:
-    """Graph events of a TORCH_TRACE text: a JSON record, its payload indented by a tab."""
-    data = text.encode("utf-8", "surrogateescape")
-    rows = io.BytesIO(data)  # lines as a file has them: a carriage return ends none
-    yield from _events(rows, lambda start, size: BytesContent(_bare(data[start : start + size])))
+        return b"\n".join(line[1:] for line in data.removesuffix(b"\n").split(b"\n"))
 
 
 def from_trace_file(path: Path, inside: Path | None = None) -> Iterator[dict[str, object]]:
-    """Graph events of a TORCH_TRACE file, which is read line by line.
+    """Graph events of a TORCH_TRACE file: JSON records, each with a payload indented by a tab.
 
     ``inside``: the opened folder out of which the file must not lead. Raises ``Unreadable``.
     """
     # A whole graph's code may be one line, so a line may be as long as a file read at once.
     rows = files.lines(files.opened(path, inside=inside), longest=files.limits().one)
-    yield from _events(rows, lambda start, size: Payload(path, inside, start, size))
-
-
-def _events(
-    rows: Iterable[bytes], content: Callable[[int, int], Content]
-) -> Iterator[dict[str, object]]:
     compiles = CompileRecords()
     record_line: bytes | None = None
     position = start = 0
@@ -144,7 +126,7 @@ def _events(
             and (has_payload or wanted(record_line))
             and (record := _record(record_line)) is not None
         ):
-            payload = content(start, position - start) if has_payload else None
+            payload = Payload(path, inside, start, position - start) if has_payload else None
             if payload is not None:
                 yield from _of_trace(record, payload)
             prefix = _PREFIX.match(record_line.decode("utf-8", "surrogateescape"))
@@ -207,7 +189,7 @@ def _graph(content: Content, compiled: str | None, path: str | None) -> dict[str
     }
 
 
-# -- records-of-compilations -----------------------------------------------------------------------
+# -- records about compilations -------------------------------------------------------------------
 
 SYMBOLS = (
     "create_symbol",

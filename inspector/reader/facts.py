@@ -8,7 +8,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import TypeVar
 
 from inspector import __version__
@@ -86,12 +85,9 @@ class VariantFigures(Listings):
             return known
         assembled = self.memo.once(
             ("spills", variant.hash),
-            lambda: spills.assembled(variant, self._assemblers(), self.cache),
+            lambda: spills.assembled(variant, spills.assemblers(()), self.cache),
         )
         return merge(known, assembled.get(variant.symbol, Resources()))
-
-    def _assemblers(self) -> list[Path]:
-        return self.memo.once(("assemblers",), lambda: spills.assemblers(()))
 
     def in_cubin(self, variant: Variant, content: Content) -> Resources:
         """Resources by cuobjdump, and by the spill records in the cubin."""

@@ -349,18 +349,19 @@ class Assembly:
     def _built(self, event: Event, error: Failure | None = None) -> None:
         """Device code of a build, or why it is missing. A kernel that was compiled at another time
         has what did not compile beside it."""
-        built = variants.from_device_code(event, self._blob, self._sources, error)
-        for variant in built.variants:
+        built, problems = variants.from_device_code(event, self._blob, self._sources, error)
+        for variant in built:
             if variant.variant.error is not None:
-                own = [key for key in self._kernels if self._same_source(key, variant.key)]
+                compiler, name, file = variant.key
+                own = [
+                    key
+                    for key in self._kernels
+                    if key[::2] == (compiler, file) and base_name(key[1]) == name
+                ]
                 if len(own) == 1:
                     variant = replace(variant, key=own[0], name=own[0][1])
             self._add(variant)
-        self.problems.extend(built.problems)
-
-    @staticmethod
-    def _same_source(key: Key, unbuilt: Key) -> bool:
-        return key[::2] == unbuilt[::2] and base_name(key[1]) == unbuilt[1]
+        self.problems.extend(problems)
 
     def _fact(self, event: Event) -> None:
         kind = event.get("event")

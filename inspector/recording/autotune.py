@@ -87,14 +87,11 @@ class Tunings:
         elif kind == "configured" and (digest := as_text(event.get("hash"))) is not None:
             self._configured.setdefault(digest, []).append(as_map(event.get("config")))
         elif kind == "autotune_failed":
-            heard = _heard({**event, "configurations": [event.get("configuration")]})
-            if heard is not None:
+            if heard := _heard({**event, "configurations": [event.get("configuration")]}):
                 self._failed.append(heard)
         elif kind == "autotune":
-            heard = _heard(event)
-            if heard is None:
-                return
-            self._heard[self._name(event) or (len(self._heard), None, None)] = heard
+            if heard := _heard(event):
+                self._heard[self._name(event) or (len(self._heard), None, None)] = heard
         elif kind == "written":
             index, kernel = as_int(event.get("configuration")), as_text(event.get("kernel"))
             if index is not None and kernel is not None:
@@ -427,7 +424,8 @@ def _linked(
         heard.tuning.configurations, heard.compiled, strict=True
     ):
         variant_id = hashes.get(digest or "") or folders.get(folder or "")
-        if variant_id is None and digest is None and not _never_compiled(configuration):
+        compiled = (configuration.reason or "").partition(":")[0] not in ("pruned", "failed")
+        if variant_id is None and digest is None and compiled:
             fits = [v.id for v in variants if configuration.config in configured.get(v.hash, ())]
             variant_id = fits[0] if len(fits) == 1 else None
         out.append(replace(configuration, variant=variant_id))
@@ -466,10 +464,6 @@ def _chosen(configuration: Configuration, variants: tuple[Variant, ...]) -> Conf
     config = configuration.config
     fits = [v.id for v in variants if all(v.config.get(k) == x for k, x in config.items())]
     return replace(configuration, variant=fits[0]) if len(fits) == 1 and config else configuration
-
-
-def _never_compiled(configuration: Configuration) -> bool:
-    return (configuration.reason or "").partition(":")[0] in ("pruned", "failed")
 
 
 def _agrees(config: Mapping[str, object], variant: Variant) -> bool:

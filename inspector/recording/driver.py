@@ -361,7 +361,9 @@ class DriverLaunches:
         )
 
     def _stranger(self, launches: _Launches) -> VariantOfKernel:
-        made = self._maker_event(launches.symbol)
+        # Of several compilations of that name the last counts.
+        named = (made for made in reversed(self._made) if _names(made, launches.symbol))
+        made = next(named, None)
         stages: dict[Stage, StageFile] = {}
         by = made.by if made is not None else maker_of(launches.libraries)
         from_library = launches.libraries[0] if launches.libraries else None
@@ -382,8 +384,8 @@ class DriverLaunches:
         if made is not None:
             span, config = self._compiled(made, launches.symbol, stages)
         # A kernel's own: a module has hundreds, and all that is known is known of one.
-        named = f"{launches.module}\0{launches.symbol}".encode("utf-8", "surrogatepass")
-        own = hashlib.sha256(named).hexdigest()
+        identity = f"{launches.module}\0{launches.symbol}".encode("utf-8", "surrogatepass")
+        own = hashlib.sha256(identity).hexdigest()
         self._strangers[own] = launches
         return VariantOfKernel(
             ("extern", launches.symbol, by or ""),
@@ -417,13 +419,6 @@ class DriverLaunches:
             except PtxviewError:
                 self._targets[name] = None
         return self._targets[name]
-
-    def _maker_event(self, symbol: str) -> _Made | None:
-        """What was seen to compile a kernel of this name, the last of several."""
-        for made in reversed(self._made):
-            if _names(made, symbol):
-                return made
-        return None
 
     def _compiled(
         self, made: _Made, symbol: str, stages: dict[Stage, StageFile]
@@ -505,16 +500,12 @@ def _operators(event: Event) -> tuple[str, ...]:
 
 def _together(one: Call, two: Call) -> Call:
     """Calls that were made alike in two processes: of arguments, what they have in common."""
-    same = len(one.arguments) == len(two.arguments)
     arguments = (
-        tuple(
-            a if a == b else replace(a, value=None, alignment=None)
-            for a, b in zip(one.arguments, two.arguments, strict=True)
-        )
-        if same
-        else ()
+        a if a == b else replace(a, value=None, alignment=None)
+        for a, b in zip(one.arguments, two.arguments, strict=False)
     )
-    return replace(one, count=one.count + two.count, arguments=arguments)
+    same = len(one.arguments) == len(two.arguments)
+    return replace(one, count=one.count + two.count, arguments=tuple(arguments) if same else ())
 
 
 # -- parameters -----------------------------------------------------------------------------------

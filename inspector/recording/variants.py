@@ -65,14 +65,6 @@ class VariantOfKernel:
     variant: Variant
 
 
-@dataclass(frozen=True, slots=True)
-class Several:
-    """The variants of one piece of device code, and sentences on what could not be read."""
-
-    variants: tuple[VariantOfKernel, ...]
-    problems: tuple[str, ...] = ()
-
-
 def from_triton(
     event: Event,
     blob: Blob,
@@ -245,7 +237,7 @@ def _file_of(ttir: StageFile | None) -> str | None:
 
 def from_device_code(
     event: Event, blob: Blob, sources: Mapping[str, Content], error: Failure | None = None
-) -> Several:
+) -> tuple[tuple[VariantOfKernel, ...], tuple[str, ...]]:
     """Every kernel of a cubin (or, without one, of its PTX) that a build or a file holds; ``error``
     says why there is neither. A source without kernels becomes one kernel then."""
     cubin, ptx = blob(event.get("cubin")), blob(event.get("ptx"))
@@ -312,7 +304,7 @@ def from_device_code(
         )
         for symbol in symbols
     )
-    return Several(tuple(variants) if digest else (), problems)
+    return tuple(variants) if digest else (), problems
 
 
 _ORIGINS = frozenset(o.value for o in Origin)

@@ -334,14 +334,13 @@ def _ncu_said(data: bytes, _: Path) -> None:
     ncu.status_of(text, 1)
 
 
-def _log(data: bytes, _: Path) -> None:
+def _log(data: bytes, folder: Path) -> None:
     text = text_of_bytes(data)
     torch_logs.is_log(text)
     torch_logs.is_trace(text)
-    found = [*torch_logs.from_log(text), *torch_logs.from_trace(text)]
-    _look_at(
-        Assembly(lambda v: v if isinstance(v, BytesContent) else None).recording("x", found)
-    )  # fmt: skip
+    (folder / "trace.log").write_bytes(data)
+    found = [*torch_logs.from_log(text), *torch_logs.from_trace_file(folder / "trace.log")]
+    _look_at(Assembly(lambda v: v if hasattr(v, "read") else None).recording("x", found))
 
 
 def _triton_cache(data: bytes, folder: Path) -> None:
