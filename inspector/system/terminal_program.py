@@ -13,6 +13,7 @@ import struct
 import subprocess
 import termios
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from inspector.errors import RunFailed
 from inspector.system.process import (
@@ -51,10 +52,8 @@ class Attended:
         """
         ours, theirs = socket.socketpair()
         master, slave = os.openpty()
-        try:
+        with contextlib.suppress(termios.error):  # without a terminal: the kernel's settings
             termios.tcsetattr(slave, termios.TCSANOW, termios.tcgetattr(0))
-        except termios.error:  # our own input is no terminal: keep the kernel's settings
-            pass
         attended = cls(master, ours)
         attended.resize(*size)
         inherited, us = inherited_descriptors(), os.getpid()
@@ -112,10 +111,7 @@ class Attended:
         self._say("kill", number)
 
     def _say(self, what: str, value: int) -> None:
-        try:
-            self._control.sendall(json.dumps([what, value]).encode() + b"\n")
-        except OSError:  # it has ended
-            pass
+        _send(self._control, what, value)
 
     def close(self) -> None:
         """Close the terminal; a program that still runs is killed."""
@@ -124,6 +120,12 @@ class Attended:
             self._control.shutdown(socket.SHUT_RDWR)
         self._control.close()
         os.close(self.master)
+
+
+def _send(control: socket.socket, what: str, value: int | str) -> None:
+    """Send a pair, unless the other side has ended."""
+    with contextlib.suppress(OSError):
+        control.sendall(json.dumps([what, value]).encode() + b"\n")
 
 
 def _lead(
@@ -138,13 +140,7 @@ def _lead(
 
     ``control`` carries one JSON pair a line in both directions; ``us`` is ptxview's process id.
     """
-
-    def tell(what: str, value: int | str) -> None:
-        try:
-            control.sendall(json.dumps([what, value]).encode() + b"\n")
-        except OSError:
-            pass
-
+    tell = partial(_send, control)
     os.setsid()
     fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
     awake, waker = os.pipe()
@@ -192,11 +188,9 @@ def _lead(
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
     tell("began", child.pid)
     code = _follow(child.pid, slave, control, awake, tell, us)
-    try:
-        # When this leader ends, the foreground group gets a SIGHUP: make that our own group.
+    # When this leader ends, the foreground group gets a SIGHUP: make that our own group.
+    with contextlib.suppress(OSError):
         os.tcsetpgrp(slave, os.getpgrp())
-    except OSError:
-        pass
     if code < 0:
         tell("killed", -code)
     tell("ended", 128 - code if code < 0 else code)
@@ -211,48 +205,35 @@ class _Followed:
         self.follows = False
         """Whether ptxview is stopped because the program is."""
         self._rest = b""
-        self._orders: dict[str, Callable[[int], None]] = {
-            "follows": self._set_follows,
-            "kill": self.kill,
-            "foreground": self._to_foreground,
-            "resized": self._resized,
-        }
 
     def obey(self, data: bytes) -> None:
-        """Carry out the orders in ``data``, one a line; other words mean a signal to send."""
+        """Carry out the orders in ``data``, one a line."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             order, value = json.loads(line)
-            self._orders.get(order, self.send)(value)
+            if order == "follows":
+                self.follows = bool(value)
+            elif order == "kill":
+                os.kill(self.pid, value)
+            elif order == "foreground":
+                os.tcsetpgrp(self.slave, self.pid)
+                self.send(signal.SIGCONT)
+            elif order == "signal":
+                self.send(value)
+            # If the program has the terminal, the kernel has sent it a change of size.
+            elif os.tcgetpgrp(self.slave) != self.pid:
+                self.send(signal.SIGWINCH)
 
     def send(self, number: int) -> None:
         """Send a signal to the program's group."""
-        try:
+        with contextlib.suppress(OSError):
             os.killpg(self.pid, number)
-        except OSError:
-            pass
-
-    def kill(self, number: int) -> None:
-        """Send a signal to the program alone."""
-        os.kill(self.pid, number)
 
     def abandon(self) -> None:
         """End the program: ptxview is gone, and nobody reads the terminal any more."""
         self.send(signal.SIGHUP)
         self.send(signal.SIGCONT)
-        self.kill(signal.SIGKILL)
-
-    def _set_follows(self, value: int) -> None:
-        self.follows = bool(value)
-
-    def _to_foreground(self, _: int) -> None:
-        os.tcsetpgrp(self.slave, self.pid)
-        self.send(signal.SIGCONT)
-
-    def _resized(self, _: int) -> None:
-        # If the program has the terminal, the kernel has told it.
-        if os.tcgetpgrp(self.slave) != self.pid:
-            self.send(signal.SIGWINCH)
+        os.kill(self.pid, signal.SIGKILL)
 
 
 def _follow(
