@@ -116,8 +116,8 @@ def _timings(path: Path, stored: Mapping[str, object]) -> dict[str, object] | No
 _INDUCTOR_FILE = re.compile(r"c[a-z2-7]{51}\.py")
 KNOWN = {".source", ".ttir", ".ttgir", ".llir", ".ptx", ".cubin"}
 PICKLES = {"fxgraph", "aotautograd"}
-DEEPEST = 6
-MOST_FOLDERS = 200_000
+MAX_DEPTH = 6
+MAX_FOLDERS = 200_000
 GROUP = "__grp__"
 
 Event = dict[str, object]
@@ -136,8 +136,8 @@ def scan(root: Path, allowance: files.Allowance | None = None) -> Iterator[Event
     while pending:
         directory, depth = pending.pop()
         folders += 1
-        if folders > MOST_FOLDERS:
-            yield _problem(root, f"more than {MOST_FOLDERS} folders; the rest was not looked at")
+        if folders > MAX_FOLDERS:
+            yield _problem(root, f"more than {MAX_FOLDERS} folders; the rest was not looked at")
             return
         try:
             entries, cut = files.names(directory, names_left)
@@ -166,12 +166,12 @@ def scan(root: Path, allowance: files.Allowance | None = None) -> Iterator[Event
         if cut:
             yield _problem(root, files.more_names(root, taking.limits))
             return
-        if depth < DEEPEST:
+        if depth < MAX_DEPTH:
             pending.extend((folder, depth + 1) for folder in reversed(below))
         elif below and deeper is None:
             deeper = below[0]
     if deeper is not None:
-        yield _problem(root, f"folders deeper than {DEEPEST} levels were not looked at: {deeper}")
+        yield _problem(root, f"folders deeper than {MAX_DEPTH} levels were not looked at: {deeper}")
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:

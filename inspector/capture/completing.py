@@ -26,7 +26,7 @@ from inspector.capture.opening import open_path
 from inspector.errors import PtxviewError, Stopped
 from inspector.listing.one_kernel import only
 from inspector.model import Origin, Recording, Variant
-from inspector.recording.driver import SMALL
+from inspector.recording.driver import MAX_WHOLE_CUBIN_BYTES
 from inspector.recording.layout import DerivedCache, Writer, read_events
 from inspector.system.process import side_by_side
 
@@ -108,7 +108,7 @@ def _take_kernels_out(writer: Writer, events: Sequence[Mapping[str, object]]) ->
     for module, names in launched.items():
         path = writer.stored(module)
         try:
-            if path is None or path.stat().st_size <= SMALL:
+            if path is None or path.stat().st_size <= MAX_WHOLE_CUBIN_BYTES:
                 continue
             cubin = files.read(path)
             codes = {name: only(cubin, name) for name in names}

@@ -33,7 +33,7 @@ from inspector.system.toolchain import path_folders
 Event = dict[str, object]
 Say = Callable[[str], None]
 GoOn = Callable[[], bool]
-MOST = 12
+MAX_KERNELS = 12
 """Variants that are compiled once more; a child takes some seconds."""
 SECONDS = 120.0
 FILES = ("source", "ttir", "ttgir", "llir", "ptx")
@@ -46,7 +46,7 @@ def of_triton(
     recording: Recording, writer: Writer, python: str, say: Say, go_on: GoOn
 ) -> Iterator[Event]:
     """An event for each variant that did not compile and of which no line is known."""
-    left = MOST
+    left = MAX_KERNELS
     for _, variant in recording.variants():
         error = variant.error
         if error is None or error.stage not in AGAIN or error.kind is None:
@@ -66,7 +66,7 @@ def unfinished(writer: Writer, python: str, say: Say, go_on: GoOn) -> Iterator[E
         left = standing(writer.folder)
     except Unreadable:
         return
-    for event, file in left[:MOST]:
+    for event, file in left[:MAX_KERNELS]:
         if event.get("event") == "triton_failed":
             texts = _texts(event)
             whole: Event = {**event, "files": {n: writer.blob(t) for n, t in texts.items()}}

@@ -122,7 +122,7 @@ ENVIRONMENT = (
     "RANK", "LOCAL_RANK", "WORLD_SIZE",
 )  # fmt: skip
 """Variables that are recorded, no other: they shape what is compiled and where it is kept."""
-LONGEST_VARIABLE = 1000
+MAX_VARIABLE_CHARS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ def command_of(request: RunRequest) -> tuple[list[str], str]:
 
 def allowed(variables: Mapping[str, str]) -> dict[str, str]:
     """Those variables that are recorded: of an allow-list, none that may hold a secret."""
-    return {n: variables[n][:LONGEST_VARIABLE] for n in ENVIRONMENT if n in variables}
+    return {n: variables[n][:MAX_VARIABLE_CHARS] for n in ENVIRONMENT if n in variables}
 
 
 def environment(folder: Path, request: RunRequest, target: str | None) -> dict[str, str]:

@@ -117,7 +117,7 @@ def from_trace_file(path: Path, inside: Path | None = None) -> Iterator[dict[str
             position += len(row)
             if kept is not None:
                 kept.append(row[1:])
-                if position - start > LONGEST_PAYLOAD:
+                if position - start > MAX_PAYLOAD_BYTES:
                     kept = None
             continue
         has_payload = position > start
@@ -204,11 +204,11 @@ BARE = tuple(f'{{"{name}"'.encode() for name in ("str", "dynamo_start", *METRICS
 READ = (b'{"chromium_event"', b'{"artifact"')
 """How records begin whose payload is read at once."""
 IDS = ("frame_id", "frame_compile_id", "compiled_autograd_id", "attempt")
-LONGEST_PAYLOAD = 4 << 20
-LONGEST_VALUE = 600
-MOST_MARKS = 4000
-MOST_OPEN = 256
-DEEPEST = 64
+MAX_PAYLOAD_BYTES = 4 << 20
+MAX_VALUE_CHARS = 600
+MAX_MARKS = 4000
+MAX_OPEN = 256
+MAX_DEPTH = 64
 
 
 def wanted(line: bytes) -> bool:
@@ -279,12 +279,12 @@ class CompileRecords:
         if key not in self._marks:
             if phase == "E":
                 return
-            if len(self._marks) >= MOST_OPEN:
+            if len(self._marks) >= MAX_OPEN:
                 first = next(iter(self._marks))
                 del self._marks[first], self._depth[first]
             self._marks[key], self._depth[key] = [], 0
         marks = self._marks[key]
-        if len(marks) < MOST_MARKS:
+        if len(marks) < MAX_MARKS:
             marks.append([phase, str(mark.get("name"))[:200], mark.get("ts")])
         self._depth[key] += 1 if phase == "B" else -1
         if self._depth[key] <= 0:
@@ -294,7 +294,7 @@ class CompileRecords:
 
     def _frames(self, stack: object) -> list[dict[str, object]]:
         out: list[dict[str, object]] = []
-        for item in stack[-DEEPEST:] if isinstance(stack, list) else []:
+        for item in stack[-MAX_DEPTH:] if isinstance(stack, list) else []:
             frame = _map(item)
             number = frame.get("filename")
             file = self._names.get(number) if type(number) is int else number
@@ -303,7 +303,7 @@ class CompileRecords:
                     "file": file,
                     "line": frame.get("line"),
                     "name": frame.get("name"),
-                    "code": str(frame.get("loc") or "")[:LONGEST_VALUE],
+                    "code": str(frame.get("loc") or "")[:MAX_VALUE_CHARS],
                 }
             )
         return out
@@ -317,10 +317,10 @@ def short(about: dict[str, Any]) -> dict[str, object]:
             out[name] = value
         elif value is not None:
             text = value if isinstance(value, str) else json.dumps(value, default=str)
-            if len(text) <= LONGEST_VALUE:
+            if len(text) <= MAX_VALUE_CHARS:
                 out[name] = value
             elif name in ("fail_reason", "expr", "cache_bypass_reason"):
-                out[name] = text[:LONGEST_VALUE]
+                out[name] = text[:MAX_VALUE_CHARS]
     return out
 
 

@@ -28,7 +28,7 @@ HEAD = 1 << 12
 DISTINCT = 64
 """Calls of one variant that are listed, as in a recording; the rest are counted."""
 
-SAID = 20
+MAX_LISTED_CALLS = 20
 PADDING = 1 << 20
 """Lines before a kernel in its file, at most: where it begins is what the trace says."""
 
@@ -76,7 +76,7 @@ def from_trace_file(path: Path, inside: Path | None = None) -> Iterator[Event]:
                 continue
             except ValueError:
                 damaged += 1
-                if damaged <= SAID and line.strip():
+                if damaged <= MAX_LISTED_CALLS and line.strip():
                     problems.append(f"line {number} is no JSON, or was cut short")
                 continue
             if entry.get("event_type") == "compilation":

@@ -55,7 +55,7 @@ DECIDED = {"num_warps": Stage.TTIR, "num_stages": Stage.TTIR, "maxnreg": Stage.T
 """Options of Triton's, and the last stage from which each is honoured: making TTGIR of it does."""
 FLAGS = {"num_warps": "--num-warps", "num_stages": "--num-stages", "maxnreg": "--maxnreg"}
 EDITED, AGAIN, TRIED = "edited", "as recorded", "tried"
-MOST_COLUMNS = 64
+MAX_COLUMNS = 64
 LEVELLED = (3, 9)
 """The first version of Triton that tells ptxas's register allocator its level."""
 # Options that Triton sets by the target where nobody does.

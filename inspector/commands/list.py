@@ -28,7 +28,7 @@ from inspector.measure.time.stored import times
 from inspector.model import FrameCompile, Kernel, Recording, Variant
 from inspector.printing import narrate
 from inspector.reader import summaries
-from inspector.reader.facts import GLANCE
+from inspector.reader.facts import GLANCE_SECONDS
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
 from inspector.report import (
@@ -208,7 +208,9 @@ def _read(reader: Reader, out: Console | None, seconds: float = summaries.COUNTI
         def tell(said: str, first: bool) -> None:
             nonlocal live, told
             now = time.monotonic()
-            if out is None or (now - (began if live is None else told) < GLANCE and not first):
+            if out is None or (
+                now - (began if live is None else told) < GLANCE_SECONDS and not first
+            ):
                 return
             if live is None:
                 live = stack.enter_context(Live(console=out, transient=True, auto_refresh=False))

@@ -35,10 +35,10 @@ VARIABLE = "PTXVIEW_MAX_BYTES"
 ROOTS = "PTXVIEW_ROOTS"
 """The variable that names the only folders of which anything may be read, a line each."""
 DEFAULT = 1 << 30
-LEAST = 1 << 16
+MIN_TOTAL_BYTES = 1 << 16
 CHUNK = 1 << 20
 LIGHT = 1 << 16
-DEEPEST_JSON = 100
+MAX_JSON_DEPTH = 100
 """Lists and objects inside each other; ptxview's records have a dozen."""
 
 _NUMBER = re.compile(r"(\d{1,18})([KMGT]?)")
@@ -112,7 +112,7 @@ class Limits:
 
     def raising(self, factor: float = 2.0) -> str:
         """How to raise the bounds by at least this factor, in words."""
-        wanted = LEAST
+        wanted = MIN_TOTAL_BYTES
         while wanted < self.total * factor:
             wanted *= 2
         return f"{VARIABLE}={_short(wanted)} raises that"
@@ -129,7 +129,7 @@ def limits() -> Limits:
             f"{VARIABLE} is {said[:40]!r}, and no number of bytes",
             f"Give one as 2147483648 or 2G (without it: {_short(DEFAULT)}).",
         )
-    return Limits(max(LEAST, int(number[1]) << _UNITS[number[2]]))
+    return Limits(max(MIN_TOTAL_BYTES, int(number[1]) << _UNITS[number[2]]))
 
 
 def _short(number: int) -> str:
@@ -596,10 +596,10 @@ def parsed(data: bytes, allowance: Allowance | None = None, what: str = "it") ->
 
 
 def _must_be_flat(data: bytes) -> None:
-    if data.count(b"[") + data.count(b"{") <= DEEPEST_JSON:
+    if data.count(b"[") + data.count(b"{") <= MAX_JSON_DEPTH:
         return
     left = _bare(data).translate(None, _OTHER)
-    for _ in range(DEEPEST_JSON):  # the innermost pairs go, a level each time
+    for _ in range(MAX_JSON_DEPTH):  # the innermost pairs go, a level each time
         left = left.replace(b"[]", b"").replace(b"{}", b"")
         if not left:
             return

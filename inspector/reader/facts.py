@@ -35,7 +35,7 @@ from inspector.recording.facts import from_res_usage, max_threads, merge
 from inspector.recording.layout import DerivedCache
 from inspector.system.process import side_by_side
 
-GLANCE = 0.3
+GLANCE_SECONDS = 0.3
 """Seconds after which a user who waits for figures sees their progress."""
 
 

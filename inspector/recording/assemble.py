@@ -47,7 +47,7 @@ from inspector.system.toolchain import demangle
 from inspector.text import counted
 
 REMOVED = "it was removed before the recording was handed on"
-MOST_NAMED = 20
+MAX_NAMED = 20
 """Kernels of one compiler that are named as problems; ``Recording.uncaptured`` has all."""
 
 Event = Mapping[str, object]
@@ -526,12 +526,12 @@ class Assembly:
         for kernel in self._uncaptured:
             by_maker.setdefault(kernel.by, []).append(kernel.name)
         for maker, names in by_maker.items():
-            for name in names[:MOST_NAMED]:
+            for name in names[:MAX_NAMED]:
                 by = f"the kernel {name} was made by {maker}, which is not"
                 has_ptx = self._driver.has_ptx(maker, name)
                 yield f"{by} emulated; its PTX is here" if has_ptx else f"{by} captured"
-            if len(names) > MOST_NAMED:
-                unnamed = len(names) - MOST_NAMED
+            if len(names) > MAX_NAMED:
+                unnamed = len(names) - MAX_NAMED
                 more = "1 more kernel was" if unnamed == 1 else f"{unnamed} more kernels were"
                 yield f"{more} made by {maker}, which is not captured"
 
@@ -631,7 +631,7 @@ def _at_home(
 
 def _not_watched(processes: list[Unwatched]) -> Iterable[str]:
     """A sentence for each process that could not be watched, up to a bound."""
-    for one in processes[:MOST_NAMED]:
+    for one in processes[:MAX_NAMED]:
         yield f"{one.command} was not watched: {_WHY_UNWATCHED.get(one.why, one.why)}"
-    if len(processes) > MOST_NAMED:
-        yield f"{counted(len(processes) - MOST_NAMED, 'more command')} could not be watched"
+    if len(processes) > MAX_NAMED:
+        yield f"{counted(len(processes) - MAX_NAMED, 'more command')} could not be watched"

@@ -25,7 +25,7 @@ GraphRef = tuple[int | None, int | None, int | None, str | None]
 """A graph as events name it: process, frame, which compile of that, and AOTAutograd's name."""
 # Triton asks its stopwatch for these quantiles, in this order.
 QUANTILES = (0.5, 0.2, 0.8)
-LONGEST_NAME = 60
+MAX_NAME_CHARS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class _Tried:
     def key(self) -> Key:
         """The kernel of these operations of this graph."""
         name = "+".join(self.nodes)
-        short = name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
+        short = name if len(name) <= MAX_NAME_CHARS else f"{name[:MAX_NAME_CHARS]}…"
         return Origin.INDUCTOR.value, f"{short} (tried)", f"{self.graph} {name}"
 
 

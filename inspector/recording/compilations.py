@@ -66,9 +66,9 @@ class Columns:
 
 # -- messages --------------------------------------------------------------------------------------
 
-MOST = 200
+MAX_PRINTED_MESSAGES = 200
 """Messages of one run that are kept."""
-LONGEST = 2000
+MAX_MESSAGE_CHARS = 2000
 """Characters of one message."""
 
 _SEVERITY = (
@@ -116,7 +116,7 @@ def messages_of(said: str, tool: str, line_of: Line) -> tuple[CompilerMessage, .
     are named.
     """
     unique = dict.fromkeys(_messages(said.splitlines(), tool, line_of))
-    return tuple(unique)[:MOST]
+    return tuple(unique)[:MAX_PRINTED_MESSAGES]
 
 
 def _messages(rows: Sequence[str], tool: str, line_of: Line) -> Iterator[CompilerMessage]:
@@ -126,7 +126,7 @@ def _messages(rows: Sequence[str], tool: str, line_of: Line) -> Iterator[Compile
             continue
         fields = match.groupdict()
         severity = str(fields["severity"]).lower()
-        text = str(fields["message"]).strip()[:LONGEST]
+        text = str(fields["message"]).strip()[:MAX_MESSAGE_CHARS]
         if severity == "info":
             if _LOSS not in text:
                 continue
@@ -144,7 +144,7 @@ def _messages(rows: Sequence[str], tool: str, line_of: Line) -> Iterator[Compile
             file=file,
             line=number,
             column=column,
-            text=None if source is None else source.rstrip()[:LONGEST],
+            text=None if source is None else source.rstrip()[:MAX_MESSAGE_CHARS],
         )
 
 

@@ -36,7 +36,7 @@ from inspector.recording.facts import (
 from inspector.recording.variants import Blob, Event, VariantOfKernel
 from inspector.text import counted
 
-SMALL = 256 << 10
+MAX_WHOLE_CUBIN_BYTES = 256 << 10
 """Bytes of a cubin that is shown whole, with all of its lines."""
 
 MAKERS = Path(files.__file__).parent.parent / "reference" / "makers.toml"
@@ -67,7 +67,7 @@ class KernelOfModule:
     def read(self) -> bytes:
         """Raises ``Unreadable`` if the cubin is gone or damaged."""
         cubin = self.module.read()
-        if len(cubin) <= SMALL:
+        if len(cubin) <= MAX_WHOLE_CUBIN_BYTES:
             return cubin
         code = only(cubin, self.kernel)
         if code is None:

@@ -20,7 +20,7 @@ _TARGET = re.compile(rb"^[^\S\n]*+\.target\s++([\w.]++)", re.MULTILINE)
 PROLOGUE = 2000
 _BOUNDS = re.compile(r"__launch_bounds__\s*\([^()]*\)")
 _NAME = re.compile(r"(?<!\w)(\w++)\s*+$")
-LARGE = 1 << 63
+INTEGER_BOUND = 1 << 63
 CONFIG = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 # Fields of CUDAOptions in triton/backends/nvidia/compiler.py, 3.2 to 3.9, that stages after the
 # frontend read; paths and what a configuration already tells are left out.
@@ -55,7 +55,7 @@ def _fits(value: object) -> bool:
         return all(map(_fits, value.values()))
     if isinstance(value, list | tuple):
         return all(map(_fits, value))
-    return not isinstance(value, int) or abs(value) < LARGE
+    return not isinstance(value, int) or abs(value) < INTEGER_BOUND
 
 
 def as_map(value: object) -> dict[str, object]:
@@ -70,7 +70,7 @@ def as_int(value: object) -> int | None:
     """A count or a size as an int; None for any other value, or one beyond 63 bits."""
     if not isinstance(value, int) or isinstance(value, bool):
         return None
-    return value if abs(value) < LARGE else None
+    return value if abs(value) < INTEGER_BOUND else None
 
 
 def as_integers(value: object) -> tuple[int, ...] | None:

@@ -54,12 +54,12 @@ SCHEMA = 1
 SUFFIX = ".ptxview"
 HEX = frozenset("0123456789abcdef")
 # Bytes of the cache. A lost entry is made again in a second; a full disk costs more.
-MOST_DERIVED = 4 << 30
+MAX_CACHE_BYTES = 4 << 30
 DAY = 86400.0
-FAR = 1e18  # seconds
+MAX_TIME_SECONDS = 1e18  # seconds
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 WATCHED, UNFINISHED = "watched", ".unfinished"
-SAID = 100
+MAX_NAMED_LINES = 100
 """Damaged lines of one file that are reported one by one; the rest are counted."""
 
 LINE, EVENT = 50, 200
@@ -260,11 +260,10 @@ def read_events(path: Path) -> Events:
             if is_records(file.name) and not taking.full:
                 taking.records(file)
         marks = unwritten(path)
-        taking.problems.extend(text for text, _ in marks[:SAID])
-        if len(marks) > SAID:
-            taking.problems.append(
-                f"events of {counted(len(marks) - SAID, 'more process')} could not be written"
-            )
+        taking.problems.extend(text for text, _ in marks[:MAX_NAMED_LINES])
+        if len(marks) > MAX_NAMED_LINES:
+            others = counted(len(marks) - MAX_NAMED_LINES, "more process")
+            taking.problems.append(f"events of {others} could not be written")
     if not taking.events and taking.bound is not None:
         raise taking.bound
     if not taking.events and not taking.problems:
@@ -402,20 +401,20 @@ class _Taking:
                 event = self._event(name, number, row)
                 if isinstance(event, str):
                     damaged += 1
-                    if damaged <= SAID:
+                    if damaged <= MAX_NAMED_LINES:
                         self.problems.append(f"{name}: line {number} {event}")
                     continue
                 stamp = event.get("time")
                 # "Not a number" has no place in an order, and JSON's integers may be of any size.
-                if isinstance(stamp, int | float) and 0 <= stamp < FAR:
+                if isinstance(stamp, int | float) and 0 <= stamp < MAX_TIME_SECONDS:
                     stamped_at = float(stamp)
                 self.events.append((stamped_at, start + number, event))
         except files.TooLarge as error:
             self.bound = self.bound or error
             self.full = self._allowance.left < 0
             self.problems.append(error.message)
-        if damaged > SAID:
-            rest = damaged - SAID
+        if damaged > MAX_NAMED_LINES:
+            rest = damaged - MAX_NAMED_LINES
             no_record = "line is no record" if rest == 1 else "lines are no records"
             self.problems.append(f"{name}: {rest:,} more {no_record}")
 
@@ -586,7 +585,7 @@ class DerivedCache:
     take more than ``most`` bytes in all, the least recently used ones are deleted.
     """
 
-    def __init__(self, folder: Path, most: int = MOST_DERIVED) -> None:
+    def __init__(self, folder: Path, most: int = MAX_CACHE_BYTES) -> None:
         self._folder, self._most = folder, most
         self._tidied = False
 

@@ -40,7 +40,7 @@ class Finished:
 
 # Seconds between two checks whether to go on, and for reading the rest of a killed tool's output,
 # whose pipes another process may hold open.
-GLANCE, DRAIN = 0.1, 2.0
+GLANCE_SECONDS, DRAIN_SECONDS = 0.1, 2.0
 
 
 def cores() -> int:
@@ -82,7 +82,7 @@ def run_tool(
             while child in _running and (go_on is None or go_on()):
                 # A process that the tool started may hold its pipes open.
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    out, err = child.communicate(timeout=min(GLANCE, seconds))
+                    out, err = child.communicate(timeout=min(GLANCE_SECONDS, seconds))
                     return Finished(child.returncode, out, err)
                 if time.monotonic() > until:
                     raise Unreadable(f"{argv[0]} did not finish within {seconds:.0f} s")
@@ -92,7 +92,7 @@ def run_tool(
             if child.poll() is None:
                 child.kill()
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    child.communicate(timeout=DRAIN)
+                    child.communicate(timeout=DRAIN_SECONDS)
 
 
 _running: dict[subprocess.Popen[bytes], int] = {}  # by which thread
@@ -135,7 +135,7 @@ def side_by_side(
             future = waiting.popleft()  # no result is kept longer than needed
             # Some times a second: a signal that came just before Python began to wait for a lock,
             # or that another thread was given, is seen when the wait ends, and not before.
-            while wait([future], GLANCE).not_done:
+            while wait([future], GLANCE_SECONDS).not_done:
                 pass
             yield future.result()
     except BaseException:
@@ -143,7 +143,7 @@ def side_by_side(
         pool.shutdown(wait=False, cancel_futures=True)
         while any(thread.is_alive() for thread in list(threads)):
             stop_tools({thread.ident for thread in list(threads)})  # also one that began since
-            time.sleep(GLANCE / 10)
+            time.sleep(GLANCE_SECONDS / 10)
         raise
     finally:
         pool.shutdown(wait=True)
@@ -155,7 +155,7 @@ FROM_TERMINAL = (*STOPPING, signal.SIGINT, signal.SIGQUIT, signal.SIGWINCH)
 """Signals that the terminal sends to the whole foreground process group."""
 PRELOAD_SECONDS = 1.0
 """Seconds of a program after which there is time for something else."""
-LOOK = 0.25
+LOOK_SECONDS = 0.25
 """Seconds between two checks whether a process was stopped; only its parent is notified."""
 _libc = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG, _SI_KERNEL = 1, 0x80

@@ -17,7 +17,7 @@ from functools import partial
 
 from inspector.errors import RunFailed
 from inspector.system.process import (
-    LOOK,
+    LOOK_SECONDS,
     die_with_parent,
     dispositions,
     inherited_descriptors,
@@ -268,7 +268,7 @@ def _follow(
         elif stopped_by_us and not stopped:
             stopped_by_us = False
             os.kill(pid, signal.SIGCONT)
-        ready, _, _ = select.select(waiting, [], [], LOOK)
+        ready, _, _ = select.select(waiting, [], [], LOOK_SECONDS)
         if awake in ready:
             os.read(awake, 4096)
         if control in ready:

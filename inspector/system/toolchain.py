@@ -36,7 +36,7 @@ PURPOSE = {
 
 # Mangled names of C++; c++filt is not asked for others.
 _MANGLED = re.compile(r"_Z[\w$.]{1,20000}", re.ASCII)
-MOST_ARGUMENTS = 100_000
+MAX_ARGUMENT_BYTES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ def _parts(names: list[str]) -> Iterator[list[str]]:
     part: list[str] = []
     size = 0
     for name in names:
-        if part and size + len(name) > MOST_ARGUMENTS:
+        if part and size + len(name) > MAX_ARGUMENT_BYTES:
             yield part
             part, size = [], 0
         part.append(name)

@@ -671,7 +671,7 @@ def test_a_file_that_grows_as_quickly_as_it_is_read_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: Callable[[files.File], object]
 ) -> None:
     """And it is read by the piece: by the byte, nothing that grows is caught up with."""
-    monkeypatch.setenv(files.VARIABLE, str(files.LEAST))
+    monkeypatch.setenv(files.VARIABLE, str(files.MIN_TOTAL_BYTES))
     path = tmp_path / "x.so"
     path.write_bytes(b"x" * 1000)
     descriptor = os.open(path, os.O_RDONLY)
