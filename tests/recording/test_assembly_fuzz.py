@@ -45,7 +45,8 @@ KINDS = ["recording", "triton", "graph", "extension", "device_code", "file", "lo
          "triton_failed", "triton_said", "graph_failed", "not_loaded", "not_launched", "launched",
          "note", "compile_start", "compile_end", "compile_phases", "graph_break",
          "recompile", "guards", "compile_cache", "symbol",
-         "graph_nodes", "dynamo_nodes", "user_file"]  # fmt: skip
+         "graph_nodes", "dynamo_nodes", "user_file", "autotune", "autotune_failed", "configured",
+         "written", "fusion_tried", "compiled", "removed", "unmade"]  # fmt: skip
 FIELDS = ["name", "hash", "metadata", "files", "paths", "source", "pid", "rank", "signature",
           "constexprs", "specialization", "declared", "cache_key", "cache_hit", "blob", "path",
           "frame_id", "frame_compile_id", "id", "directory", "sources", "error", "cubin", "ptx",
@@ -55,7 +56,8 @@ FIELDS = ["name", "hash", "metadata", "files", "paths", "source", "pid", "rank",
           "target", "started", "python", "version", "shared", "time", "no_lines", "stack",
           "figures", "marks", "said", "kind", "attempt", "began", "seconds", "stage_seconds",
           "fresh", "compiled_autograd_id", "graph", "message", "messages", "log", "required",
-          "limit", "resource", "tool"]  # fmt: skip
+          "limit", "resource", "tool", "tuning", "key", "configurations", "configuration",
+          "winner", "config", "times_ms", "reason", "num_warps"]  # fmt: skip
 words = st.one_of(
     st.sampled_from(
         [

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from rich.console import Console
 
 from inspector.capture.opening import open_path
@@ -273,35 +271,6 @@ def test_damaged_files_are_problems_and_nothing_else_suffers(
     rec = open_path(tmp_path)
     assert any(name in p for p in rec.problems)
     assert len(rec.kernels) == len(open_path(LECTURE / "triton").kernels)
-
-
-ODD: Any = st.recursive(
-    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=3)
-    | st.sampled_from([HASHES[0], "square_kernel", "inductor", "pruned"]),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(
-        st.sampled_from(["config", "hash", "times_ms", "reason", "num_warps", "cache_key"]),
-        inner, max_size=4),
-    max_leaves=8,
-)  # fmt: skip
-
-
-@settings(max_examples=150, deadline=None)
-@given(
-    st.lists(
-        st.fixed_dictionaries(
-            {"event": st.sampled_from(["autotune", "autotune_failed"])},
-            optional=dict.fromkeys(
-                ("tuning", "by", "name", "file", "key", "stopwatch", "from_cache", "seconds",
-                 "configurations", "configuration", "winner", "pid"), ODD),
-        ),
-        max_size=4,
-    )
-)  # fmt: skip
-def test_odd_events_do_not_raise(events: list[dict[str, Any]]) -> None:
-    rec = read(*COMPILED, *events)
-    json.loads(jsons.dumps(jsons.recording(rec, lambda v: v.known)))
-    assert len([v for k, v in rec.variants() if k.name == "square_kernel"]) >= 2
 
 
 def configured(digest: str, **config: int) -> dict[str, Any]:
