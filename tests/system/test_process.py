@@ -96,7 +96,7 @@ print("status", process.run_program(program, os.environ, preload=preload), file=
 """
 
 
-@pytest.mark.parametrize(("seconds", "said"), [("0", "meanwhile True\n"), ("60", "")])
+@pytest.mark.parametrize(("seconds", "said"), [("0", "preload True\n"), ("60", "")])
 def test_what_is_done_while_a_program_runs_sees_no_signal_and_says_nothing(
     seconds: str, said: str
 ) -> None:
