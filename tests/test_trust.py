@@ -3,6 +3,7 @@ before they allow it, and then it is run by their interpreter."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -512,6 +513,21 @@ def test_nothing_is_written_through_a_link_in_a_recording(
         assert kept(folder, name) == [{"taken": "now"}]
     assert _state(outside) == {"precious": b"mine\n"}
     shutil.rmtree(folder)
+
+
+def test_times_are_not_kept_through_a_link_and_that_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from inspector.commands import time as command
+    from inspector.measure.time.results import Session
+
+    folder = _unpacked(tmp_path / "his")
+    (folder / "timings.jsonl").symlink_to(tmp_path / "precious")
+    err = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", err)
+    command._keep(folder, Session("now", {}, (), (), None))
+    assert err.getvalue().startswith("the times are not kept: ") and err.getvalue().count("\n") == 1
+    assert not (tmp_path / "precious").exists()
 
 
 def test_nothing_is_read_through_a_link_in_a_recording(tmp_path: Path) -> None:

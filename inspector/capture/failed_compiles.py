@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path, PurePath
 
 from inspector import files
@@ -71,21 +72,17 @@ def unfinished(writer: Writer, python: str, say: Say, go_on: GoOn) -> Iterator[E
             texts = _texts(event)
             whole: Event = {**event, "files": {n: writer.blob(t) for n, t in texts.items()}}
             whole.pop("folder", None)
-            held = {hashlib.sha256(text).hexdigest(): text for text in texts.values()}
-            made = variants.from_triton({**whole, "failed": "?"}, _of(held), {}, None)
-            words = None if made is None else _ended(made.variant, python, say, go_on)
+            held = {hashlib.sha256(t).hexdigest(): BytesContent(t) for t in texts.values()}
+            made = variants.from_triton({**whole, "failed": "?"}, partial(_named, held), {}, None)
+            words = None if made is None else _again(made.variant, python, say, go_on, "cubin")
             if words is not None and words.failed is not None and made is not None:
                 yield {**whole, "kind": None, **_words(words, made.variant, writer)}
         with contextlib.suppress(OSError):
             file.unlink()
 
 
-def _of(held: Mapping[str, bytes]) -> Callable[[object], Content | None]:
-    def content(digest: object) -> Content | None:
-        text = held.get(digest) if isinstance(digest, str) else None
-        return None if text is None else BytesContent(text)
-
-    return content
+def _named(held: Mapping[str, Content], digest: object) -> Content | None:
+    return held.get(digest) if isinstance(digest, str) else None
 
 
 def _texts(event: Mapping[str, object]) -> dict[str, bytes]:
@@ -97,10 +94,6 @@ def _texts(event: Mapping[str, object]) -> dict[str, bytes]:
         with contextlib.suppress(PtxviewError, OSError):
             out[stage] = files.read(path)
     return out
-
-
-def _ended(variant: Variant, python: str, say: Say, go_on: GoOn) -> StagesMade | None:
-    return _again(variant, python, say, go_on, until="cubin")
 
 
 def _again(
@@ -178,11 +171,10 @@ COMMANDS_SECONDS = 120.0
 def of_builds(
     events: Sequence[Mapping[str, object]],
     blob: Callable[[bytes], str],
-    say: Callable[[str], None],
-    go_on: Callable[[], bool],
+    say: Say,
+    go_on: GoOn,
 ) -> Iterator[Event]:
-    """An event for each build that failed without a word of its compilers; ``blob`` keeps a
-    file."""
+    """An event for each build that failed without messages; ``blob`` keeps a file."""
     builds: dict[str, Mapping[str, object]] = {}
     for event in events:
         directory = event.get("directory")
@@ -200,10 +192,8 @@ def of_builds(
             yield {**event, "sources": sources, "error": f"{event['error']}\n{said}"}
 
 
-def _by_nvcc(
-    folder: Path, say: Callable[[str], None], go_on: Callable[[], bool]
-) -> Iterator[tuple[Path, str]]:
-    """What the first command that fails says, as ninja prints it; what it makes is thrown away."""
+def _by_nvcc(folder: Path, say: Say, go_on: GoOn) -> Iterator[tuple[Path, str]]:
+    """The output of the first command that fails, as ninja prints it; its products go."""
     try:
         edges = parse_ninja(files.text(folder / "build.ninja", files.limits().text))
     except (PtxviewError, OSError):

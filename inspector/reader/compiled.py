@@ -1,4 +1,4 @@
-"""What the compilers said of a variant, or the device that refused it, as findings at its lines."""
+"""Compilers of a variant: their messages as findings at its lines, and their versions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from inspector.listing.cubin import Cubin, read_cubin
 from inspector.model import (
     Compilation,
     CompilerMessage,
-    Failure,
     Origin,
     Recording,
     Stage,
@@ -58,8 +57,9 @@ class CompiledVariants:
 
     def _said(self, variant: Variant, lines_of: Callable[[Stage], int]) -> Iterator[Finding]:
         if variant.error is not None and not variant.error.messages:
-            rule = NOT_LOADED if variant.error.at_load else _rule(_as_message(variant.error))
-            yield Finding(rule, "warn", variant.error.message)
+            message = CompilerMessage("error", variant.error.message, variant.error.tool or "")
+            rule = NOT_LOADED if variant.error.at_load else _rule(message)
+            yield Finding(rule, "warn", message.message)
         seen: set[CompilerMessage] = set()
         for message, own in self._messages(variant):
             stage, n = own or _stage(message, variant)
@@ -109,10 +109,6 @@ def _source(variant: Variant) -> str:
     return "" if file is None or file.origin_path is None else file.origin_path
 
 
-def _as_message(failure: Failure) -> CompilerMessage:
-    return CompilerMessage("error", failure.message, failure.tool or "")
-
-
 def _stage(message: CompilerMessage, variant: Variant) -> Place:
     """The stage and the line that a message names; no stage where it is a file of another kind."""
     n = message.line
@@ -139,9 +135,7 @@ def _sentence(message: CompilerMessage, stage: Stage | None) -> str:
     return f"{message.file}:{message.line}: {message.message}"
 
 
-# -- compilers-of-a-variant ------------------------------------------------------------------------
-
-__all__ = ["made_by"]
+# -- versions -------------------------------------------------------------------------------------
 
 TRITON = (Origin.TRITON, Origin.INDUCTOR)
 HEAD = 4096
@@ -188,16 +182,10 @@ def assembler_of(tools: Mapping[str, str], origin: Origin, cubin: Cubin) -> str 
     ABI 7 is CUDA 12's. Where Triton brings two assemblers that both may have written the file,
     nothing says which.
     """
-    if origin not in TRITON:
-        return None
     able = {
         version
         for name in ("ptxas", "ptxas-blackwell")
-        if (version := tools.get(name)) and _of_cuda_13(version) == (cubin.abi >= 8)
+        if (version := tools.get(name))
+        and bool(re.match(r"(?:1[3-9]|[2-9]\d|\d{3})(?!\d)", version)) == (cubin.abi >= 8)
     }
-    return able.pop() if len(able) == 1 else None
-
-
-def _of_cuda_13(version: str) -> bool:
-    major = version.partition(".")[0]
-    return major.isdecimal() and len(major) < 4 and int(major) >= 13
+    return able.pop() if len(able) == 1 and origin in TRITON else None

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -174,18 +175,15 @@ def need(name: str) -> Tool:
 def demangle(names: list[str]) -> list[str]:
     """C++ names as people write them, in the same order; unchanged where c++filt is missing."""
     mangled = list(dict.fromkeys(n for n in names if _MANGLED.fullmatch(n)))
-    tool = find("cu++filt") or find("c++filt") or _path_tool("llvm-cxxfilt")
-    if not mangled or tool is None:
-        return names
+    tool = find("cu++filt") or find("c++filt")
+    program = which("llvm-cxxfilt") if tool is None else tool.path
     readable: dict[str, str] = {}
-    for part in _parts(mangled):
-        try:
-            done = run_tool([tool.path, *part], seconds=20)
-        except PtxviewError:
-            continue
-        lines = done.text.splitlines()
-        if done.status == 0 and len(lines) == len(part):
-            readable.update(zip(part, lines, strict=True))
+    for part in _parts(mangled) if program is not None else ():
+        with suppress(PtxviewError):
+            done = run_tool([program or "", *part], seconds=20)
+            lines = done.text.splitlines()
+            if done.status == 0 and len(lines) == len(part):
+                readable.update(zip(part, lines, strict=True))
     return [readable.get(n, n) for n in names]
 
 
@@ -201,8 +199,3 @@ def _parts(names: list[str]) -> Iterator[list[str]]:
         size += len(name) + 1
     if part:
         yield part
-
-
-def _path_tool(name: str) -> Tool | None:
-    path = which(name)
-    return Tool(name, Path(path), None, "PATH") if path else None
