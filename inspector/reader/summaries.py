@@ -10,17 +10,13 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
 
 from inspector import __version__
 from inspector.errors import PtxviewError
 from inspector.model import Resources, Stage, Variant
 from inspector.reader import tables
-from inspector.reader.facts import at_hand
+from inspector.reader.facts import VariantFacts, at_hand
 from inspector.system.process import side_by_side
-
-if TYPE_CHECKING:
-    from inspector.reader.reader import Reader
 
 COUNTING_SECONDS = 2.0
 """Time that a list gives to hints that nobody has asked for yet."""
@@ -54,7 +50,7 @@ class VariantSummary:
 class Summaries:
     """Reads summaries of a reader's variants. Safe to use from several threads."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: VariantFacts) -> None:
         self._reader = reader
         self._known: dict[Key, VariantSummary] = {}
 
@@ -101,7 +97,8 @@ class Summaries:
                     self._of_cubin([variant for variant in cubin if not _is_long(variant)])
 
             list(side_by_side(count, _by_cubin(left)))
-        return sum(self._reader.hint_count(variant) is None for variant in left)
+        known = (self.of(variant) for variant in left)
+        return sum(one is None or one.hints is None for one in known)
 
     def _cached(self, key: Key, variant: Variant) -> bool:
         """Whether a summary is known, by now or from the cache."""
@@ -161,7 +158,7 @@ class Summaries:
             dict(variant.signature),
             reader.device(variant),
             reader.kernel(variant).fusion,
-            reader.executed(variant),
+            reader.executions.of(variant),
         )
         # Names are a stranger's: not every one of them can be encoded.
         parts: list[bytes | str] = ["summary", __version__, ascii(told)]
