@@ -135,7 +135,7 @@ print(raised(module.limit, 0))
     assert done.out.startswith("32.0 32.0\n"), "what is read and what is not reached stay"
     assert "is absent" in done.out and "by_value was not run to its end" in done.out
     assert "the value of" in done.out and "of_file was not run" in done.out
-    assert done.out.count("division by zero") == 2, "a failure of ours is raised, not answered"
+    assert done.out.count("division by zero") == 2, "our failures raise"
 
 
 def test_without_nvcc_sources_are_recorded_with_one_warning(forked: Run, tmp_path: Path) -> None:
