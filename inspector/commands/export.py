@@ -18,7 +18,7 @@ from pathlib import Path
 
 from inspector import files, printing
 from inspector.capture.opening import is_there, newest, standing
-from inspector.commands.common import open_reader, print_json, reader_of
+from inspector.commands.common import open_reader, print_json, reader_of, select_all
 from inspector.errors import Exit, PtxviewError, UsageError
 from inspector.export import collected, folder
 from inspector.export.gathering import Found, named
@@ -26,10 +26,8 @@ from inspector.export.markdown import markdown
 from inspector.export.page import page
 from inspector.export.removing import SAID, WHAT, Remover
 from inspector.measure.time.stored import StoredTimes, times
-from inspector.model import Recording
 from inspector.printing import narrate
 from inspector.reader.reader import Reader
-from inspector.reader.selecting import select, select_graph, select_one
 from inspector.report import jsons
 from inspector.text import plural, shown
 
@@ -101,7 +99,7 @@ class Export:
         every = collected.collect(self.path)
         if self.selectors:
             original = every.recording(str(self.path))
-            every = collected.some_of(every, chosen(original, self.selectors))
+            every = collected.some_of(every, select_all(original, self.selectors))
         return Remover(self.without).collected(every) if self.without else every
 
     @property
@@ -140,22 +138,6 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     without = f", without {', '.join(export.without)}" if export.without else ""
     printing.lines([f"{shown(str(target))}  {named(export.found)}, {size / 1e6:.1f} MB{without}"])
     return Exit.OK
-
-
-def chosen(recording: Recording, selectors: Sequence[str]) -> list[Found]:
-    """The variants that some KERNELs mean, each once. Raises ``UsageError`` for one of none."""
-    if not selectors:
-        return list(recording.variants())
-    out: dict[tuple[str, str], Found] = {}
-    for selector in selectors:
-        graph = select_graph(recording, selector)
-        matches = select(recording, selector)
-        if graph is not None:
-            matches = tuple(f for f in recording.variants() if f[0].id in graph.kernels)
-        if not matches:
-            select_one(recording, selector)  # says why
-        out |= {(v.hash, v.symbol): (k, v) for k, v in matches}
-    return list(out.values())
 
 
 # -- what is asked for ----------------------------------------------------------------------------
@@ -229,7 +211,7 @@ def _written(export: Export, target: Path | None) -> None:
     reader = export.reader()
     # A recording without its sources has kernels of other hashes: names find them all the same.
     selectors = () if export.without else export.selectors
-    found = export.found = chosen(reader.recording, selectors)
+    found = export.found = select_all(reader.recording, selectors)
     if not found and not reader.recording.graphs:
         raise PtxviewError(
             f"{reader.recording.path} holds no kernels", "Did the program compile any?"

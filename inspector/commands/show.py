@@ -31,7 +31,6 @@ from inspector.reader.selecting import select_graph, select_one
 from inspector.recording.layout import kept_cache
 from inspector.report import (
     annotated,
-    brief,
     card,
     failure,
     jsons,
@@ -176,7 +175,7 @@ def _brief_lines(
     ]
     value = {"schema": jsons.SCHEMA, "kernel": kernel.name, "variant": variant.id,
              "stage": stage.value, "lines": rows}  # fmt: skip
-    return small.answer(value, brief.table(rows), as_json)
+    return small.answer(value, as_json)
 
 
 def _opened(path: str | None, args: argparse.Namespace) -> Profiled:

@@ -12,7 +12,8 @@ from rapidfuzz.distance import LCSseq
 
 from inspector.diff import hunks
 from inspector.diff.hunks import Hunk, Op
-from inspector.listing.line import Line
+from inspector.diff.listings import ListingDiff
+from inspector.listing.line import Line, Listing
 
 # -- the characters that differ -------------------------------------------------------------------
 # Within two lines that stand beside each other: the characters that differ.
@@ -315,6 +316,24 @@ def _related(x: Line, y: Line) -> bool:
     if x.base is not None or y.base is not None:
         return x.base == y.base
     return not set(_WORD.findall(x.text)).isdisjoint(_WORD.findall(y.text))
+
+
+class SideBySide:
+    """Two compared listings: their rows, and the characters that differ in two lines."""
+
+    __slots__ = ()
+    listings: tuple[Listing, Listing]
+    diff: ListingDiff
+
+    def rows(self) -> Iterator[BesideRow]:
+        """Yield every compared line, side by side."""
+        lines = self.listings[0].lines, self.listings[1].lines
+        return rows_beside(self.diff.hunks, lines, self.diff.silent)
+
+    def intra(self, a: int, b: int) -> tuple[Spans, Spans]:
+        """Return the characters of two lines, by number, that differ."""
+        x, y = self.listings[0].lines[a - 1], self.listings[1].lines[b - 1]
+        return intra_line(x, y, self.diff.names_at(a, b))
 
 
 def folded(rows: Iterable[BesideRow], context: int) -> Iterator[BesideRow]:

@@ -14,7 +14,7 @@ from typing import TypeVar
 from inspector.analyse.accesses import instructions
 from inspector.analyse.hints.subject import HintSubject
 from inspector.diff import recordings, summary, variants
-from inspector.diff.beside import BesideRow, Spans, intra_line, rows_beside
+from inspector.diff.beside import SideBySide
 from inspector.diff.canonical import digest
 from inspector.diff.explanation import explain
 from inspector.diff.listings import ListingDiff, diff_listings
@@ -36,7 +36,7 @@ Functions = tuple[Function | None, Function | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class Compared(SideBySide):
     """Two variants side by side at one stage.
 
     ``functions`` are where the two kernels stand in their listings; both None: the whole files
@@ -51,16 +51,6 @@ class Compared:
     diff: ListingDiff
     summary: Summary
     explanation: tuple[str, ...]
-
-    def rows(self) -> Iterator[BesideRow]:
-        """Every line that was compared, side by side."""
-        lines = self.listings[0].lines, self.listings[1].lines
-        return rows_beside(self.diff.hunks, lines, self.diff.silent)
-
-    def intra(self, a: int, b: int) -> tuple[Spans, Spans]:
-        """The characters of two lines, by number, that really differ."""
-        x, y = self.listings[0].lines[a - 1], self.listings[1].lines[b - 1]
-        return intra_line(x, y, self.diff.names_at(a, b))
 
 
 def stage_of(a: Variant, b: Variant, asked: Stage | None = None) -> Stage:
@@ -274,7 +264,7 @@ def _many(listing: Listing, function: Function) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class Files(SideBySide):
     """Two files of several kernels at one stage.
 
     ``figures`` are, for each of ``diff.functions``, the resources that differ between the kernels.
@@ -284,16 +274,6 @@ class Files:
     listings: tuple[Listing, Listing]
     diff: ListingDiff
     figures: tuple[tuple[FigureChange, ...], ...]
-
-    def rows(self) -> Iterator[BesideRow]:
-        """Every line of both files, side by side."""
-        lines = self.listings[0].lines, self.listings[1].lines
-        return rows_beside(self.diff.hunks, lines, self.diff.silent)
-
-    def intra(self, a: int, b: int) -> tuple[Spans, Spans]:
-        """The characters of two lines, by number, that really differ."""
-        x, y = self.listings[0].lines[a - 1], self.listings[1].lines[b - 1]
-        return intra_line(x, y, self.diff.names_at(a, b))
 
 
 def compare_files(a: Reader, b: Reader, asked: Stage | None = None, exact: bool = False) -> Files:

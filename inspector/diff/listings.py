@@ -208,7 +208,7 @@ class _Work:
                 for n, m in zip(our_side.names, their_side.names, strict=True)
             }
             return True, build.build([((0, 0, size), [])], {}), names
-        our_side, their_side = MatchSide.of(self.a, left, f), MatchSide.of(self.b, right, g)
+        our_side, their_side = MatchSide.of(self.a, left), MatchSide.of(self.b, right)
         matching = match(our_side, their_side, aliases=not self.only)
         moves = moved(our_side, their_side, matching) if f is not None and not self.exact else []
         stretches = changes(

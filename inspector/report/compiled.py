@@ -11,7 +11,7 @@ from rich.text import Text
 
 from inspector.model import Compilation, CompilerMessage, Resources, Variant
 from inspector.report import tables
-from inspector.report.jsons import SCHEMA, compilation
+from inspector.report.jsons import SCHEMA, compilation, members, plain
 from inspector.text import plural, shown
 
 Column = tuple[str, str]
@@ -293,16 +293,14 @@ def change_lines(changed: Iterable[RowChange]) -> Iterator[Text]:
 
 
 def as_json(table: CompiledTable) -> dict[str, object]:
-    """``compile``: columns, rows with a cell for each column, and every message."""
+    """Return columns, rows with a cell for each column, and every message."""
     return {
         "schema": SCHEMA,
         "recording": table.path,
         "columns": [{"target": t, "options": o} for t, o in table.columns],
         "rows": [
             {
-                "file": row.file,
-                "kernel": row.kernel,
-                "config": dict(row.config),
+                **members(row, "file kernel config"),
                 "signature": row.signature or None,
                 "cells": [_cell_json(cell) for cell in row.cells],
             }
@@ -315,18 +313,15 @@ def as_json(table: CompiledTable) -> dict[str, object]:
 def _cell_json(cell: CompiledCell | None) -> dict[str, object] | None:
     if cell is None:
         return None
-    made = cell.variant is not None and cell.compilation.failed is None
-    variant = cell.variant if made else None
+    variant = cell.variant if cell.compilation.failed is None else None
     return {
-        "compiled": made,
+        "compiled": variant is not None,
         "failed": cell.compilation.failed,
-        "select": cell.name if made else None,
+        "select": cell.name if variant is not None else None,
         "variant": None if variant is None else variant.id,
         "hash": None if variant is None else variant.hash,
         "target": None if variant is None else variant.target,
-        "resources": {
-            name: getattr(cell.resources, name) for name in Resources.__dataclass_fields__
-        },
+        "resources": plain(cell.resources),
         "instructions": cell.instructions,
         "occupancy_percent": cell.occupancy,
         "seconds": cell.compilation.seconds,

@@ -269,39 +269,26 @@ def _cut(text: str, width: int) -> str:
 
 
 def document(answer: StepAnswer) -> dict[str, object]:
-    """``step``: what came of one command."""
+    """Return the result of one command of ``step``."""
     at = answer.place
+    names = ("step", "steps", "line", "statement", "source", "lane", "runs")
     return {
         "schema": jsons.SCHEMA,
-        "command": answer.command,
-        "understood": answer.understood,
-        "note": answer.note,
-        "step": None if at is None else at.step,
-        "steps": None if at is None else at.steps,
-        "line": None if at is None else at.line,
-        "statement": None if at is None else at.statement,
-        "source": None if at is None else jsons.location(at.source),
-        "lane": None if at is None else at.lane,
-        "runs": None if at is None else at.runs,
+        **jsons.members(answer, "command understood note"),
+        **{name: jsons.plain(getattr(at, name, None)) for name in names},
         "active": None if at is None else {"warp": at.warp_lanes, "block": at.block_lanes},
         "changed": [] if at is None else [_value_json(v) for v in at.values],
         "values": [_value_json(v) for v in answer.values],
         "lanes": [
-            {
-                "register": s.register, "name": s.name, "type": s.kind or None, "first": s.first,
-                "values": None if s.values is None else list(s.values), "active": list(s.active),
-            }
+            jsons.members(s, "register name first values active") | {"type": s.kind or None}
             for s in answer.strips
         ],
-        "lines": [
-            {"n": one.n, "text": one.text, **_result_json(one.result)}
-            for one in answer.listing
-        ],
-    }  # fmt: skip
+        "lines": [{"n": one.n, "text": one.text, **_result(one.result)} for one in answer.listing],
+    }
 
 
-def _result_json(result: LineResult | None) -> dict[str, object]:
-    """``value``: the first register that a line gave the lane; ``stored``: what it stored."""
+def _result(result: LineResult | None) -> dict[str, object]:
+    """Return a line's first register, or the value that it stored."""
     first = _value_json(result.values[0]) if result is not None and result.values else None
     stored = result is not None and result.stored
     return {
@@ -312,12 +299,13 @@ def _result_json(result: LineResult | None) -> dict[str, object]:
     }
 
 
-def _value_json(value: LaneValue | None) -> dict[str, object] | None:
-    if value is None:
-        return None
+def _value_json(value: LaneValue) -> dict[str, object]:
     inside = value.address_in
     return {
-        "register": value.register or None, "name": value.name, "type": value.kind,
-        "value": value.value, "line": value.line,
+        "register": value.register or None,
+        "name": value.name,
+        "type": value.kind,
+        "value": jsons.plain(value.value),
+        "line": value.line,
         "address_in": None if inside is None else {"name": inside[0], "offset": inside[1]},
-    }  # fmt: skip
+    }

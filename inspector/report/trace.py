@@ -12,7 +12,7 @@ from rich.text import Text
 
 from inspector.analyse.hints.subject import Finding
 from inspector.execute import Approximation, Buffer, Fault
-from inspector.execute.facts import AccessFacts, MemoryUse, ValueFacts
+from inspector.execute.facts import MemoryUse, ValueFacts
 from inspector.listing.line import Listing
 from inspector.model import Location, Stage
 from inspector.report import jsons
@@ -529,9 +529,7 @@ def document(
     spent, where = launched.spent, launched.inputs.at
     return {
         "schema": jsons.SCHEMA,
-        "kernel": told.kernel,
-        "variant": told.variant,
-        "call": told.call,
+        **jsons.members(told, "kernel variant call"),
         "grid": list(launch.grid),
         "block": list(launch.block),
         "shared_bytes": launch.shared,
@@ -545,8 +543,7 @@ def document(
         "stopped": None if spent is None else {"budget": spent.work},
         "totals": _totals(told.totals),
         "approximate": [
-            {"n": one.line, "opcode": one.opcode, "bound": one.bound, "section": one.section}
-            for one in told.approximate
+            {"n": one.line} | jsons.members(one, "opcode bound section") for one in told.approximate
         ],
         "hints": [
             {**jsons.note(one.note), "lines": list(one.lines.get(Stage.PTX, ()))} for one in found
@@ -573,13 +570,9 @@ def _totals(found: ExecutedTotals) -> dict[str, object]:
     }
     for kind in ("load", "store", "atomic"):
         use = found.use(GLOBAL, kind)
-        out |= {
-            f"global_{kind}_requests": use.requests,
-            f"global_{kind}_sectors": use.sectors,
-            f"global_{kind}_least_sectors": use.least_sectors,
-            f"global_{kind}_tag_requests": use.tag_requests,
-            f"global_{kind}_bytes": use.bytes_wanted,
-        }
+        for name in ("requests", "sectors", "least_sectors", "tag_requests"):
+            out[f"global_{kind}_{name}"] = getattr(use, name)
+        out[f"global_{kind}_bytes"] = use.bytes_wanted
     shared = found.use(SHARED)
     return out | {
         "global_bytes_moved": totals.global_bytes,
@@ -592,42 +585,25 @@ def _totals(found: ExecutedTotals) -> dict[str, object]:
 
 def _line(line: ExecutedLine, where: Where) -> dict[str, object]:
     of_global, shared = line.use(GLOBAL), line.use(SHARED)
+    names = ("sectors", "least_sectors", "tag_requests", "bytes_wanted", "bytes_moved")
     return {
-        "n": line.n,
-        "ptx": list(line.ptx),
+        **jsons.members(line, "n ptx"),
         "warps": line.executed,
         "lanes": line.active,
-        "threads": line.threads,
-        "predicated_off": line.predicated_off,
-        "branches": line.branches,
-        "divergent": line.divergent,
-        "requests": line.requests,
-        "sectors": None if of_global is None else of_global.sectors,
-        "least_sectors": None if of_global is None else of_global.least_sectors,
-        "tag_requests": None if of_global is None else of_global.tag_requests,
-        "bytes_wanted": None if of_global is None else of_global.bytes_wanted,
-        "bytes_moved": None if of_global is None else of_global.bytes_moved,
-        "wavefronts": None if shared is None else shared.wavefronts,
-        "least_wavefronts": None if shared is None else shared.least_wavefronts,
-        "accesses": [_access(a) for a in line.accesses],
+        **jsons.members(line, "threads predicated_off branches divergent requests"),
+        **{name: getattr(of_global, name, None) for name in names},
+        **{name: getattr(shared, name, None) for name in ("wavefronts", "least_wavefronts")},
+        "accesses": [
+            jsons.members(a, "space way requests lanes bytes_wanted") | {"kind": kind_of(a.way)}
+            for a in line.accesses
+        ],
         "values": value_json(line.values[0], where) if line.values else None,
         "registers": {v.register: value_json(v, where) for v in line.values},
     }
 
 
-def _access(access: AccessFacts) -> dict[str, object]:
-    return {
-        "space": access.space,
-        "kind": kind_of(access.way),
-        "way": access.way,
-        "requests": access.requests,
-        "lanes": access.lanes,
-        "bytes_wanted": access.bytes_wanted,
-    }
-
-
 def value_json(value: ValueFacts, where: Where) -> dict[str, object]:
-    """What a register was given."""
+    """Return the range of a register's values."""
     uniform = None
     if value.count:
         uniform = "grid" if value.uniform_grid else "block" if value.uniform_block else None
@@ -635,8 +611,8 @@ def value_json(value: ValueFacts, where: Where) -> dict[str, object]:
     tensor = _tensor(value, where)
     of = None
     if tensor is not None and low is not None and high is not None:
-        offsets = (int(low) - tensor.address, int(high) - tensor.address)
-        of = {"name": tensor.name, "low": offsets[0], "high": offsets[1]}
+        base = tensor.address
+        of = {"name": tensor.name, "low": int(low) - base, "high": int(high) - base}
     return {
         "type": value.kind,
         "count": value.count,
@@ -651,21 +627,16 @@ def value_json(value: ValueFacts, where: Where) -> dict[str, object]:
 
 
 def fault_json(told: TracedKernel, fault: Fault) -> dict[str, object]:
-    """What ended a launch."""
+    """Return the fault that ended a launch."""
     place = fault.place
-    at = told.source(place.line)
     one = told.launched.inputs.tensor(fault.buffer)
-    tensor = None
-    if one is not None:
-        tensor = {"name": one.name, "dtype": one.dtype, "shape": list(one.shape), "bytes": one.size}
+    tensor = None if one is None else jsons.members(one, "name dtype shape") | {"bytes": one.size}
     return {
         "cause": fault.cause,
         "text": fault.message,
-        "line": place.line,
-        "statement": place.statement,
-        "source": jsons.location(at),
-        "block": None if place.block is None else list(place.block),
-        "thread": None if place.thread is None else list(place.thread),
+        **jsons.members(place, "line statement"),
+        "source": jsons.location(told.source(place.line)),
+        **jsons.members(place, "block thread"),
         "space": fault.space or None,
         "address": fault.address,
         "bytes": fault.nbytes or None,

@@ -215,18 +215,6 @@ def test_long_lines_are_wrapped_and_nothing_is_cut() -> None:
             assert told == text
 
 
-def test_a_line_of_no_blanks_is_wrapped_too() -> None:
-    text = "x" * 300
-    out = drawn(text, text, 80)
-    assert all(len(line) <= 80 for line in out)
-    assert "".join(line.split("│")[0][4:].strip() for line in out) == text
-
-
-def test_lines_from_elsewhere_cannot_write_to_the_terminal() -> None:
-    out = "\n".join(drawn("x = 1  # \x1b[31m\x07", "x = 2", 80))
-    assert "\x1b" not in out and "\x07" not in out
-
-
 @given(st.text(st.characters(codec="utf-8"), max_size=40))
 def test_places_in_a_line_as_it_is_shown(text: str) -> None:
     shown, at = fitted(text)

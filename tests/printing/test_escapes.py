@@ -6,8 +6,6 @@ every command is asked about it, to a pipe and on a terminal.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import shutil
@@ -23,7 +21,6 @@ from inspector.commands import common
 from inspector.commands import list as list_command
 from inspector.commands import show as show_command
 from inspector.measure.ncu.samples import Profiled
-from tests.helpers import ncu_data
 from tests.helpers.hostile import (
     EVIL,
     RECORDING,
@@ -34,7 +31,7 @@ from tests.helpers.hostile import (
     on_pty,
     written,
 )
-from tests.helpers.ptxview import DATA, EXTENSION, LECTURE, MATMUL, Done, call
+from tests.helpers.ptxview import LECTURE, MATMUL, Done, call
 
 BATCHES = 10
 
@@ -200,27 +197,6 @@ def test_no_field_of_a_recording_is_obeyed(tmp_path: Path, batch: int) -> None:
         assert_harmless(words)
 
 
-def test_all_fields_that_only_name_something_are_shown_at_once(tmp_path: Path) -> None:
-    """Events are tied by hashes and blobs; all else is evil, and so is the folder's name."""
-    tied = ("hash", "blob", "cubin", "files", "sha256", "event", "subject", "kind", "paths", "ptx",
-            "{", "arch", "target", "by", "mode")  # fmt: skip
-
-    def change(name: str, value: Any) -> Any:
-        return value if any(word in name for word in tied) else poisoned(value)
-
-    path = written(tmp_path / f"r{EVIL[:-2].replace(chr(0xD800), '')}", change, TIMED)
-    for words in commands(path):
-        assert_harmless(words)
-    assert "␛]0;T" in call("list", path).text
-
-
-def test_no_name_in_a_trace_is_obeyed(tmp_path: Path) -> None:
-    path = written(tmp_path / "r", lambda name, value: value, traced=EVIL)
-    assert call("profile", "--stored", path).out
-    assert_harmless(["profile", "--stored", str(path)])
-    assert_harmless(["profile", "--stored", str(path), "--json"])
-
-
 def evil_times(number: int) -> Any:
     """Kept times of which a tenth of the texts are put to harm."""
     return fields(
@@ -275,20 +251,6 @@ FILE = os.fsdecode(b"\x1b]0;T\x07\x1b[2J\xc2\x9b31m\x9b\xff\r\b")
 """What may stand in a file's name."""
 
 
-def test_no_name_of_a_file_is_obeyed(cache: Path) -> None:
-    entry = cache / MATMUL.name
-    for path in list(entry.iterdir()):
-        path.rename(entry / path.name.replace("matmul_kernel", f"mat{FILE}mul"))
-    held = entry / f"mat{FILE}mul.json"
-    held.write_text(held.read_text().replace('"matmul_kernel"', '"mat\\u001b[2Jmul"'))
-    (cache / f"half{FILE}").mkdir()
-    (cache / f"half{FILE}" / "x.ptx").write_text("//")
-    entry.rename(cache / f"{MATMUL.name}{FILE}")
-    for words in commands(cache, kernel="", recording=False):
-        assert_harmless(words)
-    assert_harmless(["list", str(cache / f"nothing{FILE}")])
-
-
 def test_no_field_of_a_cache_is_obeyed(cache: Path) -> None:
     path = cache / MATMUL.name / "matmul_kernel.json"
     metadata = json.loads(path.read_text())
@@ -313,18 +275,6 @@ def test_no_symbol_of_a_cubin_is_obeyed(cache: Path) -> None:
         path.write_bytes(alone.read_bytes())
         assert_harmless(["list", str(cache)])
         assert_harmless(["show", str(cache), "--stage", "sass", "-a"])
-
-
-def test_no_name_in_a_build_folder_is_obeyed(tmp_path: Path) -> None:
-    folder = tmp_path / f"ext{FILE}"
-    shutil.copytree(EXTENSION, folder)
-    ninja = (folder / "build.ninja").read_text()
-    (folder / "cuda.cu").write_text((folder / "cuda.cu").read_text() + f"// {EVIL[:20]}\n")
-    (folder / "cuda.cuda.o").rename(folder / f"cuda{FILE}.o")
-    for evil in (ninja.replace("cuda.cu", f"cu{FILE}da.cu"), ninja.replace("-O2", f"-O2 -D{FILE}")):
-        (folder / "build.ninja").write_bytes(os.fsencode(evil.replace("\r", "")))
-        for words in commands(folder, kernel="", recording=False):
-            assert_harmless(words)
 
 
 def test_no_field_of_a_trace_of_torch_is_obeyed(tmp_path: Path) -> None:
@@ -358,35 +308,6 @@ def _each(said: Any) -> Any:
     if isinstance(said, list):
         return [_each(v) for v in said]
     return poisoned(said)
-
-
-def test_no_line_of_saved_logs_is_obeyed(tmp_path: Path) -> None:
-    (text,) = (p.read_text("utf-8", "replace") for p in sorted((DATA / "lecture").glob("stderr")))
-    for n, evil in enumerate(evil_texts(text)):
-        path = tmp_path / f"log{n}.txt"
-        path.write_bytes(evil.replace("\ud800", "").encode("utf-8", "surrogateescape"))
-        for words in commands(path, kernel="", recording=False):
-            assert_harmless(words)
-
-
-@pytest.mark.parametrize("page", ncu_data.PAGES)
-def test_no_cell_of_a_report_of_ncu_is_obeyed(tmp_path: Path, page: str) -> None:
-    rows = list(csv.reader(io.StringIO(ncu_data.text(page))))
-    evil = EVIL.replace("\x00", "").replace("\ud800", "")
-    for column in range(16):
-        # Of a wide page several columns at once, of a narrow one each alone.
-        changed = [
-            [c + evil if n % 16 == column else c for n, c in enumerate(row)] if at else row
-            for at, row in enumerate(rows)
-        ]
-        text = io.StringIO()
-        csv.writer(text, quoting=csv.QUOTE_ALL).writerows(changed)
-        path = tmp_path / f"{page}{column}.csv"
-        path.write_bytes(text.getvalue().encode("utf-8", "surrogateescape"))
-        assert_harmless(["list", str(RECORDING), "--ncu", str(path)])
-        assert_harmless(["list", str(path)])
-    assert_harmless(["show", str(RECORDING), SQUARE, "-a", "--stage", "sass", "--ncu", str(path)])
-    assert_harmless(["show", str(RECORDING), SQUARE, "--json", "--ncu", str(path)])
 
 
 def test_nothing_that_is_typed_is_obeyed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
