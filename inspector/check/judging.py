@@ -1,6 +1,6 @@
 """Whether figures keep to their limits: each limit of each variant is one verdict.
 
-What is not known passes nothing: a gate that is open where nobody looked is none.
+An unknown figure passes no limit.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What is known of one variant, by the names of ``FIGURES``; None and missing are not known.
+    """The metrics of one variant, by the names of ``FIGURES``; None and missing are not known.
 
     ``findings`` are the hints on it. ``why`` says why a figure is not known, or why nobody can say
     whether a rule of hints holds.

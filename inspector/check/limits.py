@@ -48,10 +48,10 @@ FIGURES = {
         Figure("kernels", "kernels", "of a graph"),
     )
 }
-"""Everything that has a limit, in the order in which it is told."""
+"""All metrics with limits, in the order of reports."""
 
 PAIRED = ("registers", "spills", "stack", "shared", "instructions", "occupancy", "time")
-"""Figures that are held against a baseline's."""
+"""Metrics compared with a baseline's."""
 
 
 @dataclass(frozen=True, slots=True)

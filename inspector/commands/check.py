@@ -1,6 +1,6 @@
 """A gate for CI: what kernels may take, and how much worse than a baseline they may be.
 
-Limits are options, or stand in [tool.ptxview.check] of pyproject.toml. Exits with 1 where one is
+Limits are options, or in [tool.ptxview.check] of pyproject.toml. Exits with 1 where one is
 broken, or cannot be judged: what is not known passes nothing. Of an autotuned kernel the
 configurations that the tuner left are not checked.
 """
@@ -56,19 +56,26 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-spills", action="store_true", help="as --max-spills 0")
     parser.add_argument("--no-fp64", action="store_true", help="as --max-fp64 0")
     parser.add_argument(
-        "--forbid", action="append", default=[], metavar="RULE",
+        "--forbid",
+        action="append",
+        default=[],
+        metavar="RULE",
         help="a hint that may not be there (bank-conflicts, uncoalesced-layout …); again for more",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--baseline", metavar="OTHER",
+        "--baseline",
+        metavar="OTHER",
         help="a recording than which no kernel may be worse, in registers, spills and occupancy "
         "where --allow says nothing else",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--allow", action="append", default=[], metavar="FIGURE=N[%]",
+        "--allow",
+        action="append",
+        default=[],
+        metavar="FIGURE=N[%]",
         help="how much worse than the baseline: registers, spills, stack, shared, instructions, "
         "occupancy, time; only what is named is compared, beside the three above",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--kernel", action="append", default=[], metavar="KERNEL", help="check these alone"
     )
@@ -79,13 +86,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--allow-unknown", action="store_true", help="what is not known does not fail"
     )
     parser.add_argument(
-        "--device", metavar="ARCH",
-        help="what occupancy and hints are told for (sm_80); default: what each was compiled for",
-    )  # fmt: skip
+        "--device",
+        metavar="ARCH",
+        help="architecture for occupancy and hints (sm_80); default: the variant's own",
+    )
     parser.add_argument(
-        "--config", metavar="FILE",
+        "--config",
+        metavar="FILE",
         help="where [tool.ptxview.check] stands (pyproject.toml here or above, in the repository)",
-    )  # fmt: skip
+    )
     parser.add_argument("--all", action="store_true", help="list limits that were kept, too")
     parser.add_argument(
         "--github", action="store_true", help="print GitHub's annotations, an error at each line"
@@ -107,7 +116,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     before = None if rules.baseline is None else open_reader(rules.baseline, args.device)
     if before is None and (args.allow or any(part.allowed for part in _each(rules))):
         raise UsageError(
-            "--allow says how much worse than a baseline, and there is none",
+            "--allow needs a baseline",
             "Give --baseline OTHER.",
         )
     if not any(_each(rules)):
@@ -253,7 +262,7 @@ def _key(variant: Variant) -> tuple[str, str]:
     return variant.hash, variant.symbol
 
 
-# -- telling --------------------------------------------------------------------------------------
+# -- output --------------------------------------------------------------------------------------
 
 
 def _print(args: argparse.Namespace, checked: report.Checked, passed: bool) -> None:

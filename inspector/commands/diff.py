@@ -67,7 +67,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device",
         metavar="ARCH",
-        help="what occupancy and hints are told for (sm_80); default: what each was compiled for",
+        help="architecture for occupancy and hints (sm_80); default: the variant's own",
     )
     parser.add_argument("--exit-code", action="store_true", help="exit with 1 if anything differs")
     parser.add_argument(

@@ -32,11 +32,16 @@ from inspector.report import jsons
 from inspector.text import plural, shown
 
 FORMATS = ("html", "markdown", "folder", "ptxview")
-SUFFIXES = {".html": "html", ".htm": "html", ".md": "markdown", ".markdown": "markdown",
-            ".ptxview": "ptxview"}  # fmt: skip
+SUFFIXES = {
+    ".html": "html",
+    ".htm": "html",
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".ptxview": "ptxview",
+}
 ENDINGS = {"html": ".html", "markdown": ".md", "ptxview": ".ptxview", "folder": ""}
 PATIENCE = 1.0
-"""Seconds after which one is told how far it is."""
+"""Seconds between lines of progress."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,14 +72,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device",
         metavar="ARCH",
-        help="what occupancy and hints are told for (sm_80); default: what it was compiled for",
+        help="architecture for occupancy and hints (sm_80); default: the variant's own",
     )
     parser.add_argument("--json", action="store_true", help="print JSON of what was written")
 
 
 @dataclass
 class Export:
-    """What is to be written: of what, in which form, without what; and what was left out of it."""
+    """One export: its source, form, removals, and what was left out."""
 
     path: Path
     selectors: Sequence[str]
@@ -87,7 +92,7 @@ class Export:
     """Bytes of the files of a folder."""
 
     def reader(self) -> Reader:
-        """A reader of what is left when that was taken out."""
+        """Return a reader of the recording after removals."""
         if not self.without:
             return open_reader(str(self.path), self.device)
         rest = self.rest()
@@ -140,7 +145,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     return Exit.OK
 
 
-# -- what is asked for ----------------------------------------------------------------------------
+# -- arguments -----------------------------------------------------------------------------------
 
 
 def _is_path(word: str, more: bool) -> bool:
@@ -207,7 +212,7 @@ def _without(text: str) -> tuple[str, ...]:
 
 
 def _written(export: Export, target: Path | None) -> None:
-    """A page, a text or a folder: what one reads."""
+    """Write a page, Markdown or a folder."""
     reader = export.reader()
     # A recording without its sources has kernels of other hashes: names find them all the same.
     selectors = () if export.without else export.selectors
@@ -229,9 +234,14 @@ def _written(export: Export, target: Path | None) -> None:
         pieces: Iterable[str] = (text,)
     else:
         pieces = page(
-            reader, found, times=taken, removed=export.said, compilers=compilers,
-            left_out=export.left_out, progress=_Progress().tell,
-        )  # fmt: skip
+            reader,
+            found,
+            times=taken,
+            removed=export.said,
+            compilers=compilers,
+            left_out=export.left_out,
+            progress=_Progress().tell,
+        )
     if target is None:
         for piece in pieces:
             printing.verbatim(piece)

@@ -90,7 +90,7 @@ def increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def gaps(blocks: Blocks, a: int, b: int) -> Iterator[tuple[int, int, int, int]]:
-    """What lies between matching stretches of sequences of lengths ``a`` and ``b``."""
+    """Yield the gaps between matching stretches of sequences of lengths ``a`` and ``b``."""
     x = y = 0
     for i, j, size in blocks:
         if x < i or y < j:
@@ -112,6 +112,6 @@ def joined(blocks: Iterable[tuple[int, int, int]]) -> Blocks:
 
 
 def refine(blocks: Blocks, a: Sequence[int], b: Sequence[int]) -> Blocks:
-    """``blocks``, and in what lies between them what else is equal in ``a`` and ``b``."""
+    """Return ``blocks`` and further matches in the gaps between them."""
     more = [block for gap in gaps(blocks, len(a), len(b)) for block in _aligned(a, b, gap, True)]
     return joined([*blocks, *more])

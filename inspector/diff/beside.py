@@ -16,7 +16,7 @@ from inspector.diff.listings import ListingDiff
 from inspector.listing.line import Line, Listing
 
 # -- the characters that differ -------------------------------------------------------------------
-# Within two lines that stand beside each other: the characters that differ.
+# Characters that differ in two adjacent lines.
 
 Spans = tuple[tuple[int, int], ...]
 """Half-open ranges of characters, in order, apart from one another."""
@@ -45,7 +45,7 @@ def intra_line(
     left, right = _tokens(_text(a)), _tokens(_text(b))
     changed = _differing(left, right, names or {})
     if names and changed == ([], []):
-        # Names are all that differs, and the lines were told apart nonetheless.
+        # Only names differ, but the lines were not matched.
         changed = _differing(left, right, {})
     return _joined(changed[0], _text(a)), _joined(changed[1], _text(b))
 
@@ -176,7 +176,7 @@ class BesideRow:
     """One row; line numbers from 1, None if a side has no line.
 
     ``other`` is where a moved line stands on the other side; ``count`` how many equal rows a fold
-    stands for, ``a`` and ``b`` being the first of them that both sides have.
+    replaces, ``a`` and ``b`` the first of them that both sides have.
     """
 
     sign: Sign
@@ -282,7 +282,7 @@ def _parts(hunk: Hunk, lines: tuple[Sequence[Line], Sequence[Line]]) -> Iterator
 
 
 def _apart(x: int, x1: int, y: int, y1: int) -> Iterator[Hunk]:
-    """What is left on both sides between pairs."""
+    """Yield the lines between pairs."""
     if x < x1 or y < y1:
         op = Op.REPLACE if x < x1 and y < y1 else Op.DELETE if x < x1 else Op.INSERT
         yield Hunk(op, (x, x1), (y, y1))
@@ -298,7 +298,7 @@ def _likeness(x: Line, y: Line) -> float:
 
 
 def _same(x: str, y: str) -> bool:
-    """Whether two lines read the same, wherever they stand and whatever they are attributed to."""
+    """Return whether two lines are equal except for addresses and locations."""
     return x == y or _bare(x) == _bare(y)
 
 
@@ -339,7 +339,7 @@ class SideBySide:
 def folded(rows: Iterable[BesideRow], context: int) -> Iterator[BesideRow]:
     """Rows with stretches of equal ones folded but for ``context`` rows next to a change.
 
-    A fold stands for two rows at least.
+    A fold replaces at least two rows.
     """
     stretch: list[BesideRow] = []
     begun = False

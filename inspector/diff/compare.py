@@ -39,7 +39,7 @@ Functions = tuple[Function | None, Function | None]
 class Compared(SideBySide):
     """Two variants side by side at one stage.
 
-    ``functions`` are where the two kernels stand in their listings; both None: the whole files
+    ``functions`` are the two kernels' places in their listings; both None: the whole files
     were compared.
     """
 
@@ -90,7 +90,7 @@ def compare(
     exact: bool = False,
     whole: bool = False,
 ) -> Compared:
-    """Two variants at one stage; ``whole`` compares the files that they stand in.
+    """Two variants at one stage; ``whole`` compares their whole files.
 
     Raises ``PtxviewError`` where the stage cannot be read.
     """
@@ -101,24 +101,36 @@ def compare(
     if whole or None in compared or stage in _MODULES:
         compared = (None, None)
     difference = diff_listings(
-        listings[0], listings[1], exact=exact,
+        listings[0],
+        listings[1],
+        exact=exact,
         functions=None if compared == (None, None) else (compared,),
-    )  # fmt: skip
+    )
     same = {s: alike(readers, pair, s) for s in shared_stages(pair) if s is not stage}
     same[stage] = difference.identical
     difference_summary = summary.summarise(
         a, b, stage, {s: v for s, v in same.items() if v is not None}
     )
     return Compared(
-        a, b, stage, (listings[0], listings[1]), compared, difference, difference_summary,
+        a,
+        b,
+        stage,
+        (listings[0], listings[1]),
+        compared,
+        difference,
+        difference_summary,
         explain(a, b, difference_summary, difference.identical),
-    )  # fmt: skip
+    )
 
 
 def side(reader: Reader, variant: Variant, stage: Stage) -> VariantSide:
     """One variant with its card, findings, counts and time, read from the recording."""
-    ttir = of_stage(reader, variant, Stage.TTIR, lambda listing, own: (summary.tile(listing, own),
-               summary.parameters(listing, own)))  # fmt: skip
+    ttir = of_stage(
+        reader,
+        variant,
+        Stage.TTIR,
+        lambda listing, own: (summary.tile(listing, own), summary.parameters(listing, own)),
+    )
     return VariantSide(
         kernel=reader.kernel(variant),
         variant=variant,
@@ -173,9 +185,11 @@ def own_source(reader: Reader, variant: Variant) -> tuple[str, ...] | None:
     if stage not in variant.stages or variant.span is None:
         stage = Stage.OUTPUT_CODE
     return of_stage(
-        reader, variant, stage,
+        reader,
+        variant,
+        stage,
         lambda listing, own: tuple(x.text for x in listing.lines[max(own.first - 1, 0) : own.last]),
-    )  # fmt: skip
+    )
 
 
 def shared_stages(pair: tuple[Variant, Variant]) -> Iterator[Stage]:
@@ -236,16 +250,25 @@ def _rows(
     for kernel, variant in chosen:
         kernels[kernel.id] = kernel
         resources = reader.resources(variant)
-        subject = HintSubject(kernel=kernel, variant=variant, resources=resources,
-                          calls=variant.calls, device=reader.device(variant))  # fmt: skip
+        subject = HintSubject(
+            kernel=kernel,
+            variant=variant,
+            resources=resources,
+            calls=variant.calls,
+            device=reader.device(variant),
+        )
         full = subject.occupancy
         yield VariantRow(
-            kernel, variant, variant.config, resources,
+            kernel,
+            variant,
+            variant.config,
+            resources,
             None if full is None else full.percent,
             of_stage(reader, variant, stage, _many),
-            variants.time_us(variant), variants.winner(variant),
+            variants.time_us(variant),
+            variants.winner(variant),
             variants.reason(variant),
-        )  # fmt: skip
+        )
     for kernel in kernels.values():
         yield from variants.without_variant(kernel)
 

@@ -26,7 +26,7 @@ def pair(a: Listing, b: Listing) -> tuple[Pair, ...]:
     """Every function of both once: pairs in the order of ``a``, then what only ``b`` has.
 
     By the name as it is, then by the name without digests, then by how alike their opcodes are,
-    the most alike first. A single function that is left on each side is paired whatever it does.
+    the most alike first. A single remaining function on each side is paired.
     One that stands within another is part of it.
     """
     left, right = apart(a.functions), apart(b.functions)
@@ -64,9 +64,13 @@ def apart(functions: Sequence[Function]) -> list[Function]:
 
 
 def _alike(
-    a: Listing, b: Listing, left: Sequence[Function], right: Sequence[Function],
-    mine: list[int], theirs: list[int],
-) -> dict[int, int]:  # fmt: skip
+    a: Listing,
+    b: Listing,
+    left: Sequence[Function],
+    right: Sequence[Function],
+    mine: list[int],
+    theirs: list[int],
+) -> dict[int, int]:
     ours = {i: opcodes(a, left[i]) for i in mine}
     others = {j: opcodes(b, right[j]) for j in theirs}
     scored = sorted(
@@ -122,7 +126,7 @@ class ListingDiff:
     """Of each side, the lines that say nothing of the code: locations, comments, blanks."""
 
     def names_at(self, a: int, b: int) -> Mapping[str, str]:
-        """The names of the functions that lines ``a`` and ``b`` stand in, for ``intra_line``."""
+        """Return the names of the functions of lines ``a`` and ``b``, for ``intra_line``."""
         for pair in self.functions:
             x, y = pair.a, pair.b
             if x and y and x.first <= a <= x.last and y.first <= b <= y.last:
@@ -140,7 +144,7 @@ def diff_listings(
     """What changed from ``a`` to ``b``, two listings of one language.
 
     ``exact`` compares text. Functions are paired by name, then by likeness, or are the pairs given
-    as ``functions``: then only their lines are compared. Never raises, whatever the texts.
+    as ``functions``: then only their lines are compared. Never raises.
     """
     only = functions is not None
     if functions is None:
@@ -264,7 +268,7 @@ def _ordered(parts: list[list[Hunk]]) -> list[Hunk]:
 def _rests(
     a: Listing, b: Listing, pairs: Sequence[Pair]
 ) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """Lines outside of functions: what stands before the first, before each, after the last."""
+    """Yield lines outside of functions: before the first, between, after the last."""
     left = sorted((x for x, _ in pairs if x), key=lambda f: f.first)
     right = sorted((y for _, y in pairs if y), key=lambda f: f.first)
     if not left or not right:

@@ -117,7 +117,7 @@ def _as_written(a: Forms, b: Forms, match: Match) -> Match:
     Otherwise, if two registers are swapped in one line, the line that defines one of them would
     seem to be the changed one.
 
-    Not where names stand for what is written elsewhere: there a name alone says nothing.
+    Not for aliases, whose names alone say nothing.
     """
     alike = sum(name == counterpart for name, counterpart in match.names.items())
     if a.aliases or b.aliases or 2 * alike < len(match.names):
@@ -194,7 +194,7 @@ Codes = dict[str, object]
 
 
 def _codes(names: Renaming, a: Forms, b: Forms) -> tuple[Codes, Codes]:
-    """Return what stands for each name on both sides: a number, or an alias's meaning."""
+    """Return a code for each name on both sides: a number, or an alias's meaning."""
     left: Codes = dict(a.aliases)
     right: Codes = dict(b.aliases)
     for number, (x, y) in enumerate(names.items(), 1):

@@ -3,7 +3,7 @@
 A line has moved where it is equal under the renaming, and nothing that it passed on its way stands
 in an order to it: nothing reads what it writes, writes what it reads, or writes the same. A load
 may pass a load. A store, an atomic, a barrier or a fence passes nothing that touches memory or
-waits, and nothing at all leaves the block it stands in: what passed a label or a branch, or passes
+waits, and nothing leaves its block: what passed a label or a branch, or passes
 one, has not merely moved. Whether two addresses are the same is not asked: they may be.
 """
 

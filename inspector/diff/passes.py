@@ -63,7 +63,7 @@ def _listing(text: str, language: str) -> Listing:
 def _bare(text: str, language: str) -> str:
     """A text without the places that its operations are of."""
     if language == FX:
-        return text  # places stand on lines of their own, where one looks for them
+        return text  # locations are on lines of their own
     if language == MLIR:
         rows = _MLIR_LOCATION.sub("", text).split("\n")
         return "\n".join(without_locations(row).rstrip() if "loc(" in row else row for row in rows)

@@ -1,6 +1,6 @@
 """A recording as what it is made of: events, the contents that they name, times.
 
-What is given to somebody else as a recording is written of this, and what was taken out of one is
+Exported recordings are written from this, and a recording after removals is
 read of it again, without a file between.
 """
 
@@ -49,7 +49,7 @@ class Collected:
     blob: Blob = field(default=lambda digest: None)
 
     def content(self, digest: str) -> bytes | None:
-        """The content of that name, None if there is none or it cannot be read."""
+        """Return the content of that name; None if missing or unreadable."""
         data = self.contents.get(digest)
         if data is None and (content := self.blob(digest)) is not None:
             try:
@@ -90,7 +90,7 @@ class Collected:
 
 
 def collect(path: Path) -> Collected:
-    """What lies at a path, with nothing read yet but its events. Raises ``PtxviewError``."""
+    """Read the events at a path. Raises ``PtxviewError``."""
     events, blob = raw_events(path)
     out = Collected(timings=kept(path), blob=blob)
     out.events = [_plain(_at_hand(event), out.contents) for event in events]

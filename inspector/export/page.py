@@ -1,7 +1,7 @@
 """One page that holds a recording: no file beside it, nothing from a network.
 
 The page has the list of kernels as it is, and everything else compressed, a piece a text and a
-piece a variant; its script unpacks what is looked at. Nothing that stands in a recording becomes
+piece a variant; its script unpacks what is looked at. Nothing in a recording becomes
 markup: all of it is JSON in elements that are not run, and the script makes text of it. The page's
 own policy allows its one script and its one sheet by their digests, and nothing else.
 """
@@ -26,7 +26,7 @@ from inspector.text import shown
 
 WEB = Path(__file__).parent / "web"
 SCRIPTS = ("rows", "kernel", "compare", "page")
-"""The parts of the page's script in order, each of what stands before it."""
+"""The parts of the page's script, each using those before it."""
 KEPT = 64
 """Variants up to which all that was read of them is kept until they have been compared."""
 Progress = Callable[[int, int], None]
@@ -51,7 +51,7 @@ def page(
     ``times`` are those that were measured, None for what is stored with the recording. ``removed``
     says what was taken out of the recording before, which the page tells its readers.
     ``compilers``: whether a stage that was not kept may be compiled. ``left_out`` is given a
-    sentence for whatever was too large. Raises ``PtxviewError`` where nothing can be read.
+    sentence for each text that was too large. Raises ``PtxviewError`` where nothing can be read.
     """
     known = stored(reader.recording.path) if times is None else times
     gathered = Gathered(reader, known, compilers)
@@ -104,7 +104,7 @@ def _graphs(reader: Reader, firsts: dict[str, int]) -> Iterator[Graph]:
 
 
 def _first(index: dict[str, object]) -> int:
-    """How many blocks stand before the script: those of the first variant."""
+    """Return the number of blocks before the script: those of the first variant."""
     variants = index["variants"]
     assert isinstance(variants, list)
     return int(variants[0]["block"]) + 1 if variants else 0
@@ -159,6 +159,6 @@ def _block(number: int, piece: bytes) -> str:
 
 
 def embedded(value: object) -> str:
-    """JSON that cannot end the element it stands in, nor begin a comment in it."""
+    """Return JSON that cannot end its element nor begin a comment."""
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -85,7 +85,7 @@ _NAMED = re.compile(r'loc\("(?:[^"\\\n]|\\.)*"\(((?:#loc\d*)|(?:"[^"\n]*":\d+:\d
 _COMMENT = re.compile(r"(?://|;).*$", re.MULTILINE)
 _PRINTABLE = re.compile(rb"[\x20-\x7e]{4,}")
 _OPAQUE = re.compile(r"c[a-z2-7]{51}|[A-Z2-7]{52}|[0-9a-f]{32,64}")
-"""Names that are digests: they say nothing, and Inductor's kernels are told by them."""
+"""Names that are digests; Inductor's kernels are identified by them."""
 _COMMON = words(
     "root user users home test tests work main python ubuntu localhost admin float half docker"
 )
@@ -213,13 +213,13 @@ class Remover:
         return self._pathless(text) if "paths" in self.what else text
 
     def _unquoted(self, comment: re.Match[str]) -> str:
-        """A comment, unless it stands in the source."""
+        """Return a comment, or a placeholder if it quotes the source."""
         inner = comment[0].lstrip("/; \t*").rstrip()
         quoted = len(inner) >= QUOTE and any(inner in source for source in self._sources)
         return comment[0][:2].rstrip() + " removed" if quoted else comment[0]
 
     def _elf(self, data: bytes) -> bytes:
-        """A cubin: what stands in the sections of debuggers and notes, in place."""
+        """Return a cubin with debug sections and notes replaced in place."""
         if "paths" not in self.what:
             return data
         out = bytearray(data)
@@ -297,7 +297,7 @@ class Remover:
 
 
 def _encoded(text: str) -> bytes:
-    """A text as it may stand in a file; halves of characters, which JSON may hold, somehow."""
+    """Encode a text; lone surrogates, which JSON may hold, too."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:

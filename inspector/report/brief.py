@@ -68,7 +68,7 @@ def _question(command: str, answers: str) -> Value:
 
 
 def bounded(value: Mapping[str, object], max_bytes: int = MAX_BYTES) -> Value:
-    """The same value in at most ``max_bytes`` of JSON, with counts of what was left out."""
+    """Return a value in at most ``max_bytes`` of JSON, with counts of omitted members."""
     answer: Value = {}
     for chars, members in BOUNDS:
         cut = {name: _cut(each, chars, members, name) for name, each in value.items()}

@@ -21,7 +21,7 @@ LONGEST = 48
 def lines(rec: Recording) -> Iterator[Text]:
     """All calls: a line for each kernel, graph and function, below it one for each distinct call.
 
-    The first call is told in full, each later one by what it has different from the first.
+    The first call is shown in full, later ones by their differences from it.
     """
     for kernel in rec.kernels:
         held = [(v.id, c) for v in kernel.variants for c in v.calls]

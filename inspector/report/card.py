@@ -115,7 +115,7 @@ def _made(made: StageContent) -> Iterator[tuple[str, str]]:
         yield stage, f"{total}: {', '.join(parts)}" if parts else total
         if made.declared:
             named = ", ".join(f"{n} {name}" for name, n in sorted(made.declared.items()))
-            yield "  declares", f"{named}: virtual registers, which ptxas allocates anew"
+            yield "  declares", f"{named}: virtual registers, which ptxas reallocates"
         for space in dict.fromkeys(access.space for access in made.accesses):
             here = [_access(a) for a in made.accesses if a.space == space]
             yield f"  {space}", f"{', '.join(here)} a thread"

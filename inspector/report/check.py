@@ -61,7 +61,7 @@ def amount(value: float | None) -> str:
 
 
 def sentence(verdict: Verdict) -> str:
-    """Return what was found and what was allowed, in one sentence."""
+    """Return one sentence on the value and the limit."""
     figure = FIGURES.get(verdict.what)
     if verdict.outcome is Outcome.UNKNOWN:
         return f"{figure.title if figure else verdict.what} cannot be judged: {verdict.said}"
@@ -199,9 +199,14 @@ def junit(checked: Checked) -> str:
     for name, verdicts in suites.items():
         n = counts(verdicts)
         suite = ET.SubElement(
-            root, "testsuite", name=_xml(name), tests=str(len(verdicts)),
-            failures=str(n[Outcome.BROKEN]), errors=str(n[Outcome.UNKNOWN]), skipped="0",
-        )  # fmt: skip
+            root,
+            "testsuite",
+            name=_xml(name),
+            tests=str(len(verdicts)),
+            failures=str(n[Outcome.BROKEN]),
+            errors=str(n[Outcome.UNKNOWN]),
+            skipped="0",
+        )
         for verdict in verdicts:
             variant = verdict.subject.variant
             paired = " against the baseline" if verdict.allowed is not None else ""

@@ -91,7 +91,7 @@ class BreakPlace:
 
     @property
     def lost_seconds(self) -> float | None:
-        """How long was traced for nothing, as far as torch told it."""
+        """Seconds of discarded tracing, if known."""
         lost = [b.lost_seconds for _, b in self.breaks if b.lost_seconds is not None]
         return sum(lost) if lost else None
 
@@ -134,7 +134,7 @@ def recompiles(rec: Recording) -> list[FrameCompile]:
 
 
 def lookups(rec: Recording) -> dict[str, Counter[str]]:
-    """How often each cache was asked and what came of it; Triton's by distinct kernels."""
+    """Count lookups of each cache by outcome; Triton's by distinct kernels."""
     out: dict[str, Counter[str]] = {}
     for one in rec.frame_compiles:
         for lookup in one.caches:
@@ -206,7 +206,7 @@ def lines(rec: Recording, phases: Phases, width: int) -> Iterator[CompileLine]:
 
 
 def summary(rec: Recording, rows: Sequence[TimelineRow]) -> Iterator[Text]:
-    """A line on how much there was, what came to nothing apart, and one on whose time it took."""
+    """Yield a line of counts and one of compile times by part."""
     frames = rec.frame_compiles
     whole = [one for one in frames if not one.failed]
     functions = {(one.file, one.line, one.function) for one in whole}
@@ -389,7 +389,7 @@ def _costs(place: BreakPlace) -> Iterator[str]:
     ids = list(dict.fromkeys(one.id for one, _ in place.breaks))
     yield f"in {', '.join(ids)}"
     if place.lost_seconds is not None:
-        yield f"{seconds(place.lost_seconds)} of tracing were begun anew because of it"
+        yield f"{seconds(place.lost_seconds)} of tracing were repeated because of it"
     if place.resumed:
         after = ", ".join(dict.fromkeys(one.id for one in place.resumed))
         took = place.resumed_seconds

@@ -112,7 +112,7 @@ def details(
 def unified(
     rows: Iterable[BesideRow], lines: tuple[Sequence[Line], Sequence[Line]]
 ) -> Iterator[str]:
-    """Rows as the lines of a unified diff; ``!`` stands before what moved."""
+    """Yield rows as a unified diff; ``!`` marks moved lines."""
     gone: list[str] = []
     new: list[str] = []
     for row in rows:

@@ -36,10 +36,14 @@ Intra = Callable[[int, int], tuple[Spans, Spans]]
 
 NARROWEST = 24  # cells of text a side, below which lines are longer than the terminal
 SIGNS = {
-    Sign.EQUAL: (" ", " "), Sign.CHANGED: ("~", "~"), Sign.UNLIKE: ("-", "+"),
-    Sign.DELETED: ("-", " "), Sign.INSERTED: (" ", "+"),
-    Sign.MOVED_AWAY: ("»", " "), Sign.MOVED_HERE: (" ", "«"),
-}  # fmt: skip
+    Sign.EQUAL: (" ", " "),
+    Sign.CHANGED: ("~", "~"),
+    Sign.UNLIKE: ("-", "+"),
+    Sign.DELETED: ("-", " "),
+    Sign.INSERTED: (" ", "+"),
+    Sign.MOVED_AWAY: ("»", " "),
+    Sign.MOVED_HERE: (" ", "«"),
+}
 LEGEND = "~ changed   - only in a   + only in b   » « moved, to or from → ←"
 _STYLES = {"~": "yellow", "-": "red", "+": "green", "»": "blue", "«": "blue", " ": ""}
 _MARKED = "bold reverse"
@@ -129,8 +133,9 @@ def _wrapped_cells(text: str, spans: Spans, style: str, room: int, colour: bool)
         for k in marked:
             piece.stylize("yellow" if not colour else _MARKED, k, k + 1)
         if marked and not colour:
-            cells = "".join(("^" if inside[k] else " ") * cell_len(said[k])
-                            for k in range(first, end))  # fmt: skip
+            cells = "".join(
+                ("^" if inside[k] else " ") * cell_len(said[k]) for k in range(first, end)
+            )
             under = Text(cells.rstrip(), no_wrap=True)
         out.append((piece, under))
     return out

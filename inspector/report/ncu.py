@@ -108,8 +108,14 @@ def document(attached: Sequence[Attached], report: Report, name: Name) -> dict[s
     rows = []
     for one in attached:
         kernel, of = (None, None) if one.key is None else name(one.key)
-        rows.append({"kernel": kernel, "variant": of, "unattached": one.why or None,
-                     **launch(one.launch, rules=False)})  # fmt: skip
+        rows.append(
+            {
+                "kernel": kernel,
+                "variant": of,
+                "unattached": one.why or None,
+                **launch(one.launch, rules=False),
+            }
+        )
     return {"pages": list(report.pages), "launches": rows, "problems": list(report.problems)}
 
 

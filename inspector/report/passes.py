@@ -65,7 +65,7 @@ def table(passes: Iterable[PassRun], asked: frozenset[str] = frozenset()) -> Tab
 
 
 def note(run: PassRun) -> str:
-    """What is said of a pass after which the operations are as many as before."""
+    """Return a remark on a pass that changed no count of operations."""
     if not run.finished:
         return "the compiler failed in it"
     if not run.changed:

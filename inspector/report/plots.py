@@ -185,10 +185,14 @@ def session_roofline(session: Session, name: str, sheet: Peaks | None) -> Figure
     watch = next((t.stopwatch for t in session.rows if t.stopwatch), None)
     rows = [t for t in session.rows if t.stopwatch == watch]
     spots = [
-        Spot.of(f"{short_name(base_name(t.kernel))} {t.variant} {t.inputs}".strip(), t.median_us,
-                t.bytes, t.flops)
+        Spot.of(
+            f"{short_name(base_name(t.kernel))} {t.variant} {t.inputs}".strip(),
+            t.median_us,
+            t.bytes,
+            t.flops,
+        )
         for t in rows
-    ]  # fmt: skip
+    ]
     peak = next((p for p in session.peaks if p.stopwatch == watch), None)
     known = session.data_sheet_gb_per_s
     band = known * 1e9 if known is not None else sheet.bandwidth if sheet else None

@@ -72,7 +72,7 @@ def time(us: float | None) -> str:
 
 
 def whole(profile: Profile, windows: int, mode: str, width: int, top: int) -> Iterator[Text]:
-    """All that is told of a profile, lines and tables of ``width`` columns, in order."""
+    """Yield the whole report in ``width`` columns."""
     yield from map(Text, heading(profile, windows))
     yield Text()
     yield from operators(profile, width, top)
@@ -163,7 +163,7 @@ def chains(profile: Profile, top: int) -> Iterator[str]:
 def _chain(chain: Chain, work: GpuWork | None) -> str:
     short = short_name(chain.kernel)
     path = list(chain.path or ("launched beside every operator",))
-    # torch.compile's launchers stand in the trace under their kernel's name.
+    # torch.compile's launchers have their kernel's name in the trace.
     words = [*(path[:-1] if path[-1] in (short, chain.kernel) else path), short]
     text = f"{' → '.join(words)}  {chain.calls:,} × {time(chain.gpu_us / chain.calls)}"
     if work is not None and work.kernel is not None:

@@ -23,10 +23,26 @@ from inspector.text import shown
 WIDE = 110
 """Columns of a terminal in which all figures fit."""
 CSV_COLUMNS = (
-    "variant", "stopwatch", "cache", "median_us", "low_us", "high_us", "samples", "bytes",
-    "flops", "gb_per_s", "tflop_per_s", "percent_of_peak", "kernels", "span_us", "cpu_us",
-    "agrees", "rank", "inputs", "error",
-)  # fmt: skip
+    "variant",
+    "stopwatch",
+    "cache",
+    "median_us",
+    "low_us",
+    "high_us",
+    "samples",
+    "bytes",
+    "flops",
+    "gb_per_s",
+    "tflop_per_s",
+    "percent_of_peak",
+    "kernels",
+    "span_us",
+    "cpu_us",
+    "agrees",
+    "rank",
+    "inputs",
+    "error",
+)
 
 
 def row(one: RaceRow) -> dict[str, object]:
@@ -194,7 +210,10 @@ def swept(race: Race, unit: str) -> Figure | None:
     if unit == "gb_per_s" and peak is not None and min(sizes) < max(sizes):
         ends = ((min(sizes), peak), (max(sizes), peak))
         lines.append(PlotLine("copy, measured", ends, True, f"{peak:,.0f} GB/s"))
-    others = [f"{n}={v}" for n, v in {**race.defaults, **race.rows[0].sizes}.items()
-              if n != race.swept and v is not None]  # fmt: skip
+    others = [
+        f"{n}={v}"
+        for n, v in {**race.defaults, **race.rows[0].sizes}.items()
+        if n != race.swept and v is not None
+    ]
     words = " · ".join(filter(None, (name_of(race.script), ", ".join(others))))
     return Figure(words, race.swept, UNITS[unit], tuple(lines))

@@ -28,7 +28,7 @@ WARP = 32
 
 
 def rows(answer: StepAnswer, width: int) -> Iterator[Text]:
-    """What came of a command, in lines of at most ``width`` cells."""
+    """Yield the result of a command in lines of at most ``width`` cells."""
     if answer.place is not None and answer.shows_place:
         yield from _place(answer.place, width)
     for value in answer.values:
@@ -100,7 +100,7 @@ def told(value: LaneValue) -> str:
 
 
 def number(value: float | int | tuple[float | int, ...] | None, kind: str) -> str:
-    """A value as one reads it: ``781``, ``0.52318``, ``true``, ``(1, 2)``, an address in hex."""
+    """Format a value: ``781``, ``0.52318``, ``true``, ``(1, 2)``, an address in hex."""
     if value is None:
         return UNKNOWN
     if isinstance(value, tuple):
@@ -219,7 +219,7 @@ def lane_cells(strip: LaneStrip) -> list[str]:
 
 
 def lanes_per_row(size: int, width: int) -> int:
-    """How many lanes of ``size`` cells each stand in a row: a warp, or a power of two of it."""
+    """Return the number of lanes in a row: a warp, or a fraction of one."""
     per = WARP
     while per > 1 and per * size > width:
         per //= 2

@@ -73,7 +73,7 @@ def amount(value: float | None, places: int = 0) -> str:
 
 
 def size(value: int | None) -> str:
-    """Bytes in decimal units, as bandwidth is told."""
+    """Return bytes in decimal units, as for bandwidth."""
     if value is None:
         return UNKNOWN
     for unit, one in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
@@ -111,24 +111,29 @@ def _one(session: Session, width: int) -> Group:
         kernel, variant, inputs = _who(timing)
         part = timing.percent_of_peak
         cells = {
-            "kernel": kernel, "variant": variant, "inputs": inputs,
+            "kernel": kernel,
+            "variant": variant,
+            "inputs": inputs,
             "µs": "failed" if timing.error else duration(timing.median_us),
-            "95 %": interval(timing), "n": str(timing.samples), moved: size(timing.bytes),
+            "95 %": interval(timing),
+            "n": str(timing.samples),
+            moved: size(timing.bytes),
             "GB/s": amount(timing.gb_per_s),
             "of copy": UNKNOWN if part is None else f"{part:.0f} %",
             "TFLOP/s": amount(timing.tflop_per_s, 2),
-        }  # fmt: skip
+        }
         rows.append([cells[head] for head in heads])
         parts = timing.kernels if timing.kind != "triton" else ()
         for part_of in parts:
             many = f"{part_of.per_call} a call" if part_of.per_call != 1 else ""
             own = {
                 "kernel": f"  {shown(base_name(part_of.name))}",
-                "variant": shown(part_of.variant or UNKNOWN), "inputs": many,
+                "variant": shown(part_of.variant or UNKNOWN),
+                "inputs": many,
                 "µs": duration(part_of.median_us),
                 "95 %": between(part_of.low_us, part_of.high_us),
                 "n": str(part_of.samples),
-            }  # fmt: skip
+            }
             if narrow and many:
                 own["kernel"] += f" ×{part_of.per_call}"
             rows.append([own.get(head, "") for head in heads])
@@ -138,7 +143,7 @@ def _one(session: Session, width: int) -> Group:
 def _amounts(session: Session) -> str:
     """Whence the bytes and operations are, in words."""
     given = any("given" in (t.bytes_from, t.flops_from) for t in session.rows)
-    # What was kept before this was told is an estimate.
+    # Old records without a source are estimates.
     if not given:
         return "estimates: each tensor's bytes once, operations counted in TTIR"
     parts = []

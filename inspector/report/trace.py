@@ -31,11 +31,11 @@ LABEL = 14
 BAR = 10
 """Cells of the longest bar."""
 WIDE = 150
-"""Columns from which values stand beside the text; below, they stand beneath."""
+"""Minimum columns for values beside the text; below it otherwise."""
 MOST_VALUES = 2
-"""Registers of one line that are told of."""
+"""Registers shown of one line."""
 NEAR = 1 << 16
-"""Bytes around a tensor in which an address is told as one of it, though it may not be used."""
+"""Bytes past a tensor within which an address counts as one of it."""
 Where = Callable[[int], Buffer | None]
 """The tensor that an address is in; None if it is in none."""
 MOST_PRINTED = 8
@@ -46,7 +46,7 @@ _TIMES = "×"
 
 @dataclass(frozen=True, slots=True)
 class TracedKernel:
-    """What is told of: names of the kernel, its variant and the call, and what was executed.
+    """A traced kernel: its names, its call, and the execution.
 
     ``call`` is the recorded call's number, None where a user gave the whole launch; ``seed`` is
     None where every input was given. ``source`` says where a line of PTX comes from.
@@ -126,7 +126,7 @@ def percent(share: float | None) -> str:
 
 
 def number(value: float | int | None, kind: str) -> str:
-    """A value of a register as one reads it: whole numbers in full, others to five digits."""
+    """Format a register's value: integers in full, others to five digits."""
     if value is None:
         return UNKNOWN
     if isinstance(value, int) or (kind[:1] in "us" and float(value).is_integer()):

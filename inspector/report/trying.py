@@ -21,7 +21,7 @@ NOT_COMPILED = "compiled in"
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A column held against the recorded variant at one stage; ``why`` it cannot be, else ""."""
+    """A column compared with the recorded variant at one stage; ``why`` it is not, else ""."""
 
     column: TrialColumn
     compared: Compared | None
@@ -44,7 +44,7 @@ def title(trial: Trial) -> Text:
 
 
 def table(trial: Trial, width: int) -> Iterator[Text]:
-    """The figures, the recorded variant's first; columns that do not fit stand beneath."""
+    """Yield the metrics, the recorded variant's first; other columns follow below."""
     cells = [_cell(one) for one in trial.columns]
     rows = [
         (name, line)

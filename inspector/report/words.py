@@ -18,10 +18,10 @@ NAMES = {"ptx": "PTX", "sass": "SASS"}
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What was found of a word.
+    """The reference's entries for a word.
 
     ``given`` is as the user typed it, ``word`` the opcode of it where it was a whole instruction.
-    ``entry`` is what it means, ``also`` what else it may; ``qualifiers`` are those that stand in
+    ``entry`` is what it means, ``also`` what else it may; ``qualifiers`` are those in
     it, ``members`` the instructions whose names begin with it. Where nothing was found,
     ``unknown`` are the qualifiers that an instruction does not have and ``nearest`` what may be
     meant.
@@ -65,7 +65,7 @@ def as_json(meaning: Meaning) -> dict[str, object]:
 
 
 def show(meaning: Meaning, out: Console) -> None:
-    """A word and what is known of it, fit to the console's width."""
+    """Print a word and its meaning."""
     if meaning.entry:
         _entry(meaning, meaning.entry, out)
     elif meaning.members:

@@ -214,9 +214,13 @@ class _Cutter:
         order = {path: n for n, path in enumerate(self._order(module.path))}
         keys = sorted(self._texts, key=lambda key: (order[key[0]], self._texts[key][0]))
         return CutSource(
-            name, future, tuple(sorted(self._imports)), tuple(self._texts[k][1] for k in keys),
-            tuple(self._outside), tuple(self._unknown),
-        )  # fmt: skip
+            name,
+            future,
+            tuple(sorted(self._imports)),
+            tuple(self._texts[k][1] for k in keys),
+            tuple(self._outside),
+            tuple(self._unknown),
+        )
 
     def _order(self, last: str) -> list[str]:
         paths = list(dict.fromkeys(path for path, _ in self._texts))

@@ -1,7 +1,7 @@
 """The tools that are served: each is a command, asked with arguments instead of words.
 
 What an option is called, means and may be is the command's own parser's; what is served of it
-stands in ``TOOLS``. Nothing here needs the protocol's SDK.
+is in ``TOOLS``. Nothing here needs the protocol's SDK.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Server:
             raise UsageError(f"{shown(value)} is not a path") from None
         if not any(real.is_relative_to(root) for root in self.roots):
             raise UsageError(
-                f"{shown(value)} lies outside of the folders that may be read here",
+                f"{shown(value)} is outside of the folders that may be read here",
                 f"They are {', '.join(shown(str(root)) for root in self.roots)}; "
                 "ptxview mcp --root FOLDER serves others.",
             )
@@ -259,7 +259,7 @@ def _diff(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
         kernel = "" if given.get(name) is None else f"::{_name(given, name)}"
         # The longest beginning that exists is the path: it must be the one that was looked at.
         if kernel and Path(path + kernel).exists():
-            raise UsageError(f"{shown(path + kernel)} is a path of its own")
+            raise UsageError(f"{shown(path + kernel)} is an existing path")
         sides.append(path + kernel)
     if given.get("kernel_a") is not None and given.get("kernel_b") is None and b == a:
         words = ["diff", sides[0], "--variants"]
@@ -297,7 +297,7 @@ def _compile(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
     value = given["files"]
     paths = [server.path(each) for each in (value if isinstance(value, list) else [value])]
     for path in paths:
-        # A .py is run, and a .cu may include any file: what stands in it would be told as an error.
+        # A .py is run, and a .cu may include any file: its content would be in the error.
         if not path.endswith(SELF_CONTAINED):
             server.leave(f"compile of {Path(path).name}")
     if given.get("options") is not None:
@@ -383,7 +383,7 @@ TOOLS = (
     ),
     ServedTool(
         "run", "Record a program",
-        "Run a Python script and record every kernel that it makes; where the recording lies is "
+        "Run a Python script and record every kernel that it makes; the recording's path is "
         "said at the end. With target (sm_90) no GPU is needed.",
         _run,
         {"script": {"type": "string", "description": "a Python file"},

@@ -96,8 +96,13 @@ def test_every_rule_of_a_hint_can_be_forbidden() -> None:
         named |= {
             value
             for name, value in vars(loaded).items()
-            if (name.isupper() and isinstance(value, str) and value.replace("-", "").isalnum()
-            and "-" in value) or value == "spills"
-        }  # fmt: skip
+            if (
+                name.isupper()
+                and isinstance(value, str)
+                and value.replace("-", "").isalnum()
+                and "-" in value
+            )
+            or value == "spills"
+        }
     # The gate reads code, and runs none.
     assert set(RULES) == named - executed.COUNTED_ALONE

@@ -294,12 +294,20 @@ def test_markdown_is_a_table_and_a_folded_diff() -> None:
 
 
 def test_one_selector_of_several_variants_is_a_table() -> None:
-    for words in ([f"{RECORDING}::square_kernel"], [RECORDING, "square_kernel"],
-                  [RECORDING, "square_kernel", "--variants"]):  # fmt: skip
+    for words in (
+        [f"{RECORDING}::square_kernel"],
+        [RECORDING, "square_kernel"],
+        [RECORDING, "square_kernel", "--variants"],
+    ):
         rows = diff(*words, "--json").json["variants"]
         assert [r["variant"] for r in rows] == [
-            "a4fe74f3", "9c81a042", "158cd450", "780c582c", "812d5e0d", "f8f8a0a4",
-        ]  # fmt: skip
+            "a4fe74f3",
+            "9c81a042",
+            "158cd450",
+            "780c582c",
+            "812d5e0d",
+            "f8f8a0a4",
+        ]
     assert [r["resources"]["registers"] for r in rows] == [22, 14, 12, 18, 18, 20]
     assert {r["time_us"] for r in rows} == {None} and {r["winner"] for r in rows} == {None}
     assert [r["instructions"] for r in rows] == [79, 29, 25, 43, 43, 44]
@@ -339,29 +347,62 @@ def tuned(tmp_path: Path) -> Path:
     (tmp_path / "blobs" / digest).write_bytes(data)
 
     def tried(warps: int, hash_: str | None, time: float | None, reason: str | None) -> Any:
-        return {"config": {"num_warps": warps}, "hash": hash_, "reason": reason,
-                "times_ms": None if time is None else [time, time, time]}  # fmt: skip
+        return {
+            "config": {"num_warps": warps},
+            "hash": hash_,
+            "reason": reason,
+            "times_ms": None if time is None else [time, time, time],
+        }
 
     def compiled(hash_: str, warps: int) -> Any:
         meta = {"name": "square_kernel", "hash": hash_, "num_warps": warps}
-        return {"event": "triton", "pid": 1, "name": "square_kernel", "hash": hash_,
-                "metadata": meta, "files": {"ptx": digest}, "paths": {}}  # fmt: skip
+        return {
+            "event": "triton",
+            "pid": 1,
+            "name": "square_kernel",
+            "hash": hash_,
+            "metadata": meta,
+            "files": {"ptx": digest},
+            "paths": {},
+        }
 
     one, two = "1" * 64, "2" * 64
-    tuning = {"event": "autotune", "tuning": 0, "by": "triton", "key": {"n": 1}, "pid": 1,
-              "stopwatch": "do_bench", "from_cache": False, "seconds": 0.5}  # fmt: skip
+    tuning = {
+        "event": "autotune",
+        "tuning": 0,
+        "by": "triton",
+        "key": {"n": 1},
+        "pid": 1,
+        "stopwatch": "do_bench",
+        "from_cache": False,
+        "seconds": 0.5,
+    }
     return write_events(
         tmp_path,
         {"event": "recording", "schema": 1, "command": ["x"], "pid": 1},
         compiled(one, 4),
         compiled(two, 8),
-        tuning | {"name": "square_kernel", "file": "", "winner": 1, "configurations": [
-            tried(4, one, 0.020, None), tried(8, two, 0.010, None),
-            tried(16, None, None, "failed: out of shared memory"),
-            tried(32, None, None, "pruned: early_config_prune")]},
-        tuning | {"name": "hopeless", "file": "", "winner": None, "tuning": 1, "configurations": [
-            tried(4, None, None, "failed: PTXASError")]},
-    )  # fmt: skip
+        tuning
+        | {
+            "name": "square_kernel",
+            "file": "",
+            "winner": 1,
+            "configurations": [
+                tried(4, one, 0.020, None),
+                tried(8, two, 0.010, None),
+                tried(16, None, None, "failed: out of shared memory"),
+                tried(32, None, None, "pruned: early_config_prune"),
+            ],
+        },
+        tuning
+        | {
+            "name": "hopeless",
+            "file": "",
+            "winner": None,
+            "tuning": 1,
+            "configurations": [tried(4, None, None, "failed: PTXASError")],
+        },
+    )
 
 
 def test_tuned_configurations_with_their_times_the_winner_and_reasons(tuned: Path) -> None:

@@ -56,9 +56,12 @@ def test_lines_that_read_the_same_are_not_marked_as_changed() -> None:
         (Stage.PTX, "\t@%p1 ld.global.b32 %r1, [%rd1];", "\t@%p1 ld.global.b32 %r1, [%rd1];"),
         (Stage.PTX, "\tadd.s32 %r1, %r2, 1; // a.py:3", "\tadd.s32 %r1, %r2, 1;"),
         (Stage.SASS, "        /*0090*/    CS2R R16, SRZ ;", "        /*00b0*/    CS2R R16, SRZ ;"),
-        (Stage.TTIR, "  %c = arith.constant 3 : i32 loc(#loc1)",
-         "  %c = arith.constant 3 : i32 loc(#loc7)"),
-    )  # fmt: skip
+        (
+            Stage.TTIR,
+            "  %c = arith.constant 3 : i32 loc(#loc1)",
+            "  %c = arith.constant 3 : i32 loc(#loc7)",
+        ),
+    )
     for stage, x, y in pairs:
         a, b = (parse(stage, f"{text}\n").lines for text in (x, y))
         assert signs([Hunk(Op.REPLACE, (1, 2), (1, 2))], a, b) == [("equal", 1, 1)], stage
@@ -75,8 +78,10 @@ def test_where_only_names_differ_and_the_line_is_told_apart_they_are_what_is_mar
             compared = compare((reads, reads), pair, stage)
             for row in compared.rows():
                 if row.sign is Sign.CHANGED and row.a is not None and row.b is not None:
-                    x, y = (one.lines[n - 1].text for one, n in
-                            zip(compared.listings, (row.a, row.b), strict=True))  # fmt: skip
+                    x, y = (
+                        one.lines[n - 1].text
+                        for one, n in zip(compared.listings, (row.a, row.b), strict=True)
+                    )
                     assert x != y
                     mine, its = compared.intra(row.a, row.b)
                     assert mine or its, (stage, x, y)
@@ -128,9 +133,12 @@ EXTRA$L__tmp2:
 
 @pytest.mark.parametrize("extra", ["", "\tmul.lo.s32 %r3, %r1, 3;\n\txor.b32 %r2, %r3, 1;\n"])
 def test_locations_within_what_changed_are_no_change(extra: str) -> None:
-    texts = (LOCATED.replace("OPERAND", "1").replace("EXTRA", ""),
-             LOCATED.replace("OPERAND", "%r1").replace("EXTRA", extra)
-             .replace("st.global.b32", "st.global.cg.b32"))  # fmt: skip
+    texts = (
+        LOCATED.replace("OPERAND", "1").replace("EXTRA", ""),
+        LOCATED.replace("OPERAND", "%r1")
+        .replace("EXTRA", extra)
+        .replace("st.global.b32", "st.global.cg.b32"),
+    )
     a, b = (parse(Stage.PTX, text) for text in texts)
     diff = diff_listings(a, b)
     told = list(rows_beside(diff.hunks, (a.lines, b.lines), diff.silent))

@@ -150,8 +150,10 @@ def test_unknown_figures_are_not_told_as_changes() -> None:
 
 
 def test_wider_loads_over_the_same_bytes() -> None:
-    assert "global loads move 16 instead of 4 bytes a thread each: 8 → 2 of them for the same " \
-        "32 bytes" in told(side(loads(8)), side(loads(2, WIDE)))  # fmt: skip
+    assert (
+        "global loads move 16 instead of 4 bytes a thread each: 8 → 2 of them for the same "
+        "32 bytes" in told(side(loads(8)), side(loads(2, WIDE)))
+    )
 
 
 def test_wider_loads_over_other_bytes() -> None:
@@ -253,9 +255,14 @@ def test_times_are_told_where_both_were_measured() -> None:
 
 @pytest.mark.parametrize(
     ("a", "b", "word"),
-    [(8, 4, "half"), (4, 8, "twice"), (32, 4, "an eighth of"), (3, 12, "four times"),
-     (2, 3, "1.5 times")],
-)  # fmt: skip
+    [
+        (8, 4, "half"),
+        (4, 8, "twice"),
+        (32, 4, "an eighth of"),
+        (3, 12, "four times"),
+        (2, 3, "1.5 times"),
+    ],
+)
 def test_ratios(a: int, b: int, word: str) -> None:
     assert ratio(a, b) == word
 

@@ -78,8 +78,9 @@ def test_a_text_that_is_too_long_is_told_by_its_size(tmp_path: Path) -> None:
     body = "  // " + "x" * 995 + "\n"
     source.write_text(
         ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k()\n{\n"
-        + body * 4500 + "  ret;\n}\n"
-    )  # fmt: skip
+        + body * 4500
+        + "  ret;\n}\n"
+    )
     out = tmp_path / "long.html"
     done = call("export", source, "-o", out, "--json")
     assert (
@@ -153,8 +154,10 @@ def test_no_text_breaks_out_of_its_block(tmp_path: Path) -> None:
     ]
     source.write_text(
         ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k()\n{\n"
-        + "".join(f".pragma \"\n{text}\n\";\n" for text in inside) + "ret;\n}\n", "utf-8"
-    )  # fmt: skip
+        + "".join(f'.pragma "\n{text}\n";\n' for text in inside)
+        + "ret;\n}\n",
+        "utf-8",
+    )
     text = call("export", source, "-o", "-").text
     blocks = code_blocks(text)
     assert [language for language, _ in blocks] == ["text", "ptx"]
@@ -235,7 +238,7 @@ def test_each_mistake_is_a_sentence_and_leaves_nothing(tmp_path: Path) -> None:
         (2, "cannot be taken out", SAMPLE, "--without", "names", "-o", tmp_path / "x.html"),
         (2, "is what is to be exported", SAMPLE, "-o", SAMPLE),
         (2, "no device sm_1 is known", SAMPLE, "--device", "sm_1", "-o", tmp_path / "x.html"),
-    ):  # fmt: skip
+    ):
         done = call("export", *map(str, words))
         assert done.status == status, (words, done.said)
         assert said in done.said and "Traceback" not in done.said

@@ -47,8 +47,10 @@ async def shown(page: Path, place: str, folder: Path) -> AsyncIterator[Page]:
 
 def said(variant: str, stage: str) -> Any:
     """What ``show --json`` says of the lines of a stage, by number."""
-    return {line["n"]: line for line in
-            call("show", SAMPLE, variant, "--stage", stage, "--json").json["lines"]}  # fmt: skip
+    return {
+        line["n"]: line
+        for line in call("show", SAMPLE, variant, "--stage", stage, "--json").json["lines"]
+    }
 
 
 async def test_a_line_marks_what_belongs_to_it_in_both_directions(
@@ -208,9 +210,9 @@ async def test_the_list_is_filtered_and_walked_by_the_keyboard(
         await tab.value("document.activeElement.blur()")
         for _ in range(40):
             await tab.press("Tab")
-            reached.add(await tab.value(
-                "(document.activeElement.id || document.activeElement.className)"
-            ))  # fmt: skip
+            reached.add(
+                await tab.value("(document.activeElement.id || document.activeElement.className)")
+            )
         assert {"skip", "filter", "list", "search", "theme", "ask", "tab-code"} <= reached
         assert any(str(r).startswith("pane") for r in reached)
 
@@ -242,9 +244,13 @@ async def test_a_comparison_says_what_diff_says(lecture: Path, tmp_path: Path) -
     verdict = "document.querySelector('.verdict')?.textContent"
     async with shown(lecture, f"{SOFTMAX}", tmp_path) as tab:
         # Two kernels of different names, and variants of one: beforehand or from their texts.
-        for a, b, stage in (("780c582c", "812d5e0d", "sass"), ("780c582c", "a7c93eac", "sass"),
-                            ("780c582c", "812d5e0d", "ptx"), ("4848992d", "2e569683", "ptx"),
-                            (SOFTMAX, MATMUL, "ptx")):  # fmt: skip
+        for a, b, stage in (
+            ("780c582c", "812d5e0d", "sass"),
+            ("780c582c", "a7c93eac", "sass"),
+            ("780c582c", "812d5e0d", "ptx"),
+            ("4848992d", "2e569683", "ptx"),
+            (SOFTMAX, MATMUL, "ptx"),
+        ):
             value = call(
                 "diff", f"{SAMPLE}::{a}", f"{SAMPLE}::{b}", "--stage", stage, "--json"
             ).json
@@ -389,8 +395,9 @@ async def test_what_a_stranger_wrote_is_text(tmp_path: Path) -> None:
     source = tmp_path / "evil.ptx"
     source.write_text(
         ".version 8.0\n.target sm_80\n.address_size 64\n"
-        f".visible .entry k()\n{{\n  // {evil} ]]> ${{alert(1)}} ' \" &lt;\n  ret;\n}}\n", "utf-8"
-    )  # fmt: skip
+        f".visible .entry k()\n{{\n  // {evil} ]]> ${{alert(1)}} ' \" &lt;\n  ret;\n}}\n",
+        "utf-8",
+    )
     page = tmp_path / f"{evil.replace('/', '')[:60]}.html".replace("\x1b", "")
     assert call("export", source, "-o", page).status == 0
     text = page.read_bytes()
@@ -441,8 +448,10 @@ async def test_two_hundred_kernels_open_by_what_is_seen_alone(
             assert tab.complaints == []
     size = page.stat().st_size
     ratio = first[page] / first[lecture]
-    print(f"\n200 kernels: {size / 1e6:.1f} MB, first content after {first[page]:.0f} ms,"
-          f" {ratio:.1f} times that of 16 ({lecture.stat().st_size / 1e6:.1f} MB)")  # fmt: skip
+    print(
+        f"\n200 kernels: {size / 1e6:.1f} MB, first content after {first[page]:.0f} ms,"
+        f" {ratio:.1f} times that of 16 ({lecture.stat().st_size / 1e6:.1f} MB)"
+    )
     # Of thousands of pieces some are unpacked, and the list is built as far as it is seen.
     assert len(blocks_of(page.read_bytes())) > 1000
     assert unpacked <= 8
@@ -480,13 +489,20 @@ def many(
             data = changed(n, own).encode()
             files[stage] = hashlib.sha256(data).hexdigest()
             (recording / "blobs" / files[stage]).write_bytes(data)
-        kernels.append({
-            "event": "triton", "name": f"square_kernel_{n}",
-            "hash": hashlib.sha256(b"%d" % n).hexdigest(),
-            "metadata": {"num_warps": 4, "num_stages": 3, "shared": 0}, "files": files,
-            "paths": {}, "source": {"file": "/work/square.py"}, "signature": {}, "pid": 1,
-            "time": float(n),
-        })  # fmt: skip
+        kernels.append(
+            {
+                "event": "triton",
+                "name": f"square_kernel_{n}",
+                "hash": hashlib.sha256(b"%d" % n).hexdigest(),
+                "metadata": {"num_warps": 4, "num_stages": 3, "shared": 0},
+                "files": files,
+                "paths": {},
+                "source": {"file": "/work/square.py"},
+                "signature": {},
+                "pid": 1,
+                "time": float(n),
+            }
+        )
     began = {"event": "recording", "schema": 1, "time": 0.0, "command": ["python", "x.py"]}
     return write_events(recording, began, *kernels)
 

@@ -36,22 +36,57 @@ from tests.helpers.ptxview import LECTURE, MATMUL, Done, call
 BATCHES = 10
 
 TIMED = {
-    "taken": "2026-01-01T00:00:00+00:00", "device": {"name": "H200", "torch": "2", "triton": "3"},
+    "taken": "2026-01-01T00:00:00+00:00",
+    "device": {"name": "H200", "torch": "2", "triton": "3"},
     "peaks": [{"stopwatch": "cupti", "cache": "cold", "gb_per_s": 4000.0, "bytes": 1 << 30}],
     "data_sheet_gb_per_s": 4800.0,
     "rows": [
-        {"kernel": "square_kernel", "variant": SQUARE, "call": 0, "kind": kind,
-         "stopwatch": watch, "cache": "cold", "median_us": 3.5, "low_us": 3.4, "high_us": 3.6,
-         "samples": 60, "grid": [1, 1, 1], "block": [128, 1, 1], "bytes": 1 << 20, "flops": 99,
-         "bytes_from": "estimate", "flops_from": "estimate", "gb_per_s": 100.0, "cpu_us": 9.0,
-         "tflop_per_s": 1.0, "percent_of_peak": 50.0, "count": 3, "inputs": "float32 8", "error":
-         error, "warnings": ["it was slow"], "clocks": {"low_mhz": 1, "slowed_by": ["heat"]},
-         "traced_us": 4.0, "kernels": [{"name": "square_kernel", "variant": SQUARE, "median_us":
-         3.5, "per_call": 1, "low_us": 3.4, "high_us": 3.6, "samples": 60}]}
-        for kind, watch, error in (("triton", "cupti", None), ("graph", "cupti", "no memory"),
-                                   ("triton", "event", None))
+        {
+            "kernel": "square_kernel",
+            "variant": SQUARE,
+            "call": 0,
+            "kind": kind,
+            "stopwatch": watch,
+            "cache": "cold",
+            "median_us": 3.5,
+            "low_us": 3.4,
+            "high_us": 3.6,
+            "samples": 60,
+            "grid": [1, 1, 1],
+            "block": [128, 1, 1],
+            "bytes": 1 << 20,
+            "flops": 99,
+            "bytes_from": "estimate",
+            "flops_from": "estimate",
+            "gb_per_s": 100.0,
+            "cpu_us": 9.0,
+            "tflop_per_s": 1.0,
+            "percent_of_peak": 50.0,
+            "count": 3,
+            "inputs": "float32 8",
+            "error": error,
+            "warnings": ["it was slow"],
+            "clocks": {"low_mhz": 1, "slowed_by": ["heat"]},
+            "traced_us": 4.0,
+            "kernels": [
+                {
+                    "name": "square_kernel",
+                    "variant": SQUARE,
+                    "median_us": 3.5,
+                    "per_call": 1,
+                    "low_us": 3.4,
+                    "high_us": 3.6,
+                    "samples": 60,
+                }
+            ],
+        }
+        for kind, watch, error in (
+            ("triton", "cupti", None),
+            ("graph", "cupti", "no memory"),
+            ("triton", "event", None),
+        )
     ],
-}  # fmt: skip
+}
 
 
 @pytest.fixture(autouse=True)
@@ -81,9 +116,11 @@ def opened_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     own = common.open_profiled
 
     def shared(
-        path: str | None, device: str | None = None, reports: Sequence[str] = (),
+        path: str | None,
+        device: str | None = None,
+        reports: Sequence[str] = (),
         more: Sequence[str] = (),
-    ) -> Profiled:  # fmt: skip
+    ) -> Profiled:
         if path is None or more:
             return own(path, device, reports, more)
         where = state(Path(path)) if Path(path).exists() else ()
@@ -119,10 +156,12 @@ def commands(path: Path, *, kernel: str = SQUARE, recording: bool = True) -> Ite
     yield [*one, "--beside", "ttgir"]
     run = ["--grid", "2", "--threads", "128"]
     for name, *more in (
-        ["trace", "--blocks", "1"], ["trace", "--blocks", "1", "--by", "source"],
-        ["trace", "--json"], ["step", "--commands", "next 9; registers; list; end"],
+        ["trace", "--blocks", "1"],
+        ["trace", "--blocks", "1", "--by", "source"],
+        ["trace", "--json"],
+        ["step", "--commands", "next 9; registers; list; end"],
         ["step", "--json", "--commands", "end; registers; list; lanes"],
-    ):  # fmt: skip
+    ):
         yield [name, *one[1:], *more, *run]
     yield ["show", where, "*nowhere*"]
     yield ["diff", where, str(RECORDING)]
@@ -184,10 +223,10 @@ def test_a_recording_that_nobody_has_touched_answers_everything(tmp_path: Path) 
 def test_no_field_of_a_recording_is_obeyed(tmp_path: Path, batch: int) -> None:
     """Each field is put to harm twice, each time together with others."""
     chosen = {
-        name for name in all_names()
-        if batch in (zlib.crc32(name.encode()) % BATCHES,
-                     zlib.crc32(name[::-1].encode()) % BATCHES)
-    }  # fmt: skip
+        name
+        for name in all_names()
+        if batch in (zlib.crc32(name.encode()) % BATCHES, zlib.crc32(name[::-1].encode()) % BATCHES)
+    }
 
     def change(name: str, value: Any) -> Any:
         return poisoned(value, before=batch % 2 == 1) if name in chosen else value
@@ -200,9 +239,10 @@ def test_no_field_of_a_recording_is_obeyed(tmp_path: Path, batch: int) -> None:
 def evil_times(number: int) -> Any:
     """Kept times of which a tenth of the texts are put to harm."""
     return fields(
-        TIMED, "",
+        TIMED,
+        "",
         lambda name, value: poisoned(value) if zlib.crc32(name.encode()) % 10 == number else value,
-    )  # fmt: skip
+    )
 
 
 def evil_texts(text: str) -> Iterator[str]:
@@ -234,10 +274,17 @@ def test_no_word_of_a_listing_is_obeyed(tmp_path: Path, suffix: str) -> None:
         path.write_bytes(data)
         done = call("show", path)
         assert done.out == data, ("to a pipe, byte for byte", done.said)
-        for name, *more in (["list"], ["show"], ["show", "-a"], ["show", "--json"],
-                            ["diff", str(kept)], ["diff", str(kept), "--markdown"],
-                            ["trace", *launch], ["trace", "--json", *launch],
-                            ["step", "--commands", "end; list 99", *launch]):  # fmt: skip
+        for name, *more in (
+            ["list"],
+            ["show"],
+            ["show", "-a"],
+            ["show", "--json"],
+            ["diff", str(kept)],
+            ["diff", str(kept), "--markdown"],
+            ["trace", *launch],
+            ["trace", "--json", *launch],
+            ["step", "--commands", "end; list 99", *launch],
+        ):
             assert_harmless([name, str(path), *more])
 
 
@@ -265,8 +312,12 @@ def test_no_field_of_a_cache_is_obeyed(cache: Path) -> None:
 def test_no_symbol_of_a_cubin_is_obeyed(cache: Path) -> None:
     path = cache / MATMUL.name / "matmul_kernel.cubin"
     data = path.read_bytes()
-    for evil in (b"mat\x1b[2Jkernel", b"\x1b]0;T\x07_kernel", b"ma\xc2\x9b31m\xe2\x80\xaenel",
-                 b"m\xff\x9b31m\x80kernel"):  # fmt: skip
+    for evil in (
+        b"mat\x1b[2Jkernel",
+        b"\x1b]0;T\x07_kernel",
+        b"ma\xc2\x9b31m\xe2\x80\xaenel",
+        b"m\xff\x9b31m\x80kernel",
+    ):
         assert len(evil) == len(b"matmul_kernel"), evil
         alone = cache.parent / "x.cubin"
         alone.write_bytes(data.replace(b"matmul_kernel", evil))
@@ -315,18 +366,36 @@ def test_nothing_that_is_typed_is_obeyed(tmp_path: Path, monkeypatch: pytest.Mon
     evil = EVIL.replace("\x00", "").replace("\ud800", "")
     monkeypatch.setenv("PATH", f"{tmp_path}/{FILE}:{os.environ['PATH']}")
     for words in (
-        [evil], [f"--{evil}"], ["list", evil], ["list", f"--{evil}"], ["show", evil],
-        ["show", str(RECORDING), evil], ["show", "--stage", evil], ["diff", evil, evil],
-        ["diff", str(RECORDING), "matmul_kernel", "--sort", evil], ["explain", evil],
-        ["explain", "--json", evil], ["explain", f"ld{evil}.global.b32 %r1, [%rd1];"],
-        ["explain", "--list", evil], ["time", str(RECORDING), evil], ["time", f"{evil}.py"],
-        ["time", "--stopwatch", evil], ["profile", "--stored", evil], ["profile", "--step", evil],
-        ["show", str(RECORDING), SQUARE, "--device", evil], ["open", "--port", evil],
-        ["run", "--target", evil, "x.py"], ["run", f"--{evil}"], ["doctor", "--python", evil],
-        ["ncu", evil], ["trace", evil], ["trace", str(RECORDING), SQUARE, "--inputs", evil],
-        ["trace", str(RECORDING), SQUARE, "--blocks", evil], ["step", str(RECORDING), evil],
+        [evil],
+        [f"--{evil}"],
+        ["list", evil],
+        ["list", f"--{evil}"],
+        ["show", evil],
+        ["show", str(RECORDING), evil],
+        ["show", "--stage", evil],
+        ["diff", evil, evil],
+        ["diff", str(RECORDING), "matmul_kernel", "--sort", evil],
+        ["explain", evil],
+        ["explain", "--json", evil],
+        ["explain", f"ld{evil}.global.b32 %r1, [%rd1];"],
+        ["explain", "--list", evil],
+        ["time", str(RECORDING), evil],
+        ["time", f"{evil}.py"],
+        ["time", "--stopwatch", evil],
+        ["profile", "--stored", evil],
+        ["profile", "--step", evil],
+        ["show", str(RECORDING), SQUARE, "--device", evil],
+        ["open", "--port", evil],
+        ["run", "--target", evil, "x.py"],
+        ["run", f"--{evil}"],
+        ["doctor", "--python", evil],
+        ["ncu", evil],
+        ["trace", evil],
+        ["trace", str(RECORDING), SQUARE, "--inputs", evil],
+        ["trace", str(RECORDING), SQUARE, "--blocks", evil],
+        ["step", str(RECORDING), evil],
         ["step", str(RECORDING), SQUARE, "--commands", f"{evil}; print {evil}; store {evil}"],
-    ):  # fmt: skip
+    ):
         piped, sent = call(*words), on_pty(*words)
         for done in (piped, sent):
             assert "Traceback" not in done.said and "fault of" not in done.said, (words, done.said)

@@ -40,16 +40,29 @@ class Program:
         """It asked Triton for a kernel."""
         ptx = self._writer.blob(PTX.replace(b"square_kernel", name.encode() + digest.encode()))
         self._event(
-            pid, event="triton", name=name, hash=digest * 16, files={"ptx": ptx}, cache_hit=hit,
-            seconds=0.1, metadata={"name": name + digest, **config},
-        )  # fmt: skip
+            pid,
+            event="triton",
+            name=name,
+            hash=digest * 16,
+            files={"ptx": ptx},
+            cache_hit=hit,
+            seconds=0.1,
+            metadata={"name": name + digest, **config},
+        )
 
     def refused(self, pid: int, name: str, digest: str) -> None:
         """It asked Triton for a kernel, in vain."""
         self._event(
-            pid, event="triton_failed", name=name, hash=digest * 16, stage="sass", tool="triton",
-            message="ptxas was not there", began=1.0, seconds=2.0,
-        )  # fmt: skip
+            pid,
+            event="triton_failed",
+            name=name,
+            hash=digest * 16,
+            stage="sass",
+            tool="triton",
+            message="ptxas was not there",
+            began=1.0,
+            seconds=2.0,
+        )
 
     def function(
         self, pid: int, frame: int, number: int = 0, name: str = "step", cache: str = "hit"
@@ -58,8 +71,9 @@ class Program:
         own = {"frame_id": frame, "frame_compile_id": number}
         if number:
             said = ["0/0: tensor 'x' size mismatch"]
-            self._event(pid, event="recompile", **own,
-                        blob=self._writer.blob(json.dumps(said).encode()))  # fmt: skip
+            self._event(
+                pid, event="recompile", **own, blob=self._writer.blob(json.dumps(said).encode())
+            )
         stack = [{"file": "/home/me/model.py", "line": 3, "name": name, "code": ""}]
         self._event(pid, event="compile_start", **own, stack=stack)
         self._event(pid, event="compile_cache", **own, name=f"fx_graph_cache_{cache}", said={})
@@ -69,8 +83,9 @@ class Program:
     def end(self, status: int = 0) -> Path:
         """The run has ended."""
         self._moment += 1
-        self._writer.event(event="end", exit_status=status, seconds=1.5, time=self._moment,
-                           finishing=True)  # fmt: skip
+        self._writer.event(
+            event="end", exit_status=status, seconds=1.5, time=self._moment, finishing=True
+        )
         self._writer.event(event="finished", time=self._moment + 1)
         self._writer.close()
         return self.folder

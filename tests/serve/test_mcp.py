@@ -48,9 +48,11 @@ def parameters(root: Path, *options: str, **env: str) -> StdioServerParameters:
     # Without its own environment: a client hands little of it on.
     inherited = {name: os.environ[name] for name in os.environ if name.startswith(("XDG_", "TMP"))}
     return StdioServerParameters(
-        command=sys.executable, args=["-P", "-m", "inspector", "mcp", *options], cwd=root,
+        command=sys.executable,
+        args=["-P", "-m", "inspector", "mcp", *options],
+        cwd=root,
         env={"PYTHONPATH": str(REPOSITORY), **inherited, **env},
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture(scope="session")
@@ -118,19 +120,39 @@ async def test_the_tools_are_listed_with_what_they_take_and_do(
 CALLS: list[tuple[str, dict[str, Any], list[str]]] = [
     ("list", {}, ["list", "{path}", "--brief"]),
     ("show", {"kernel": "softmax_kernel"}, ["show", "{path}", "softmax_kernel", "--brief"]),
-    ("show", {"kernel": "softmax_kernel", "lines": "60:70"},
-     ["show", "{path}", "softmax_kernel", "--lines", "60:70", "--brief"]),
-    ("show", {"kernel": "softmax_kernel", "stage": "source", "lines": "40:44", "full": True},
-     ["show", "{path}", "softmax_kernel", "--stage", "source", "--lines", "40:44"]),
-    ("diff", {"kernel_a": "square_grid_kernel", "kernel_b": "square_loop_kernel"},
-     ["diff", "{path}", "square_grid_kernel", "square_loop_kernel", "--brief"]),
+    (
+        "show",
+        {"kernel": "softmax_kernel", "lines": "60:70"},
+        ["show", "{path}", "softmax_kernel", "--lines", "60:70", "--brief"],
+    ),
+    (
+        "show",
+        {"kernel": "softmax_kernel", "stage": "source", "lines": "40:44", "full": True},
+        ["show", "{path}", "softmax_kernel", "--stage", "source", "--lines", "40:44"],
+    ),
+    (
+        "diff",
+        {"kernel_a": "square_grid_kernel", "kernel_b": "square_loop_kernel"},
+        ["diff", "{path}", "square_grid_kernel", "square_loop_kernel", "--brief"],
+    ),
     ("diff", {"kernel_a": "matmul_kernel"}, ["diff", "{path}", "matmul_kernel", "--brief"]),
     ("explain", {"words": ["ld.global.v4.b32"]}, ["explain", "ld.global.v4.b32"]),
-    ("check", {"max_registers": 64, "forbid": ["small-grid"], "kernel": ["softmax_kernel"]},
-     ["check", "{path}", "--max-registers", "64", "--forbid", "small-grid", "--kernel",
-      "softmax_kernel"]),
+    (
+        "check",
+        {"max_registers": 64, "forbid": ["small-grid"], "kernel": ["softmax_kernel"]},
+        [
+            "check",
+            "{path}",
+            "--max-registers",
+            "64",
+            "--forbid",
+            "small-grid",
+            "--kernel",
+            "softmax_kernel",
+        ],
+    ),
     ("time", {}, ["time", "{path}", "--stored"]),
-]  # fmt: skip
+]
 
 
 async def test_an_answer_is_what_the_command_line_gives(connected: Connect, root: Path) -> None:
@@ -222,8 +244,17 @@ async def test_nothing_outside_of_the_roots_is_read(
     ninja = root / "build" / "build.ninja"
     ninja.write_text(ninja.read_text().replace("/tmp/cap/lecture/ext/square_gelu", str(outside)))
     (root / "build" / "cuda.cu").unlink()
-    paths = [str(secret), "../outside/secret.ptx", "link.ptx", "folder/secret.ptx", "folder",
-             "/etc", "/etc/passwd", "~", "/proc/self/environ"]  # fmt: skip
+    paths = [
+        str(secret),
+        "../outside/secret.ptx",
+        "link.ptx",
+        "folder/secret.ptx",
+        "folder",
+        "/etc",
+        "/etc/passwd",
+        "~",
+        "/proc/self/environ",
+    ]
     async with connected(root) as client:
         for path in paths:
             for name in ("path", "baseline"):
@@ -375,9 +406,13 @@ def started(root: Path, *options: str) -> subprocess.Popen[bytes]:
     """A server of which nothing but its pipes is known."""
     given = parameters(root, *options)
     return subprocess.Popen(
-        [given.command, *given.args], cwd=root, env={**os.environ, **(given.env or {})},
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        [given.command, *given.args],
+        cwd=root,
+        env={**os.environ, **(given.env or {})},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
 
 
 def say(server: subprocess.Popen[bytes], **message: object) -> None:
@@ -386,8 +421,11 @@ def say(server: subprocess.Popen[bytes], **message: object) -> None:
     server.stdin.flush()
 
 
-HELLO = {"protocolVersion": "2025-06-18", "capabilities": {},
-         "clientInfo": {"name": "test", "version": "0"}}  # fmt: skip
+HELLO = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "test", "version": "0"},
+}
 
 
 def greeted(server: subprocess.Popen[bytes]) -> None:
@@ -403,8 +441,12 @@ async def test_a_client_that_goes_ends_it_and_all_that_runs(root: Path, way: str
     server = started(root, "--allow-run")
     try:
         greeted(server)
-        say(server, id=2, method="tools/call",
-            params={"name": "run", "arguments": {"script": "sleeps.py"}})  # fmt: skip
+        say(
+            server,
+            id=2,
+            method="tools/call",
+            params={"name": "run", "arguments": {"script": "sleeps.py"}},
+        )
         await until((root / "pid").exists, "the program")
         await until(lambda: (root / "pid").read_text() != "", "its number")
         pid = int((root / "pid").read_text())
@@ -430,9 +472,10 @@ async def test_nothing_but_the_protocol_is_on_standard_output(root: Path) -> Non
     try:
         greeted(server)
         asked: tuple[tuple[str, dict[str, Any]], ...] = (
-            ("run", {"script": "loud.py"}), ("show", {"path": "x.ptxview", "kernel": "nope"}),
+            ("run", {"script": "loud.py"}),
+            ("show", {"path": "x.ptxview", "kernel": "nope"}),
             ("list", {"path": "x.ptxview"}),
-        )  # fmt: skip
+        )
         for number, (name, given) in enumerate(asked, 2):
             say(server, id=number, method="tools/call", params={"name": name, "arguments": given})
         assert server.stdin is not None and server.stdout is not None
@@ -466,8 +509,13 @@ def test_without_the_sdk_it_says_how_to_get_it(tmp_path: Path) -> None:
         "from inspector.cli import main\n"
         "raise SystemExit(main(['mcp']))\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True,
-                          text=True, stdin=subprocess.DEVNULL)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+    )
     assert done.returncode == 3 and not done.stdout
     assert "pip install 'ptxview[mcp]'" in done.stderr and len(done.stderr.splitlines()) == 2
 
