@@ -62,7 +62,7 @@ max-registers = 64
         ("[[kernels]]\nselect = 'x'\nmax-kernels = 2", "a limit of graphs", ""),
     ],
 )
-def test_what_is_meant_otherwise_is_said(text: str, message: str, hint: str) -> None:
+def test_invalid_settings_are_refused_with_a_hint(text: str, message: str, hint: str) -> None:
     with pytest.raises(UsageError) as raised:
         of(text)
     assert message in raised.value.message and hint in raised.value.hint
@@ -77,7 +77,7 @@ def test_allowances_are_amounts_or_percentages() -> None:
             allowance(text, "x")
 
 
-def test_what_is_said_first_wins() -> None:
+def test_own_limits_win_over_others() -> None:
     own, other = Limits({"registers": 1}), Limits({"registers": 2, "stack": 3})
     assert own.over(other).bounds == {"registers": 1, "stack": 3}
     assert not Limits() and own

@@ -53,7 +53,7 @@ def lines_of(variant: str, stage: str) -> Any:
 # -- two variants ---------------------------------------------------------------------------------
 
 
-def test_the_contracts_fields_and_what_stands_in_them() -> None:
+def test_json_has_the_fields_of_the_contract() -> None:
     found = both(WIDE, EIGHT)
     assert list(found)[:7] == ["schema", "a", "b", "stage", "identical", "functions", "hunks"]
     assert (found["schema"], found["stage"], found["identical"]) == (1, "ptx", False)
@@ -115,7 +115,7 @@ def test_stalls_are_the_sum_of_the_control_words() -> None:
     assert held["stall_cycles"] == expected > 0
 
 
-def test_what_is_known_of_arguments_explains_wide_loads() -> None:
+def test_divisible_arguments_explain_wide_loads() -> None:
     found = both(PLAIN, WIDE)
     assert found["config"] == []
     assert found["explanation"][0].startswith(
@@ -426,7 +426,7 @@ def test_a_kernel_of_which_nothing_compiled_has_a_table_too(tuned: Path) -> None
     assert len(diff(tuned, "--variants", "--json").json["variants"]) == 5
 
 
-def test_measured_times_are_told_of_two_variants(tuned: Path) -> None:
+def test_measured_times_of_two_variants_are_shown(tuned: Path) -> None:
     found = diff(tuned, "1" * 8, "2" * 8, "--json").json
     times = {r["name"]: (r["a"], r["b"]) for r in found["resources"]}["time_us"]
     assert times == (pytest.approx(20), pytest.approx(10))
@@ -480,7 +480,7 @@ def test_added_removed_changed_and_renumbered(caches: tuple[Path, Path]) -> None
     assert "added" in diff(a, b, "--markdown").text
 
 
-def test_a_change_is_told_with_what_it_takes_on_both_sides(caches: tuple[Path, Path]) -> None:
+def test_changes_have_the_resources_of_both_sides(caches: tuple[Path, Path]) -> None:
     a, b = caches
     squares = [f for f in sorted(b.iterdir()) if list(f.glob("square_kernel.cubin"))]
     one, other = squares[0], squares[1]
@@ -589,7 +589,7 @@ def remade(tmp_path: Path, **tools: str) -> Path:
     return folder
 
 
-def test_versions_that_differ_are_told_as_a_cause(tmp_path: Path) -> None:
+def test_different_versions_are_a_cause(tmp_path: Path) -> None:
     other = remade(tmp_path, triton="3.9.0", torch="2.13.0", ptxas="12.9.86")
     found = diff(f"{RECORDING}::{PLAIN}", f"{other}::{WIDE}", "--json").json
     # The recording did not say which ptxas it was, and torch has no part in a Triton kernel.
@@ -599,7 +599,7 @@ def test_versions_that_differ_are_told_as_a_cause(tmp_path: Path) -> None:
     assert same["explanation"][0].startswith("triton 3.6.0 → 3.9.0: the ptx is the same")
 
 
-def test_a_generated_kernel_is_told_torchs_version_too(tmp_path: Path) -> None:
+def test_generated_kernels_have_torchs_version_too(tmp_path: Path) -> None:
     other = remade(tmp_path, torch="2.13.0")
     kernels = call("list", RECORDING, "--json").json["kernels"]
     made = [k for k in kernels if k["origin"] == "inductor"]
@@ -608,8 +608,8 @@ def test_a_generated_kernel_is_told_torchs_version_too(tmp_path: Path) -> None:
     assert found["versions"] == [{"name": "torch", "a": "2.11.0+cu130", "b": "2.13.0"}]
 
 
-def test_the_assembler_that_wrote_a_cubin_is_told(tmp_path: Path) -> None:
-    # A cubin of CUDA 12 does not name its assembler: the recording's is told, where it can be.
+def test_assembler_of_a_cubin_is_named(tmp_path: Path) -> None:
+    # A cubin of CUDA 12 does not name its assembler: the recording's is shown.
     a = remade(tmp_path / "a", ptxas="12.8.93")
     b = remade(tmp_path / "b", ptxas="12.9.86")
     found = diff(f"{a}::{WIDE}", f"{b}::{WIDE}", "--json").json

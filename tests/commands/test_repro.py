@@ -292,7 +292,7 @@ def test_a_reference_is_copied_into_the_script(
     assert ("agrees with the reference" in done.out) == (status == 0)
 
 
-def test_given_arrays_stand_in_the_script(recording: Path, forked: Run, tmp_path: Path) -> None:
+def test_given_arrays_are_in_the_script(recording: Path, forked: Run, tmp_path: Path) -> None:
     np.savez(tmp_path / "given.npz", x=np.full(100, 4.0, np.float32), n=np.array(7))
     (tmp_path / "ref.py").write_text(
         "import torch\ndef f(x, out, n):\n    assert n == 7 and float(x.sum()) == 400\n"

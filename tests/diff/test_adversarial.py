@@ -1,4 +1,4 @@
-"""Renamings are identical, whatever they are; one change never is, and the hunk stands on it."""
+"""Any renaming is identical; one change never is, and its hunk has its line."""
 
 from __future__ import annotations
 

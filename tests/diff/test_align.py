@@ -48,7 +48,7 @@ def test_with_anchors(a: list[int], b: list[int]) -> None:
 
 
 def test_hundreds_of_thousands_of_lines() -> None:
-    """Bounded where there are anchors and where there are none."""
+    """Bounded with and without anchors."""
     size = 300_000
     unlike = [i % 7 if i % 50 else 100 + i for i in range(size)]
     edited = [x for i, x in enumerate(unlike) if i % 97]

@@ -33,7 +33,7 @@ def signs(
     return [(r.sign.value, r.a, r.b) for r in rows_beside(hunks, (a, b))]
 
 
-def test_replaced_lines_stand_beside_what_they_became() -> None:
+def test_replaced_lines_are_paired() -> None:
     a = source("x = load(p)", "y = x * 2")
     b = source("for i in r:", "    x = load(p + i)", "    y = x * 2")
     assert signs([Hunk(Op.REPLACE, (1, 3), (1, 4))], a, b) == [
@@ -43,7 +43,7 @@ def test_replaced_lines_stand_beside_what_they_became() -> None:
     ]
 
 
-def test_lines_that_have_nothing_in_common_are_told_apart() -> None:
+def test_unrelated_lines_are_not_paired() -> None:
     ptx = "{\n\tadd.s32 %r1, %r2, 1;\n\tret;\n}"
     other = "{\n\tld.global.b32 %r1, [%rd1];\n\tret;\n}"
     a, b = (parse(Stage.PTX, text).lines for text in (ptx, other))
@@ -69,7 +69,7 @@ def test_lines_that_read_the_same_are_not_marked_as_changed() -> None:
     assert signs([Hunk(Op.REPLACE, (1, 2), (1, 2))], a, b) == [("changed", 1, 1)]
 
 
-def test_where_only_names_differ_and_the_line_is_told_apart_they_are_what_is_marked() -> None:
+def test_names_are_marked_if_nothing_else_differs() -> None:
     reads = open_reader(str(LECTURE))
     kernel = next(k for k in reads.recording.kernels if k.name == "matmul_kernel")
     told = 0

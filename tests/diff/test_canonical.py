@@ -124,7 +124,7 @@ def ttgir(layout: str, used: str = "#blocked", other: str = "[1]") -> Listing:
     )
 
 
-def test_layouts_are_what_they_stand_for() -> None:
+def test_layouts_are_compared_by_definition() -> None:
     assert same(ttgir("[4]"), ttgir("[4]"))
     # the two names exchanged, definitions and all
     swapped = parse(

@@ -73,7 +73,7 @@ def test_every_text_link_hint_and_card_is_what_show_says(page: bytes) -> None:
             assert told.get(str(line["n"]), "").split("\n") == (said or [""])
 
 
-def test_a_text_that_is_too_long_is_told_by_its_size(tmp_path: Path) -> None:
+def test_too_long_text_is_replaced_by_its_size(tmp_path: Path) -> None:
     source = tmp_path / "long.ptx"
     body = "  // " + "x" * 995 + "\n"
     source.write_text(
@@ -102,7 +102,7 @@ def test_the_same_recording_gives_the_same_bytes(page: bytes, tmp_path: Path) ->
 
 
 def code_blocks(text: str) -> list[tuple[str, list[str]]]:
-    """Fenced blocks as CommonMark has them: what is said after the fence, and the lines."""
+    """Fenced blocks as CommonMark has them: the info string and the lines."""
     out: list[tuple[str, list[str]]] = []
     fence = ""
     for line in text.split("\n"):
@@ -215,7 +215,7 @@ def test_one_file_opens_as_what_it_was_made_of(path: Path, tmp_path: Path) -> No
     assert listing(again)["kernels"] == before["kernels"]
 
 
-# -- what is asked for wrongly --------------------------------------------------------------------
+# -- invalid arguments --------------------------------------------------------------------------
 
 
 def test_each_mistake_is_a_sentence_and_leaves_nothing(tmp_path: Path) -> None:

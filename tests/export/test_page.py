@@ -35,7 +35,7 @@ SILENT = re.compile(r"\s*(\.loc\b|//|\$L__\w+:|$)")
 
 @asynccontextmanager
 async def shown(page: Path, place: str, folder: Path) -> AsyncIterator[Page]:
-    """The page at an address of its own; in the end nothing was complained of or sent for."""
+    """The page at its own address; it ends without console errors or requests."""
     async with browser(folder / "browser") as tab:
         await tab.window(1400, 900)
         await tab.ask("Page.navigate", url=f"{page.as_uri()}#{place}")
@@ -104,9 +104,7 @@ async def test_the_mouse_and_the_arrows_move_and_bring_the_marked_line_into_view
         assert await tab.value(HERE) == (str(belongs[0] - 1) if belongs else str(source))
 
 
-async def test_what_is_said_of_each_line_is_what_the_command_line_says(
-    lecture: Path, tmp_path: Path
-) -> None:
+async def test_line_annotations_equal_the_command_line(lecture: Path, tmp_path: Path) -> None:
     lines = said(SOFTMAX, "sass")
     async with shown(lecture, f"{SOFTMAX}/sass/1/sass", tmp_path) as tab:
         await tab.type("w")
@@ -132,9 +130,7 @@ async def test_what_is_said_of_each_line_is_what_the_command_line_says(
             assert live == ("" if known is None else str(known["gpr"]))
 
 
-async def test_a_search_finds_what_stands_in_the_text_and_in_which_kernels(
-    lecture: Path, tmp_path: Path
-) -> None:
+async def test_search_finds_text_and_its_kernels(lecture: Path, tmp_path: Path) -> None:
     text = call("show", SAMPLE, MATMUL, "--stage", "ptx").text.split("\n")
     hits = [n for n, line in enumerate(text, 1) if "wgmma.mma_async" in line.lower()]
     assert len(hits) > 1
@@ -412,7 +408,7 @@ async def test_what_a_stranger_wrote_is_text(tmp_path: Path) -> None:
         )
         line = next(text for text in lines if "pwned" in text)
         assert evil[:60] in line and "‹U+202E›" in line and "␛" in line
-        # The policy lets nothing in, whatever a script of somebody else's would try.
+        # The policy lets nothing in, for any foreign script.
         await tab.value(
             "(() => { const s = document.createElement('script');"
             " s.textContent = 'window.pwned = 2';"
@@ -452,7 +448,7 @@ async def test_two_hundred_kernels_open_by_what_is_seen_alone(
         f"\n200 kernels: {size / 1e6:.1f} MB, first content after {first[page]:.0f} ms,"
         f" {ratio:.1f} times that of 16 ({lecture.stat().st_size / 1e6:.1f} MB)"
     )
-    # Of thousands of pieces some are unpacked, and the list is built as far as it is seen.
+    # Of thousands of pieces some are unpacked, and the visible part of the list is built.
     assert len(blocks_of(page.read_bytes())) > 1000
     assert unpacked <= 8
     assert elements < 12_000

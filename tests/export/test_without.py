@@ -47,7 +47,7 @@ scale_kernel[(8,)](x, torch.empty_like(x), 1000, BLOCK=128)
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory, warm_python: Callable[..., Path]) -> Path:
-    """A recording of a program that lies in a folder of a user's."""
+    """A recording of a program in a user's folder."""
     folder = tmp_path_factory.mktemp("run") / "home" / "alice.liddell" / "wonderland-project"
     folder.mkdir(parents=True)
     (folder / "looking_glass.py").write_text(SCRIPT)
@@ -258,5 +258,5 @@ def test_names_that_nvcc_makes_of_a_file_are_others(tmp_path: Path) -> None:
         assert b"looking" not in piece and b"alice" not in piece
     ((kernel, variant),) = variants_of(call("list", out, "--json").json)
     assert len(kernel["name"]) == len(local) and kernel["name"] != local
-    # What was told of the function is still told of it.
+    # The function keeps its annotations.
     assert variant["resources"]["spill_store_bytes"] == 8

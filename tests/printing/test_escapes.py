@@ -1,4 +1,4 @@
-"""Nothing that a stranger wrote is obeyed by a terminal, in whatever field of whatever input.
+"""No terminal obeys text of strangers, in any field of any input.
 
 Every field gets titles, erased screens, colours, marks of direction and halves of characters, and
 every command is asked about it, to a pipe and on a terminal.
@@ -101,7 +101,7 @@ opened: dict[tuple[object, ...], Profiled] = {}
 
 
 def state(path: Path) -> tuple[object, ...]:
-    """What tells whether a path, or what lies beside a file, has changed."""
+    """The state of a path and of files beside it."""
     below = path.rglob("*") if path.is_dir() else path.parent.iterdir()
     found = [(str(each), each.lstat()) for each in below]
     return tuple(sorted((name, how.st_mtime_ns, how.st_size, how.st_ino) for name, how in found))
@@ -295,7 +295,7 @@ def cache(tmp_path: Path) -> Path:
 
 
 FILE = os.fsdecode(b"\x1b]0;T\x07\x1b[2J\xc2\x9b31m\x9b\xff\r\b")
-"""What may stand in a file's name."""
+"""A hostile file name."""
 
 
 def test_no_field_of_a_cache_is_obeyed(cache: Path) -> None:

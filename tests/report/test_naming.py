@@ -58,7 +58,7 @@ def one(ident: str, **more: object) -> Variant:
     return replace(Variant(ident, ident * 8, "k"), **more)  # type: ignore[arg-type]
 
 
-def test_a_variant_is_told_by_what_differs_and_never_by_what_is_shared() -> None:
+def test_labels_have_differing_settings_only() -> None:
     configs = ({"BLOCK_M": 64, "num_stages": 3}, {"BLOCK_M": 128, "num_stages": 4})
     shared = {"BLOCK_N": 32, "num_warps": 4}
     idents = ("3f2a91c0", "3f2b07e1")

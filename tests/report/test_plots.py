@@ -61,7 +61,7 @@ def test_plot_fills_the_width_and_names_each_line(monkeypatch: pytest.MonkeyPatc
     assert "12,000" in lines[19] or "10,000" in lines[19]
 
 
-def test_without_colour_there_is_none_and_with_it_each_line_has_its_own() -> None:
+def test_each_line_has_its_own_colour() -> None:
     assert not any("\x1b" in line for line in drawn(SWEEP, 80))
     coloured = "\n".join(drawn(SWEEP, 80, colour=True))
     assert len({part.split("m")[0] for part in coloured.split("\x1b[")[1:]}) >= 4
@@ -125,7 +125,7 @@ def test_a_roofline_bends_where_the_bandwidth_meets_the_peak() -> None:
     assert point.said == "0.125 FLOP/byte, 0.552 TFLOP/s, 110 % of copy, measured"
 
 
-def test_a_call_that_computes_is_held_against_its_units_peak() -> None:
+def test_compute_bound_call_is_compared_with_its_units_peak() -> None:
     n = 8192
     spot = Spot.of("matmul", 2 * n**3 / 700e6, 3 * 2 * n * n, 2 * n**3)
     assert spot is not None

@@ -92,7 +92,7 @@ class Program:
 
 
 def alike(folder: Path, numbers: Iterable[int]) -> Program:
-    """Ranks that do the same, started by a process that is none."""
+    """Ranks that do the same, started by another process."""
     program = Program(folder)
     program.process(9, None)
     for n in numbers:
@@ -117,7 +117,7 @@ def test_ranks_that_do_the_same_differ_in_nothing(tmp_path: Path) -> None:
     assert ranks(open_path(alone)) == () and "compiled differently" not in call("list", alone).text
 
 
-def test_another_variant_is_told_by_what_it_differs_in(tmp_path: Path) -> None:
+def test_other_variants_are_named_by_their_settings(tmp_path: Path) -> None:
     program = alike(tmp_path / "rec", range(4))
     for n in range(4):
         odd = n == 2
@@ -133,7 +133,7 @@ def test_another_variant_is_told_by_what_it_differs_in(tmp_path: Path) -> None:
     assert one["by_rank"]["rank 2"] != one["by_rank"]["rank 0"] == one["by_rank"]["rank 3"]
 
 
-def test_what_some_lack_recompiles_and_misses_are_told(tmp_path: Path) -> None:
+def test_missing_kernels_recompiles_and_misses_are_listed(tmp_path: Path) -> None:
     program = alike(tmp_path / "rec", range(3))
     program.kernel(10, "first_alone", "dddd")
     program.function(11, 0, 1)
@@ -153,7 +153,7 @@ def test_what_some_lack_recompiles_and_misses_are_told(tmp_path: Path) -> None:
     assert "≠ first_alone" in call("list", path, "--compiles").text
 
 
-def test_what_one_could_not_compile_is_told_apart_from_what_it_did_not(tmp_path: Path) -> None:
+def test_failed_and_missing_compiles_are_distinguished(tmp_path: Path) -> None:
     program = alike(tmp_path / "rec", range(3))
     program.kernel(10, "scale", "bbbb")
     program.refused(11, "scale", "bbbb")
@@ -208,7 +208,7 @@ def test_machines_are_read_as_one(tmp_path: Path, packed: bool) -> None:
     assert set(by_kernel) == {"of_node0", "of_node1"}
     did = {name for name, ids in by_kernel["of_node1"].by_rank.items() if ids}
     assert did == {f"rank 2 of {machines[1]}"}
-    for kernel, variant in recording.variants():  # each from the disk that it lies on
+    for kernel, variant in recording.variants():  # each from its own disk
         symbol = f"{kernel.name}{variant.hash[:4]}"
         assert symbol.encode() in variant.stages[Stage.PTX].content.read()
     for words in (["list"], ["open", "--no-tui"]):
@@ -259,7 +259,7 @@ def test_what_is_no_recording_cannot_be_one_of_several(tmp_path: Path, name: str
     assert done.status == 4 and name in done.said and "Traceback" not in done.said
 
 
-def test_many_ranks_are_told_in_few_words(tmp_path: Path) -> None:
+def test_many_ranks_are_abbreviated(tmp_path: Path) -> None:
     program = alike(tmp_path / "rec", range(64))
     for n in range(64):
         program.kernel(10 + n, "scale", "cccc" if n in (5, 6, 7, 40) else "bbbb")

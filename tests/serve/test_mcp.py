@@ -236,7 +236,7 @@ async def test_nothing_outside_of_the_roots_is_read(
     secret.write_text(".version 8.0\n.target sm_90\n// the secret\n.visible .entry k() { ret; }\n")
     (root / "link.ptx").symlink_to(secret)
     (root / "folder").symlink_to(outside)
-    # A build whose file names a source that lies elsewhere.
+    # A build whose file names a source elsewhere.
     built = REPOSITORY / "tests" / "data" / "core" / "lecture" / "ext" / "square_gelu"
     shutil.copytree(built, root / "build")
     source = outside / "cuda.cu"
@@ -266,7 +266,7 @@ async def test_nothing_outside_of_the_roots_is_read(
             "show", {"path": "build", "kernel": "gelu_kernel", "stage": "source", "lines": "1:5"}
         )
         assert "the secret" not in text(result)
-    # A file of limits above the roots is none of theirs.
+    # A file of limits above the roots is not read.
     (tmp_path / "pyproject.toml").write_text("[tool.ptxview.check]\nmax-registers = 1\n")
     async with connected(root) as client:
         value = answer(await client.call_tool("check", {"path": "x.ptxview", "max_registers": 255}))
@@ -351,7 +351,7 @@ def is_alive(pid: int) -> bool:
 async def test_ptx_is_compiled_for_targets_and_what_may_include_or_run_is_not(
     connected: Connect, root: Path
 ) -> None:
-    """PTX is read alone; CUDA C++ could tell of any file by including it."""
+    """PTX is read alone; CUDA C++ could include any file."""
     ptx = REPOSITORY / "tests" / "data" / "listing" / "matmul_sm90.ptx"
     shutil.copy(ptx, root / "k.ptx")
     (root / "k.cu").write_text('#include "/etc/passwd"\n')
