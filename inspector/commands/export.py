@@ -11,7 +11,6 @@ import contextlib
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +28,7 @@ from inspector.measure.time.stored import StoredTimes, times
 from inspector.printing import narrate
 from inspector.reader.reader import Reader
 from inspector.report import jsons
-from inspector.text import plural, shown
+from inspector.text import shown
 
 FORMATS = ("html", "markdown", "folder", "ptxview")
 SUFFIXES = {
@@ -40,8 +39,6 @@ SUFFIXES = {
     ".ptxview": "ptxview",
 }
 ENDINGS = {"html": ".html", "markdown": ".md", "ptxview": ".ptxview", "folder": ""}
-PATIENCE = 1.0
-"""Seconds between lines of progress."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -240,7 +237,6 @@ def _written(export: Export, target: Path | None) -> None:
             removed=export.said,
             compilers=compilers,
             left_out=export.left_out,
-            progress=_Progress().tell,
         )
     if target is None:
         for piece in pieces:
@@ -313,20 +309,6 @@ def _appearing(target: Path) -> Iterator[Path]:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
-
-
-class _Progress:
-    """Says on a terminal how far it is, once it takes long."""
-
-    def __init__(self) -> None:
-        self._told = time.monotonic()
-
-    def tell(self, done: int, of: int) -> None:
-        """So many variants are done."""
-        now = time.monotonic()
-        if now - self._told > PATIENCE and done < of and printing.at_terminal():
-            self._told = now
-            narrate(f"ptxview: {done} of {plural(of, 'variant')}")
 
 
 def _document(export: Export, target: Path, size: int) -> dict[str, object]:

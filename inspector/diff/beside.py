@@ -203,46 +203,39 @@ def rows_beside(
     """
     parted = [part for hunk in stretches for part in _parts(_loud(hunk), lines)]
     for op, a, b, partner in hunks.rows(parted):
-        if op is Op.EQUAL:
-            yield BesideRow(Sign.EQUAL, a, b)
-        elif op is Op.MOVED:
+        if op is Op.MOVED:
             yield BesideRow(Sign.MOVED_HERE if a is None else Sign.MOVED_AWAY, a, b, partner)
-        elif (a is None or a in silent[0]) and (b is None or b in silent[1]):
-            if a is None or b is None or _related(lines[0][a - 1], lines[1][b - 1]):
-                yield BesideRow(Sign.EQUAL, a, b)
-            else:
-                yield BesideRow(Sign.EQUAL, a, None)
-                yield BesideRow(Sign.EQUAL, None, b)
-        elif a is None or a in silent[0]:
+            continue
+        quiet = (a is None or a in silent[0], b is None or b in silent[1])
+        left = None if a is None else lines[0][a - 1]
+        right = None if b is None else lines[1][b - 1]
+        related = left is None or right is None or _related(left, right)
+        if op is Op.EQUAL or (all(quiet) and related):
+            yield BesideRow(Sign.EQUAL, a, b)
+        elif any(quiet):
             if a is not None:
-                yield BesideRow(Sign.EQUAL, a, None)
-            yield BesideRow(Sign.INSERTED, None, b)
-        elif b is None or b in silent[1]:
-            yield BesideRow(Sign.DELETED, a, None)
+                yield BesideRow(Sign.EQUAL if quiet[0] else Sign.DELETED, a, None)
             if b is not None:
-                yield BesideRow(Sign.EQUAL, None, b)
-        elif _same(lines[0][a - 1].text, lines[1][b - 1].text):
+                yield BesideRow(Sign.EQUAL if quiet[1] else Sign.INSERTED, None, b)
+        elif left is not None and right is not None and _same(left.text, right.text):
             yield BesideRow(Sign.EQUAL, a, b)
         else:
-            related = _related(lines[0][a - 1], lines[1][b - 1])
             yield BesideRow(Sign.CHANGED if related else Sign.UNLIKE, a, b)
 
 
-def loud(hunks: Iterable[Hunk]) -> list[Hunk]:
-    """Hunks with those that say nothing of the code as equal ones, neighbours joined."""
+def loud(found: Iterable[Hunk]) -> list[Hunk]:
+    """Return hunks with those that say nothing of the code as equal ones, neighbours joined."""
     out: list[Hunk] = []
-    for hunk in hunks:
-        loud_hunk = _loud(hunk)
+    for hunk in map(_loud, found):
         last = out[-1] if out else None
         if (
-            last is not None
-            and last.op is loud_hunk.op is Op.EQUAL
-            and last.a[1] == loud_hunk.a[0]
-            and last.b[1] == loud_hunk.b[0]
+            last
+            and last.op is hunk.op is Op.EQUAL
+            and (last.a[1], last.b[1]) == (hunk.a[0], hunk.b[0])
         ):
-            out[-1] = Hunk(Op.EQUAL, (last.a[0], loud_hunk.a[1]), (last.b[0], loud_hunk.b[1]))
+            out[-1] = Hunk(Op.EQUAL, (last.a[0], hunk.a[1]), (last.b[0], hunk.b[1]))
         else:
-            out.append(loud_hunk)
+            out.append(hunk)
     return out
 
 

@@ -12,7 +12,7 @@ import base64
 import hashlib
 import html
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from inspector import __version__, files
@@ -29,11 +29,6 @@ SCRIPTS = ("rows", "kernel", "compare", "page")
 """The parts of the page's script, each using those before it."""
 KEPT = 64
 """Variants up to which all that was read of them is kept until they have been compared."""
-Progress = Callable[[int, int], None]
-
-
-def nobody(done: int, of: int) -> None:
-    """Tells nobody how far it is."""
 
 
 def page(
@@ -44,7 +39,6 @@ def page(
     removed: Sequence[str] = (),
     compilers: bool = False,
     left_out: list[str] | None = None,
-    progress: Progress = nobody,
 ) -> Iterator[str]:
     """The page of a recording, or of some variants of it, in pieces of HTML that are ASCII.
 
@@ -56,22 +50,19 @@ def page(
     known = stored(reader.recording.path) if times is None else times
     gathered = Gathered(reader, known, compilers)
     found = list(reader.recording.variants() if chosen is None else chosen)
-    index = _index(gathered, found, [*map(shown, removed)], progress)
+    index = _index(gathered, found, [*map(shown, removed)])
     if left_out is not None:
         left_out += gathered.left_out
     yield from _document(index, gathered.blocks.pieces, _first(index))
 
 
-def _index(
-    gathered: Gathered, found: Sequence[Found], removed: list[str], progress: Progress
-) -> dict[str, object]:
+def _index(gathered: Gathered, found: Sequence[Found], removed: list[str]) -> dict[str, object]:
     """What the page shows at once; all else is a block that it names by its number."""
     reader = gathered.reader
     kernels = list({id(k): k for k, _ in found}.values())
     places = {id(k): n for n, k in enumerate(kernels)}
     variants = []
     for n, (kernel, variant) in enumerate(found):
-        progress(n, len(found))
         row = gathered.row(kernel, variant, places[id(kernel)])
         variants.append(row | {"block": gathered.variant(kernel, variant)})
         if len(found) > KEPT and (n + 1 == len(found) or found[n + 1][1].hash != variant.hash):
@@ -84,7 +75,6 @@ def _index(
     for a, b in pairs.chosen(found):
         for stage, value in pairs.compared(reader, (found[a][1], found[b][1])):
             rows.append([a, b, stage.value, gathered.blocks.add(value)])
-    progress(len(found), len(found))
     return {
         **gathered.heading(),
         "kernels": [gathered.kernel(k) for k in kernels],

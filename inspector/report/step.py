@@ -182,30 +182,27 @@ def _last_of(
 
 LEVELS = "▁▂▃▄▅▆▇█"
 NO_NUMBER = "N"
-"""A lane that has a NaN."""
+"""A lane with a NaN."""
 
 
 def levels(strip: LaneStrip) -> str:
-    """A sign a lane: how great its value is between the least and the greatest of the lanes that
-    ran the step; ``·`` a lane that did not, ``N`` a NaN."""
+    """Return a sign for each lane: its value's height between the least and the greatest.
+
+    ``·`` is a lane that did not run the step, ``N`` a NaN.
+    """
     if strip.values is None:
         return "".join(lane_cells(strip))
     numbers = [float(v[0] if isinstance(v, tuple) else v) for v in strip.values]
     finite = [v for v, on in zip(numbers, strip.active, strict=True) if on and math.isfinite(v)]
     low, high = min(finite, default=0.0), max(finite, default=0.0)
-    return "".join(
-        _level(v, low, high) if on else IDLE for v, on in zip(numbers, strip.active, strict=True)
-    )
-
-
-def _level(value: float, low: float, high: float) -> str:
-    if math.isnan(value):
-        return NO_NUMBER
-    if low == high and math.isfinite(value):
-        return LEVELS[len(LEVELS) // 2]
-    half = high / 2 - low / 2  # the whole may be beyond a double
-    share = 0.0 if value <= low else 1.0 if value >= high else (value / 2 - low / 2) / half
-    return LEVELS[min(int(share * len(LEVELS)), len(LEVELS) - 1)]
+    half = high / 2 - low / 2  # the whole may exceed a double
+    out = []
+    for value, on in zip(numbers, strip.active, strict=True):
+        share = 0.5 if value == low == high else (value / 2 - low / 2) / half if half else value
+        share = min(max(share, 0.0), 1.0)
+        sign = NO_NUMBER if math.isnan(value) else LEVELS[min(int(share * 8), 7)]
+        out.append(sign if on else IDLE)
+    return "".join(out)
 
 
 def lane_cells(strip: LaneStrip) -> list[str]:
