@@ -1,6 +1,6 @@
 """Serve an assistant over the Model Context Protocol: list, show, diff, explain, check and time.
 
-It speaks over standard input and output, as a client that starts it expects. It reads files in
+It speaks over standard input and output, as a client that starts it expects. It reads
 the folders that --root names, and no file outside of them is opened; it runs no program unless it
 was started with --allow-run. Answers are in short, and bounded.
 """
