@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -258,27 +257,15 @@ def _one_file(export: Export, target: Path | None) -> None:
 
 
 def _folder(target: Path, written: Iterator[folder.File]) -> int:
-    """Write a folder, which is there when it is whole; how many bytes its files have."""
+    """Write a folder, which appears when it is complete; return the bytes of its files."""
     size = 0
-    part = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    try:
+    with _appearing(target, is_folder=True) as part:
         for name, data in written:
             path = part / name
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(data)
             size += len(data)
-        part.chmod(0o777 & ~_mask())
-        part.replace(target)
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
     return size
-
-
-def _mask() -> int:
-    mask = os.umask(0)  # it can only be read by setting it
-    os.umask(mask)
-    return mask
 
 
 @contextlib.contextmanager
@@ -297,18 +284,14 @@ def _said_where(target: Path | None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _appearing(target: Path) -> Iterator[Path]:
-    """A file beside the target that takes its place when it is whole."""
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    os.close(handle)
-    part = Path(name)
-    try:
+def _appearing(target: Path, is_folder: bool = False) -> Iterator[Path]:
+    """A file or folder beside the target that takes its place when it is complete."""
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as name:
+        part = Path(name) / target.name
+        if is_folder:
+            part.mkdir()
         yield part
-        part.chmod(0o666 & ~_mask())
         part.replace(target)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
 
 
 def _document(export: Export, target: Path, size: int) -> dict[str, object]:

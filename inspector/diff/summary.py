@@ -189,17 +189,9 @@ def resources(a: VariantSide, b: VariantSide) -> Iterator[FigureChange]:
     for name in a.card.resources.__dataclass_fields__:
         yield FigureChange(name, getattr(a.card.resources, name), getattr(b.card.resources, name))
     yield FigureChange("threads", a.card.threads, b.card.threads)
-    our_occupancy, their_occupancy = a.card.occupancy, b.card.occupancy
-    yield FigureChange(
-        "occupancy_percent",
-        our_occupancy and our_occupancy.percent,
-        their_occupancy and their_occupancy.percent,
-    )
-    yield FigureChange(
-        "blocks_per_sm",
-        our_occupancy and our_occupancy.blocks,
-        their_occupancy and their_occupancy.blocks,
-    )
+    full = (a.card.occupancy, b.card.occupancy)
+    yield FigureChange("occupancy_percent", *(one and one.percent for one in full))
+    yield FigureChange("blocks_per_sm", *(one and one.blocks for one in full))
     for stage in MACHINE:
         yield FigureChange(f"{stage.value}_instructions", _total(a, stage), _total(b, stage))
     yield FigureChange("stall_cycles", a.stalls, b.stalls)

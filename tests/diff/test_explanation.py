@@ -169,10 +169,7 @@ def test_loads_of_several_widths_are_not_told_as_one() -> None:
 def test_masks_that_are_gone_and_that_came() -> None:
     masked = f"\t@%p1 {LOAD.strip()}"
     found = told(side(f"{masked}\n{STORE}"), side(f"{LOAD}\n{STORE}"))
-    assert (
-        "masks are gone: 1 of 2 global accesses of a stand under a predicate, none of b's does"
-        in found
-    )
+    assert any(text.startswith("masks are gone: 1 of 2 global accesses of a ") for text in found)
     back = told(side(f"{LOAD}\n{STORE}"), side(f"{masked}\n{STORE}"))
     assert any(text.startswith("masks came: 1 of 2") for text in back)
     assert not any("masks" in text for text in told(side(masked), side(loads(2, masked))))
