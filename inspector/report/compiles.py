@@ -92,14 +92,17 @@ class BreakPlace:
     @property
     def lost_seconds(self) -> float | None:
         """Seconds of discarded tracing, if known."""
-        lost = [b.lost_seconds for _, b in self.breaks if b.lost_seconds is not None]
-        return sum(lost) if lost else None
+        return _total(b.lost_seconds for _, b in self.breaks)
 
     @property
     def resumed_seconds(self) -> float | None:
-        """How long compiling took what comes after it."""
-        took = [one.seconds for one in self.resumed if one.seconds is not None]
-        return sum(took) if took else None
+        """Seconds of compiling the code after it, if known."""
+        return _total(one.seconds for one in self.resumed)
+
+
+def _total(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
 
 
 def resumed_at(function: str) -> tuple[str, int] | None:

@@ -69,3 +69,8 @@ def padded(text: str, size: int, right: bool = False) -> str:
     if blanks < 0:
         return set_cell_size(text, size - 1) + "…"
     return " " * blanks + text if right else text + " " * blanks
+
+
+def cut(text: str, width: int) -> str:
+    """Return a text of at most ``width`` characters, with an ellipsis if it was longer."""
+    return text if len(text) <= width else text[: max(0, width - 1)] + "…"

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from inspector.model import Location
 from inspector.report import jsons
+from inspector.report.grid import cut
 from inspector.report.tables import UNKNOWN, clean
 from inspector.text import plural, shown
 from inspector.trace.stepper import (
@@ -32,7 +33,7 @@ def rows(answer: StepAnswer, width: int) -> Iterator[Text]:
     if answer.place is not None and answer.shows_place:
         yield from _place(answer.place, width)
     for value in answer.values:
-        yield Text(_cut("  " + said(value, whole=True), width))
+        yield Text(cut("  " + said(value, whole=True), width))
     for strip in answer.strips:
         yield from _strip(strip, width)
     if answer.listing:
@@ -45,15 +46,15 @@ def rows(answer: StepAnswer, width: int) -> Iterator[Text]:
 
 def _place(at: StepPlace, width: int) -> Iterator[Text]:
     where = "" if at.source is None else f" · {_source(at.source)}"
-    yield Text(_cut(f"step {at.step:,} of {at.steps:,} · PTX line {at.line}{where}", width), "bold")
-    yield Text("  " + _cut(statement(at.statement), width - 2), "cyan")
+    yield Text(cut(f"step {at.step:,} of {at.steps:,} · PTX line {at.line}{where}", width), "bold")
+    yield Text("  " + cut(statement(at.statement), width - 2), "cyan")
     for value in at.values:
-        yield Text(_cut("  " + said(value), width), "green" if at.runs else "dim")
+        yield Text(cut("  " + said(value), width), "green" if at.runs else "dim")
     who, strip, share = lanes_said(at)
     if len(who) + len(strip) + len(share) + 6 > width:
-        yield Text(_cut(f"  {who}", width))
+        yield Text(cut(f"  {who}", width))
         who = ""
-    yield Text(_cut("  ".join(filter(None, ("", who, strip, share))), width))
+    yield Text(cut("  ".join(filter(None, ("", who, strip, share))), width))
 
 
 def statement(text: str) -> str:
@@ -127,7 +128,7 @@ def given(result: LineResult, width: int | None = None) -> str:
         text = each + (f" +{count - many}" if many < count else "")
         if room is None or len(text) <= room:
             break
-    text = text if room is None else _cut(text, room)
+    text = text if room is None else cut(text, room)
     return f"[{before}{text}]" if ends else before + text
 
 
@@ -137,10 +138,10 @@ def short(value: LaneValue, width: int | None) -> str:
     if width is None or len(text) <= width:
         return text
     if value.address_in is None:
-        return _cut(text, width)
+        return cut(text, width)
     name, offset = shown(value.address_in[0]), f"+{value.address_in[1]}"
     room = width - len(offset)
-    return offset if room < 2 else _cut(name, room) + offset
+    return offset if room < 2 else cut(name, room) + offset
 
 
 def given_by(
@@ -162,7 +163,7 @@ def given_by(
     text = short(value, room)
     left = room - len(text) - 1
     if left > 1:
-        text = f"{_cut(shown(value.name or value.register), left)} {text}"
+        text = f"{cut(shown(value.name or value.register), left)} {text}"
     return (text if last.runs else f"[{text}]"), last.runs
 
 
@@ -254,12 +255,8 @@ def _listing(lines: Sequence[ListedLine], width: int) -> Iterator[Text]:
     for line, value in zip(lines, texts, strict=True):
         mark = ">" if line.current else " "
         head = f"{mark} {line.n:>{numbers}}  {value:>{size}}  "
-        text = _cut(statement(line.text), max(8, width - len(head)))
+        text = cut(statement(line.text), max(8, width - len(head)))
         yield Text.assemble((head, "green"), text, style="bold" if line.current else "")
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
 
 
 # -- JSON -----------------------------------------------------------------------------------------

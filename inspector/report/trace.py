@@ -16,6 +16,8 @@ from inspector.execute.facts import MemoryUse, ValueFacts
 from inspector.listing.line import Listing
 from inspector.model import Location, Stage
 from inspector.report import jsons
+from inspector.report.calls import sizes
+from inspector.report.grid import cut
 from inspector.report.tables import UNKNOWN, clean
 from inspector.text import counted, kibibytes, plural, shown, word_for
 from inspector.trace.lines import (
@@ -41,7 +43,6 @@ Where = Callable[[int], Buffer | None]
 MOST_PRINTED = 8
 """Texts of printf that are shown."""
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
-_TIMES = "×"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +107,9 @@ def short(value: int | None) -> str:
 
 def octets(value: int) -> str:
     """``512 B``, ``5.69 MB``."""
-    return f"{value:,} B" if value < 10_000 else f"{short(value)}B" if " " in short(value) else (
-        f"{value / 1000:.3g} kB")  # fmt: skip
+    if value < 10_000:
+        return f"{value:,} B"
+    return f"{short(value)}B" if " " in short(value) else f"{value / 1000:.3g} kB"
 
 
 def ratio(part: float, whole: float) -> str:
@@ -246,7 +248,7 @@ def _called(told: TracedKernel) -> str:
     if told.seed is not None:
         inputs.append(f"new inputs of the same kind, seed {told.seed}")
     return (
-        f"{which}: grid {_sizes(launch.grid)}, block {_sizes(launch.block)}{shared}; "
+        f"{which}: grid {sizes(launch.grid)}, block {sizes(launch.block)}{shared}; "
         f"{', '.join(inputs) or 'no arguments'}"
     )
 
@@ -260,13 +262,6 @@ def _global(use: MemoryUse) -> str:
         f"{ratio(use.sectors, use.requests)} a request, {excess}; "
         f"{octets(use.bytes_wanted)} wanted, {octets(use.bytes_moved)} moved"
     )
-
-
-def _sizes(triple: Sequence[int]) -> str:
-    sizes = list(triple)
-    while len(sizes) > 1 and sizes[-1] == 1:
-        sizes.pop()
-    return _TIMES.join(f"{n:,}" for n in sizes)
 
 
 def wrapped(pairs: Iterable[tuple[str, str]], width: int) -> Iterator[tuple[str, str]]:
@@ -427,7 +422,7 @@ def rows(
         reached = bool(line.executed)
         row = Text.assemble(
             (f"{line.n:>{numbers}} {cells} ", "dim"), (drawing, "cyan"), " ",
-            (_cut(text, beside), "" if reached else "dim"),
+            (cut(text, beside), "" if reached else "dim"),
         )  # fmt: skip
         said = [_value(v, where) for v in line.values[:MOST_VALUES]]
         if len(line.values) > MOST_VALUES:
@@ -435,13 +430,13 @@ def rows(
         if not reached:
             said = ["not reached"]
         if said and wide:
-            pad = " " * max(0, beside - len(_cut(text, beside)))
-            row.append(pad + "  " + _cut(" · ".join(said), room - beside - 2), "green")
+            pad = " " * max(0, beside - len(cut(text, beside)))
+            row.append(pad + "  " + cut(" · ".join(said), room - beside - 2), "green")
             said = []
         yield row
         for one in said:
             margin = min(gutter, max(0, width - 44))
-            yield Text(" " * margin + _cut("└ " + one, width - margin), style="green")
+            yield Text(" " * margin + cut("└ " + one, width - margin), style="green")
 
 
 def _fit(lines: Sequence[ExecutedLine], width: int) -> list[tuple[FigureColumn, int]]:
@@ -465,10 +460,6 @@ def _text(listing: Listing, n: int) -> str:
         return ""
     text = clean(listing.lines[n - 1].text)
     return " ".join(text.split()) if listing.language in ("ptx", "sass") else text.rstrip()
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
 
 
 def _value(value: ValueFacts, where: Where) -> str:
