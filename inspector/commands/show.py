@@ -156,7 +156,6 @@ def _brief_lines(
     as_json: bool,
 ) -> int:
     """Text, sentence and hints of some lines."""
-    from inspector.report import brief
 
     listing = profiled.reader.listing(variant, stage)
     names = ("n", "text", "sentence", "notes")

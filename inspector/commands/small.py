@@ -67,6 +67,8 @@ def handle(recording: Recording, kernel: Kernel, variant: Variant) -> str:
 
 def answer(value: dict[str, object], as_json: bool) -> int:
     """Print a summary as JSON or as text."""
+    from inspector.report import brief
+
     if as_json:
         print_json(value)
     else:
