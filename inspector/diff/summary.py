@@ -189,9 +189,9 @@ def resources(a: VariantSide, b: VariantSide) -> Iterator[FigureChange]:
     for name in a.card.resources.__dataclass_fields__:
         yield FigureChange(name, getattr(a.card.resources, name), getattr(b.card.resources, name))
     yield FigureChange("threads", a.card.threads, b.card.threads)
-    full = (a.card.occupancy, b.card.occupancy)
-    yield FigureChange("occupancy_percent", *(one and one.percent for one in full))
-    yield FigureChange("blocks_per_sm", *(one and one.blocks for one in full))
+    x, y = a.card.occupancy, b.card.occupancy
+    yield FigureChange("occupancy_percent", x and x.percent, y and y.percent)
+    yield FigureChange("blocks_per_sm", x and x.blocks, y and y.blocks)
     for stage in MACHINE:
         yield FigureChange(f"{stage.value}_instructions", _total(a, stage), _total(b, stage))
     yield FigureChange("stall_cycles", a.stalls, b.stalls)
