@@ -169,13 +169,14 @@ def apart(names: Iterable[str], width: int) -> dict[str, str]:
 
 
 def _shortened(name: str, width: int) -> str:
-    """Return a name's head and tail: most of the tail if Inductor made it, else of the head."""
+    """Return a name's head and tail; if narrow, its head, or the last words of Inductor's names."""
     if cell_len(name) <= width:
         return name
-    if _GENERATED.match(name):
+    tail = ""
+    if width >= 2 * MIN_WIDTH:
+        tail = name[-(width // 2) :]
+    elif _GENERATED.match(name):
         tail = name[max(1, width // 4) - width :]
         tail = tail[tail.find("_") + 1 :]
-    else:
-        tail = name[-(width // 3) :] if width >= 2 * MIN_WIDTH else ""
     text = f"{name[: width - 1 - len(tail)]}…{tail}"
     return text if cell_len(text) <= width else set_cell_size(name, width - 1) + "…"
