@@ -11,6 +11,7 @@ from inspector.diff.forms import Aliases, Forms, plain_name
 from inspector.diff.hunks import Builder, Hunk, Op, changes, merged
 from inspector.diff.matching import MatchSide, match
 from inspector.diff.moved import moved
+from inspector.diff.recordings import partners
 from inspector.listing.line import Function, Listing
 
 # -- functions of one listing in the other --------------------------------------------------------
@@ -30,27 +31,16 @@ def pair(a: Listing, b: Listing) -> tuple[Pair, ...]:
     One that stands within another is part of it.
     """
     left, right = apart(a.functions), apart(b.functions)
-    partners: dict[int, int] = {}
-    for named in (lambda f: f.name, lambda f: plain_name(f.name)):
-        places: dict[str, list[int]] = {}
-        taken = set(partners.values())
-        for j, function in enumerate(right):
-            if j not in taken:
-                places.setdefault(named(function), []).append(j)
-        for i, function in enumerate(left):
-            if i not in partners and (same := places.get(named(function))):
-                partners[i] = same.pop(0)
-    taken = set(partners.values())
-    mine = [i for i in range(len(left)) if i not in partners]
+    found = partners(left, right, (lambda f: f.name, lambda f: plain_name(f.name)))
+    mine = [i for i in range(len(left)) if i not in found]
+    taken = set(found.values())
     theirs = [j for j in range(len(right)) if j not in taken]
     if len(mine) == len(theirs) == 1:
-        partners[mine[0]] = theirs[0]
+        found[mine[0]] = theirs[0]
     elif mine and theirs:
-        partners.update(_alike(a, b, left, right, mine, theirs))
-    taken = set(partners.values())
-    out: list[Pair] = [
-        (function, right[partners[i]] if i in partners else None) for i, function in enumerate(left)
-    ]
+        found.update(_alike(a, b, left, right, mine, theirs))
+    out: list[Pair] = [(f, right[found[i]] if i in found else None) for i, f in enumerate(left)]
+    taken = set(found.values())
     return (*out, *((None, function) for j, function in enumerate(right) if j not in taken))
 
 
