@@ -115,10 +115,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     reader = open_reader(args.path, args.device)
     before = None if rules.baseline is None else open_reader(rules.baseline, args.device)
     if before is None and (args.allow or any(part.allowed for part in _each(rules))):
-        raise UsageError(
-            "--allow needs a baseline",
-            "Give --baseline OTHER.",
-        )
+        raise UsageError("--allow needs a baseline", "Give --baseline OTHER.")
     if not any(_each(rules)):
         raise UsageError(
             "there is nothing to check: no limit was given",

@@ -241,10 +241,7 @@ def _measured(reader: Reader, rows: list[VariantRow]) -> Iterator[VariantRow]:
 
 
 def _rows(
-    reader: Reader,
-    chosen: Iterable[tuple[Kernel, Variant]],
-    stage: Stage,
-    more: Iterable[Kernel],
+    reader: Reader, chosen: Iterable[tuple[Kernel, Variant]], stage: Stage, more: Iterable[Kernel]
 ) -> Iterator[VariantRow]:
     kernels = {kernel.id: kernel for kernel in more}
     for kernel, variant in chosen:
@@ -264,7 +261,7 @@ def _rows(
             variant.config,
             resources,
             None if full is None else full.percent,
-            of_stage(reader, variant, stage, _many),
+            of_stage(reader, variant, stage, lambda text, own: len(list(instructions(text, own)))),
             variants.time_us(variant),
             variants.winner(variant),
             variants.reason(variant),
@@ -273,17 +270,9 @@ def _rows(
         yield from variants.without_variant(kernel)
 
 
-def _many(listing: Listing, function: Function) -> int:
-    return sum(1 for _ in instructions(listing, function))
-
-
 # -- whole files and whole recordings -------------------------------------------------------------
-# Compares whole files and whole recordings: every kernel of one with its counterpart.
-#
-# Of recordings nothing is disassembled unless SASS is asked for; cuobjdump is asked for the
-# figures of what changed, was added or removed.
-
-# -- two files of several kernels ------------------------------------------------------------------
+# Nothing of recordings is disassembled unless SASS is asked for; cuobjdump gives the metrics of
+# changed, added and removed variants.
 
 
 @dataclass(frozen=True, slots=True)

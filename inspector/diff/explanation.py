@@ -337,17 +337,13 @@ def stages(d: Delta) -> Iterator[str]:
 
 
 def flags(d: Delta) -> Iterator[str]:
-    """nvcc's flags."""
+    """nvcc's flags that can change code: paths and the extension's name cannot."""
     change = next((c for c in d.summary.config if c.name == "flags"), None)
-    if change is None:
-        return
     parts = []
-    for side, changed in (("a", change.a), ("b", change.b)):
-        relevant = (
-            [str(f) for f in changed if _matters(str(f))] if isinstance(changed, list) else []
-        )
-        if relevant:
-            parts.append(f"{some(relevant, 6)} in {side} alone")
+    for side, own in (("a", change and change.a), ("b", change and change.b)):
+        named = [str(flag) for flag in own] if isinstance(own, list) else []
+        named = [f for f in named if "/" not in f and not f.startswith("-DTORCH_EXTENSION_NAME")]
+        parts += [f"{some(named, 6)} in {side} alone"] if named else []
     if parts:
         yield f"flags: {'; '.join(parts)}"
 
@@ -395,11 +391,6 @@ CAUSES: tuple[Rule, ...] = (
     flags,
     source,
 )
-
-
-def _matters(flag: str) -> bool:
-    """Whether a flag of nvcc's can change code: a path or the extension's name does not."""
-    return "/" not in flag and not flag.startswith("-DTORCH_EXTENSION_NAME")
 
 
 def _is_size(value: object) -> bool:

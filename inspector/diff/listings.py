@@ -125,11 +125,7 @@ class ListingDiff:
 
 
 def diff_listings(
-    a: Listing,
-    b: Listing,
-    *,
-    exact: bool = False,
-    functions: tuple[Pair, ...] | None = None,
+    a: Listing, b: Listing, *, exact: bool = False, functions: tuple[Pair, ...] | None = None
 ) -> ListingDiff:
     """What changed from ``a`` to ``b``, two listings of one language.
 

@@ -298,7 +298,7 @@ class Gathered:
                 "stall": stall if any(v is not None for v in stall) else None,
                 "notes": notes,
                 "peaks": list(telling.peaks),
-                "legend": _legend(telling, stage),
+                "legend": annotated.legend(telling, stage) or None,
             }
         )
 
@@ -360,10 +360,6 @@ def _live(told: Told, stage: Stage) -> int | None:
     if counts is None:
         return None
     return virtual(counts) if stage is Stage.PTX else counts.get("gpr")
-
-
-def _legend(telling: Telling, stage: Stage) -> str | None:
-    return annotated.legend(telling, stage) or None
 
 
 def _worst(findings: Sequence[Finding]) -> str | None:

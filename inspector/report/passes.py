@@ -77,11 +77,7 @@ def document(
     facts: Mapping[str, object], passes: Iterable[PassRun], hunks: tuple[Hunk, ...] | None
 ) -> dict[str, object]:
     """The list as JSON; with ``hunks`` it is of one pass, and has its texts."""
-    return {
-        "schema": SCHEMA,
-        **facts,
-        "passes": [_one(run, hunks) for run in passes],
-    }
+    return {"schema": SCHEMA, **facts, "passes": [_one(run, hunks) for run in passes]}
 
 
 def _one(run: PassRun, hunks: tuple[Hunk, ...] | None) -> dict[str, object]:

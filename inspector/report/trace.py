@@ -20,13 +20,7 @@ from inspector.report.calls import sizes
 from inspector.report.grid import cut
 from inspector.report.tables import UNKNOWN, clean
 from inspector.text import counted, kibibytes, plural, shown, word_for
-from inspector.trace.lines import (
-    GLOBAL,
-    SHARED,
-    ExecutedLine,
-    ExecutedTotals,
-    kind_of,
-)
+from inspector.trace.lines import GLOBAL, SHARED, ExecutedLine, ExecutedTotals, kind_of
 from inspector.trace.tracing import TracedLaunch
 
 LABEL = 14

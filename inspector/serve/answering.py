@@ -112,7 +112,10 @@ class Answers:
         if done.status not in ENDED_WELL:
             return failure(done.status, said or _harmless(done.text)[-SAID:])
         if not call.as_json:
-            return _as_text(_harmless(done.text), said)
+            text = _harmless(done.text)
+            return Answer(
+                "\n".join(filter(None, (text.rstrip("\n"), said))), {"text": text, "said": said}
+            )
         return _as_value(done.text)
 
     def _environment(self, call: ToolCall, folder: Path) -> dict[str, str]:
@@ -158,11 +161,6 @@ def _as_value(text: str) -> Answer:
     if not isinstance(value, dict):
         value = {"value": value}
     return Answer(json.dumps(value, ensure_ascii=False), value)
-
-
-def _as_text(text: str, said: str) -> Answer:
-    whole = "\n".join(filter(None, (text.rstrip("\n"), said)))
-    return Answer(whole, {"text": text, "said": said})
 
 
 def _harmless(text: str) -> str:

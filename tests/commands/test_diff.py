@@ -198,10 +198,7 @@ def test_a_file_with_a_kernel_more(tmp_path: Path) -> None:
     two = tmp_path / "two.ptx"
     two.write_text(text + body.replace(name[1], "another"))
     found = diff(PTX, two, "--json").json
-    assert {f["b"]: f["identical"] for f in found["functions"]} == {
-        name[1]: True,
-        "another": False,
-    }
+    assert {f["b"]: f["identical"] for f in found["functions"]} == {name[1]: True, "another": False}
     assert found["identical"] is False
     assert found["resources"] == [] and found["functions"][0]["resources"] == []
     assert diff(PTX, two, "--exit-code").status == 1

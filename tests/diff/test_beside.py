@@ -91,10 +91,7 @@ def test_names_are_marked_if_nothing_else_differs() -> None:
 
 def test_what_moved_stands_alone_in_both_places_and_names_the_other() -> None:
     lines = source("a = 1", "b = 2", "c = 3")
-    held = [
-        Hunk(Op.MOVED, (1, 2), (3, 4)),
-        Hunk(Op.EQUAL, (2, 4), (1, 3)),
-    ]
+    held = [Hunk(Op.MOVED, (1, 2), (3, 4)), Hunk(Op.EQUAL, (2, 4), (1, 3))]
     found = list(rows_beside(held, (lines, lines)))
     assert found == [
         BesideRow(Sign.MOVED_AWAY, 1, None, 3),

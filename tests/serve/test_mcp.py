@@ -20,14 +20,7 @@ from mcp import Client, StdioServerParameters, types
 
 from inspector.cli import COMMANDS
 from inspector.text import shown
-from tests.helpers.ptxview import (
-    REPOSITORY,
-    call,
-    count_hints,
-    imported,
-    ptxview,
-    write_events,
-)
+from tests.helpers.ptxview import REPOSITORY, call, count_hints, imported, ptxview, write_events
 from tests.helpers.schemas import hold
 
 RECORDED = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
@@ -195,11 +188,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("show", {"path": "x.ptxview", "kernel": "softmax_kernal"}, "softmax_kernel"),
     ("show", {"path": "x.ptxview", "kernel": "square_kernel"}, "6 variants"),
     ("show", {"path": "x.ptxview", "kernel": "--help"}, "not the name of a kernel"),
-    (
-        "show",
-        {"path": "x.ptxview", "kernel": "softmax_kernel", "stage": "asm"},
-        "invalid choice",
-    ),
+    ("show", {"path": "x.ptxview", "kernel": "softmax_kernel", "stage": "asm"}, "invalid choice"),
     ("show", {"path": "x.ptxview", "kernel": "softmax_kernel", "lines": "x"}, "40:80"),
     ("show", {"path": "x.ptxview", "kernel": "softmax_kernel", "lines": "9999"}, "and none in"),
     ("show", {"path": "x.ptxview", "fields": ["registers"]}, "it has path"),
