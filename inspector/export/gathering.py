@@ -14,7 +14,7 @@ from itertools import combinations
 
 from inspector import __version__
 from inspector.analyse.hints.subject import Finding
-from inspector.analyse.telling import Telling, Told, virtual
+from inspector.analyse.telling import Told, virtual
 from inspector.diff.canonical import digest
 from inspector.errors import PtxviewError
 from inspector.export.colours import tokens
