@@ -178,7 +178,7 @@ def _brief(reader: Reader, as_json: bool) -> int:
         if failed:
             rows[-1]["failed"] = variant.failed
     value = brief.listed(rec.path, about, rows, lambda n: small.handle(rec, *pairs[n]))
-    return small.answer(value, brief.listed_lines(value), as_json)
+    return small.answer(value, as_json)
 
 
 def print_kernels(
@@ -190,17 +190,15 @@ def print_kernels(
     """The table of kernels. On a terminal its first rows appear at once, a dash where a tool has
     not said yet, and give way to the whole when every figure is known, and hints have been counted
     for so many seconds."""
-    rec = reader.recording
     left = _read(reader, out if out.is_terminal else None, seconds)
     table = tables.kernels(
-        rec,
+        reader.recording,
         reader.resources,
         out.width,
         clock or (lambda kernel, variant: ""),
         lambda kernel, variant: tables.figure(reader.hint_count(variant)),
     )
-    for part in table.parts():
-        out.print(part)
+    out.print(table)
     narrate_uncounted(left)
 
 
@@ -242,7 +240,7 @@ def _standing(reader: Reader, out: Console, said: str) -> Group:
         first.append(kernel)
     part = replace(rec, kernels=tuple(first))
     table = tables.kernels(part, reader.known_by_now, out.width)
-    return Group(next(table.parts()), Text(said, style="dim"))
+    return Group(table, Text(said, style="dim"))
 
 
 def narrate_uncounted(left: int) -> None:

@@ -57,7 +57,7 @@ def _table_alone(reader: Reader) -> Iterator[str]:
             TABLE_COLUMNS,
             hints=lambda kernel, variant: tables.figure(reader.hint_count(variant)),
         )
-        rows = (row for part in table.parts() for row in part.plain.splitlines())
-        yield f"<pre>{escape(chr(10).join(map(shown, rows)))}</pre>"
+        rows = (shown(str(row)) for row in table.renderables)
+        yield f"<pre>{escape(chr(10).join(rows))}</pre>"
         yield "<p>A notebook would grow too large with the stages of all these kernels: "
         yield "<code>ptxview open</code> shows them, <code>ptxview export</code> writes a page.</p>"
