@@ -29,7 +29,7 @@ HANDLERS: Mapping[str, Handler] = {
 Argument = Buffer | int | float | bytes | bytearray
 """What a kernel is given: a pointer (a buffer or an address), a number, or a structure's bytes."""
 
-MOST_VARIABLE = 1 << 32
+MAX_VARIABLE_BYTES = 1 << 32
 """Bytes of a variable in global memory."""
 MALFORMED = (LookupError, ValueError, TypeError)
 """Raised by instructions with too few operands or an invalid type."""
@@ -215,7 +215,7 @@ class Program:
             arrays: dict[str, Array] = {}
             for name in self._globals:
                 variable = self.module.variables[name]
-                if variable.size > MOST_VARIABLE:
+                if variable.size > MAX_VARIABLE_BYTES:
                     raise LaunchError(f"the variable {name} has {variable.size:,} bytes")
                 array = np.zeros(max(variable.size, 1), u8)
                 buffer = memory.add(name, array, writable=variable.space == "global")
@@ -290,7 +290,8 @@ def approximations(program: Program, table: Mapping[str, Any]) -> tuple[Approxim
     out: dict[int, Approximation] = {}
     for row in program.code.instructions:
         entry = table.get(key_of(row))
-        if entry is not None and not _of_integers(row):
+        of_integers = row.base in ("mma", "wgmma") and "s32" in row.parts
+        if entry is not None and not of_integers:
             out.setdefault(
                 row.line, Approximation(row.line, row.opcode, bound(entry), entry["section"])
             )
@@ -302,10 +303,6 @@ def key_of(row: PtxInstruction) -> str:
     if row.base in ("mma", "wgmma"):
         return row.base if row.base == "mma" or row.parts[1] == "mma_async" else ""
     return ".".join(p for p in row.parts if p != "ftz")
-
-
-def _of_integers(row: PtxInstruction) -> bool:
-    return row.base in ("mma", "wgmma") and "s32" in row.parts
 
 
 def bound(entry: Mapping[str, Any]) -> str:

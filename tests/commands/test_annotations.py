@@ -114,6 +114,7 @@ def test_every_instruction_is_read_out(path: Path) -> None:
             assert line["definitions"].keys() == set(line["uses"]), line["text"]
 
 
+@pytest.mark.nightly
 def test_every_opcode_of_the_examples_is_explained() -> None:
     path = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
     opcodes: dict[str, set[str]] = {"ptx": set(), "sass": set()}

@@ -138,7 +138,7 @@ def test_passes_are_those_that_triton_dumps_in_their_order(
     assert {p.language for p in made.passes} == {"mlir", "llvm", "machine"}
     assert {p.stage for p in made.passes} == {"ttir", "ttgir", "llir", "ptx"}
     assert made.begins == "source" and made.failed is None
-    assert "the PTX that comes of it is the recorded one, byte for byte" in made.remarks
+    assert "the PTX of this compilation is the recorded one, byte for byte" in made.remarks
 
 
 def test_a_text_is_the_one_that_triton_dumps(made: PassList, dumped: list[tuple[str, str]]) -> None:
@@ -271,6 +271,7 @@ def test_what_is_not_there_is_a_sentence(bare: Path, tmp_path: Path) -> None:
     assert lacking.status == 3 and "has no Triton" in lacking.said
 
 
+@pytest.mark.nightly
 def test_from_a_later_stage_the_passes_before_it_are_said_to_be_unknown(
     bare: Path, tmp_path: Path
 ) -> None:
