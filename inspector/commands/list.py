@@ -12,12 +12,14 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
 from inspector import printing
+from inspector.analyse.graph_view import GraphView
 from inspector.commands import small
 from inspector.commands.common import open_profiled, print_json, takes_reports
 from inspector.errors import Exit, PtxviewError
@@ -25,14 +27,13 @@ from inspector.measure.ncu.attach import Key
 from inspector.measure.ncu.files import is_report
 from inspector.measure.ncu.samples import Profiled
 from inspector.measure.time.stored import times
-from inspector.model import FrameCompile, Kernel, Recording, Variant
+from inspector.model import FrameCompile, Graph, Kernel, Recording, Variant
 from inspector.printing import narrate
-from inspector.reader import facts
-from inspector.reader.figures import GLANCE
+from inspector.reader import summaries
+from inspector.reader.facts import GLANCE_SECONDS
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
 from inspector.report import (
-    brief,
     calls,
     compiles,
     graph,
@@ -50,7 +51,10 @@ from inspector.text import plural, shown
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``list``."""
     parser.add_argument(
-        "path", nargs="?", metavar="PATH", help="what to open; the newest recording if left out"
+        "path",
+        nargs="?",
+        metavar="PATH",
+        help="recording, cache or file (default: the newest recording)",
     )
     parser.add_argument(
         "more", nargs="*", metavar="PATH", help="recordings of other machines, read as one with it"
@@ -58,35 +62,33 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--calls",
         action="store_true",
-        help="the distinct calls of each kernel, graph and extension's function with their counts, "
-        "and what differs between them",
+        help="distinct calls of kernels, graphs and extension functions, with counts and "
+        "differences",
     )
     parser.add_argument(
         "--ops",
         action="store_true",
-        help="what each compiled graph computes, call by call: the model's lines, modules and "
-        "operators of each kernel and library call; with --json each graph has them too",
+        help="operations of each compiled graph: lines, modules and operators of each call",
     )
     parser.add_argument(
         "--compiles",
         action="store_true",
-        help="what torch.compile and Triton compiled, as a timeline of the compiler's parts, with "
-        "caches, graph breaks, recompiles and dynamic shapes",
+        help="timeline of torch.compile and Triton, with caches, breaks, recompiles and shapes",
     )
     parser.add_argument(
         "--breaks",
         action="store_true",
-        help="graph breaks: the line and reason of each, how often, and what it cost",
+        help="graph breaks: line, reason, count and cost",
     )
     parser.add_argument(
         "--recompiles",
         action="store_true",
-        help="recompiles: the guards that failed, and what each cost",
+        help="recompiles: failed guards and cost",
     )
     parser.add_argument(
         "--guards",
         action="store_true",
-        help="guards: what each compiled function takes for granted, and for which line",
+        help="guards of each compiled function, and their lines",
     )
     small.takes_small(parser, "what there is")
     takes_reports(parser)
@@ -147,13 +149,21 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
 
 def _brief(reader: Reader, as_json: bool) -> int:
     """The recording in short."""
+    from inspector.report import brief
+
     rec = reader.recording
     pairs = rec.variants()
     about = {
-        "path": rec.path, "mode": rec.mode, "target": rec.target, "complete": rec.complete,
-        "kernels": len(rec.kernels), "variants": len(pairs), "graphs": len(rec.graphs),
-        "problems": len(rec.problems), "failed": tables.failed(rec),
-    }  # fmt: skip
+        "path": rec.path,
+        "mode": rec.mode,
+        "target": rec.target,
+        "complete": rec.complete,
+        "kernels": len(rec.kernels),
+        "variants": len(pairs),
+        "graphs": len(rec.graphs),
+        "problems": len(rec.problems),
+        "failed": tables.failed(rec),
+    }
     failed = any(variant.failed for _, variant in pairs)
     reader.count_hints([variant for _, variant in pairs])
     stored = times(rec.path)
@@ -170,36 +180,35 @@ def _brief(reader: Reader, as_json: bool) -> int:
         if failed:
             rows[-1]["failed"] = variant.failed
     value = brief.listed(rec.path, about, rows, lambda n: small.handle(rec, *pairs[n]))
-    return small.answer(value, brief.listed_lines(value), as_json)
+    return small.answer(value, as_json)
 
 
 def print_kernels(
     reader: Reader,
     out: Console,
     clock: tables.Clock | None = None,
-    seconds: float = facts.COUNTING,
+    seconds: float = summaries.COUNTING_SECONDS,
 ) -> None:
-    """The table of kernels. On a terminal its first rows stand at once, a dash where a tool has
+    """The table of kernels. On a terminal its first rows appear at once, a dash where a tool has
     not said yet, and give way to the whole when every figure is known, and hints have been counted
     for so many seconds."""
-    rec = reader.recording
     left = _read(reader, out if out.is_terminal else None, seconds)
     table = tables.kernels(
-        rec,
+        reader.recording,
         reader.resources,
         out.width,
         clock or (lambda kernel, variant: ""),
         lambda kernel, variant: tables.figure(reader.hint_count(variant)),
     )
-    for part in table.parts():
-        out.print(part)
+    out.print(table)
     narrate_uncounted(left)
 
 
-def _read(reader: Reader, out: Console | None, seconds: float = facts.COUNTING) -> int:
-    """Read the figures of all variants, the tools side by side, and count hints for so many
-    seconds; how many variants are left without a count. ``out`` is a terminal that is told how far
-    it is."""
+def _read(reader: Reader, out: Console | None, seconds: float = summaries.COUNTING_SECONDS) -> int:
+    """Read the figures of all variants, the tools side by side, and count hints for ``seconds``.
+
+    Returns the number of variants without a count. ``out`` is a terminal for the progress.
+    """
     variants = [v for _, v in reader.recording.variants()]
     began, told = time.monotonic(), 0.0
     with contextlib.ExitStack() as stack:
@@ -208,7 +217,9 @@ def _read(reader: Reader, out: Console | None, seconds: float = facts.COUNTING) 
         def tell(said: str, first: bool) -> None:
             nonlocal live, told
             now = time.monotonic()
-            if out is None or (now - (began if live is None else told) < GLANCE and not first):
+            if out is None or (
+                now - (began if live is None else told) < GLANCE_SECONDS and not first
+            ):
                 return
             if live is None:
                 live = stack.enter_context(Live(console=out, transient=True, auto_refresh=False))
@@ -221,7 +232,7 @@ def _read(reader: Reader, out: Console | None, seconds: float = facts.COUNTING) 
 
 
 def _standing(reader: Reader, out: Console, said: str) -> Group:
-    """The rows that fit on the screen, with what is known by now, and what is being done."""
+    """The rows that fit on the screen, with the figures so far, and the present task."""
     room = max(out.height - 4, 1)
     rec = reader.recording
     first: list[Kernel] = []
@@ -231,7 +242,7 @@ def _standing(reader: Reader, out: Console, said: str) -> Group:
         first.append(kernel)
     part = replace(rec, kernels=tuple(first))
     table = tables.kernels(part, reader.known_by_now, out.width)
-    return Group(next(table.parts()), Text(said, style="dim"))
+    return Group(table, Text(said, style="dim"))
 
 
 def narrate_uncounted(left: int) -> None:
@@ -240,7 +251,7 @@ def narrate_uncounted(left: int) -> None:
         narrate(
             f"hints of {plural(left, 'variant')} are not counted yet: ptxview list counts for "
             "some seconds, and the next one goes on, but for variants of more than "
-            f"{facts.MAX_COUNTED_LINES:,} lines; ptxview show KERNEL -a tells those of one"
+            f"{summaries.MAX_COUNTED_LINES:,} lines; ptxview show KERNEL -a tells those of one"
         )
 
 
@@ -263,30 +274,30 @@ def _calls(rec: Recording) -> int:
     return Exit.OK
 
 
-def _operations(reader: Reader) -> int:
-    """What each graph computes."""
-    told = []
+def _graph_views(reader: Reader) -> Iterator[tuple[Graph, GraphView | None]]:
+    """Each graph with what it computes, None where its text cannot be read."""
     for one in reader.recording.graphs:
+        view = None
         try:
-            told.append((one, reader.graph_view(one)))
+            view = reader.graph_view(one)
         except PtxviewError as error:
-            narrate(f"ptxview: graph {one.id} cannot be told: {error.message}")
-    printing.lines(list(graph.table(told)))
+            narrate(f"ptxview: graph {one.id} cannot be shown: {error.message}")
+        yield one, view
+
+
+def _operations(reader: Reader) -> int:
+    """Print what each graph computes."""
+    views = [(one, view) for one, view in _graph_views(reader) if view is not None]
+    printing.lines(list(graph.table(views)))
     if not reader.recording.graphs:
         narrate("No graph was recorded: only torch.compile makes them.")
     return Exit.OK
 
 
-def _with_operations(reader: Reader, value: dict[str, object]) -> None:
-    """Add to each graph of a list what it computes, null where its text cannot be read."""
-    graphs = value["graphs"]
-    assert isinstance(graphs, list)
-    for one, told in zip(reader.recording.graphs, graphs, strict=True):
-        try:
-            told["operations"] = graph.operations(reader.graph_view(one))
-        except PtxviewError as error:
-            narrate(f"ptxview: graph {one.id} cannot be told: {error.message}")
-            told["operations"] = None
+def _with_operations(reader: Reader, value: dict[str, Any]) -> None:
+    """Add to each graph of a list what it computes."""
+    for (_, view), row in zip(_graph_views(reader), value["graphs"], strict=True):
+        row["operations"] = None if view is None else graph.operations(view)
 
 
 def _compiles(args: argparse.Namespace, rec: Recording) -> int:

@@ -11,21 +11,15 @@ from typing import Any
 
 from inspector import files
 from inspector.errors import PtxviewError, Unreadable
-from inspector.measure.profile.model import (
-    Chain,
-    Compiling,
-    GpuWork,
-    Operator,
-    Overhead,
-    Profile,
-    Shape,
-    Window,
-)
+from inspector.measure.profile.model import GpuWork, Profile, Shape, Window
 from inspector.measure.profile.sum import summarise
+from inspector.measure.profile.trace import whole
 from inspector.measure.profile.warnings import ProcessFacts, facts, warned
+from inspector.measure.restored import restored
 from inspector.model import Kernel, Recording, Variant
 from inspector.names import base_name
 from inspector.recording.layout import DerivedCache, Events, read_events
+from inspector.text import plural
 
 # -- which kernel of the recording it is ----------------------------------------------------------
 # Which kernel of the recording, and which variants of it, a kernel of the profile is.
@@ -105,22 +99,25 @@ Said = Mapping[str, object]
 
 def windows(events: Events) -> list[Window]:
     """Every window of a recording, in the order in which they began."""
-    ranks = {_int(e.get("pid")): _int(e.get("rank")) for e in events.events
-             if e.get("event") == "process"}  # fmt: skip
+    ranks = {
+        whole(e.get("pid")): whole(e.get("rank"))
+        for e in events.events
+        if e.get("event") == "process"
+    }
     profile_events = [e for e in events.events if e.get("event") == "profile"]
     profile_events.sort(key=lambda e: _float(e.get("began")) or 0.0)
     return [_window(e, n, ranks) for n, e in enumerate(profile_events, 1)]
 
 
 def _window(event: Said, number: int, ranks: Mapping[int | None, int | None]) -> Window:
-    pid = _int(event.get("pid"))
+    pid = whole(event.get("pid"))
     return Window(
         number=number,
         by="program" if event.get("by") == "program" else "ptxview",
         about=about(event),
         rank=None if pid is None else ranks.get(pid),
         pid=pid,
-        seen=_int(event.get("seen")),
+        seen=whole(event.get("seen")),
         began=_float(event.get("began")),
         ended=_float(event.get("ended")),
         trace=str(event["trace"]) if isinstance(event.get("trace"), str) else None,
@@ -197,14 +194,15 @@ def profiles(
     """The windows of a recording, one of them summed up, and what could not be recorded.
 
     ``number`` is the window's; without one it is ptxview's last window, else the program's last.
-    Raises ``Unreadable`` where there is none of that number or its trace cannot be read.
+    Raises ``Unreadable`` for an unknown number and for an unreadable trace.
     """
     events = read_events(path)
     recorded = windows(events)
     problems = [
-        str(e.get("text")) for e in events.events
+        str(e.get("text"))
+        for e in events.events
         if e.get("event") == "problem" and str(e.get("where")).partition(".")[0] == "profile"
-    ]  # fmt: skip
+    ]
     if not recorded:
         return [], None, problems
     if number is not None and not 1 <= number <= len(recorded):
@@ -227,15 +225,10 @@ def why_none(path: Path) -> str:
         return "the recording holds none; ptxview profile SCRIPT makes one"
     wish = facts[0].get("wish")
     plan = wish if isinstance(wish, dict) else {}
-    if seen := max(_int(e.get("seen")) or 0 for e in facts):
+    if seen := max(whole(e.get("seen")) or 0 for e in facts):
         skipped = f"wait {_plain(plan.get('wait'))}, warmup {_plain(plan.get('warmup'))}"
-        return f"the program made {count_of(seen)}, and with {skipped} none of them counts"
+        return f"the program made {plural(seen, 'step')}, and with {skipped} none of them counts"
     return f"the program never called {_plain(plan.get('step'))}"
-
-
-def count_of(steps: int) -> str:
-    """``1 step``, ``2 steps``."""
-    return f"{steps} step" if steps == 1 else f"{steps} steps"
 
 
 def _default(windows: list[Window]) -> Window:
@@ -249,36 +242,11 @@ def _restored(data: bytes, window: Window) -> Profile | None:
     """A profile from its cached summary; None if the data is not a summary."""
     try:
         stored: Any = files.parsed(data)
-        return Profile(
-            window=replace(
-                window, steps=tuple(stored["window"]["steps"]), gpu=stored["window"]["gpu"] is True
-            ),
-            operators=tuple(Operator(**o) for o in stored["operators"]),
-            kernels=tuple(_kernel(k) for k in stored["kernels"]),
-            chains=tuple(Chain(**{**c, "path": tuple(c["path"])}) for c in stored["chains"]),
-            overhead=Overhead(**stored["overhead"]),
-            compiling=tuple(
-                Compiling(**{**c, "steps": tuple(c["steps"])}) for c in stored["compiling"]
-            ),
-            notes=tuple(stored["notes"]),
-            events=stored["events"],
-            device=stored["device"],
-        )
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, PtxviewError):
+        profile: Profile = restored(Profile, stored)
+    except (ValueError, TypeError, RecursionError, PtxviewError):
         return None
-
-
-def _kernel(stored: dict[str, object]) -> GpuWork:
-    shapes = stored["shapes"]
-    rebuilt = []
-    for shape in shapes if isinstance(shapes, list) else []:
-        fixed = {n: tuple(shape[n]) if shape[n] is not None else None for n in ("grid", "block")}
-        rebuilt.append(Shape(**{**shape, **fixed}))
-    return GpuWork(**{**stored, "shapes": tuple(rebuilt), "variants": (), "fused": ()})  # type: ignore[arg-type]
-
-
-def _int(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    summed = replace(window, steps=profile.window.steps, gpu=profile.window.gpu)
+    return replace(profile, window=summed)
 
 
 def _float(value: object) -> float | None:

@@ -222,7 +222,7 @@ async def test_without_a_gpu_it_says_so_in_one_sentence_and_shows_what_was_taken
     keep(anothers, OLD)
     async with timing(anothers) as (ui, _):
         text = text_of(ui)
-        assert "✗ timing needs an NVIDIA GPU, and there is none on this machine" in text
+        assert "✗ timing needs an NVIDIA GPU; this machine has none" in text
         assert "1 launch to time" in text
         assert "3 days ago" in text and "4.02…4.05" in text
         assert "5.50" not in text  # another kernel's
