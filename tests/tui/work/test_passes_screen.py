@@ -46,48 +46,33 @@ AFTER = BEFORE.replace(
 LLVM = 'source_filename = "m"\n\ndefine void @k(ptr %0) {\n  %2 = load float, ptr %0\n  ret void\n}'
 
 
-def made_up(number: int, stage: str, language: str, name: str, *texts: str, **more: Any) -> PassRun:
+def made_up(
+    number: int, place: str, name: str, texts: tuple[str, str] | None, **more: Any
+) -> PassRun:
+    stage, language = place.split()
     before, after = texts or (None, None)
     run = PassRun(number, stage, language, name, before=before, after=after, **more)
     return replace(run, lines=lines_changed(run)) if texts else run
 
 
+def by_mlir(argument: str, milliseconds: float, *inside: str) -> dict[str, Any]:
+    return {
+        "argument": argument,
+        "milliseconds": milliseconds,
+        "timed_by": "mlir",
+        "inside": inside,
+    }
+
+
+MATMUL = by_mlir("tritongpu-accelerate-matmul", 0.6, "CanonicalizerPass", "CanonicalizerPass")
+LAYOUTS = by_mlir("tritongpu-remove-layout-conversions", 12.0)
+NO_LOAD = LLVM.replace("  %2 = load float, ptr %0\n", "")
 PASSES = (
-    made_up(1, "ttir", "mlir", "CSEPass", argument="cse", milliseconds=0.1, timed_by="mlir"),
-    made_up(
-        2,
-        "ttgir",
-        "mlir",
-        "TritonGPUAccelerateMatmul",
-        BEFORE,
-        AFTER,
-        argument="tritongpu-accelerate-matmul",
-        milliseconds=0.6,
-        timed_by="mlir",
-        inside=("CanonicalizerPass", "CanonicalizerPass"),
-    ),
-    made_up(
-        3,
-        "ttgir",
-        "mlir",
-        "TritonGPURemoveLayoutConversions",
-        AFTER,
-        BEFORE,
-        argument="tritongpu-remove-layout-conversions",
-        milliseconds=12.0,
-        timed_by="mlir",
-    ),
-    made_up(
-        4,
-        "llir",
-        "llvm",
-        "DCEPass",
-        LLVM,
-        LLVM.replace("  %2 = load float, ptr %0\n", ""),
-        milliseconds=0.31,
-        timed_by="arrival",
-    ),
-    made_up(5, "ptx", "machine", "Register Coalescer", argument="register-coalescer"),
+    made_up(1, "ttir mlir", "CSEPass", None, **by_mlir("cse", 0.1)),
+    made_up(2, "ttgir mlir", "TritonGPUAccelerateMatmul", (BEFORE, AFTER), **MATMUL),
+    made_up(3, "ttgir mlir", "TritonGPURemoveLayoutConversions", (AFTER, BEFORE), **LAYOUTS),
+    made_up(4, "llir llvm", "DCEPass", (LLVM, NO_LOAD), milliseconds=0.31, timed_by="arrival"),
+    made_up(5, "ptx machine", "Register Coalescer", None, argument="register-coalescer"),
 )
 REMARK = "it was compiled by Triton 3.6.0, and is compiled again by 3.9.0: passes may be others"
 LIST = PassList("sm_90", "3.9.0", "3.6.0", "source", PASSES, None, (REMARK,))
