@@ -6,6 +6,7 @@ import asyncio
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from inspector.tui.step import running
 from inspector.tui.step.lanes import LaneGrid
 from inspector.tui.step.step_screen import StepScreen
 from inspector.tui.widgets.overlay import Overlay
-from tests.helpers.sample import Bytes, settle, text_of
+from tests.helpers.sample import Bytes, reader, settle, text_of
 from tests.helpers.shared_app import SharedApp, lecture_app
 from tests.trace.programs import kernel
 from tests.trace.test_block import LOOP, PARTED, at
@@ -181,6 +182,32 @@ async def test_escape_ends_a_run_and_what_came_before_is_there() -> None:
         await ui.press("escape")
         await ui.pause()
         assert app.screen is not screen
+
+
+async def test_leaving_ends_what_is_counted() -> None:
+    app = made(LOOP.replace("100000", "2000000000"), dtype="int32")
+    async with app.run_test(size=(100, 30)) as ui:
+        await settle(ui)
+        await ui.press("x")
+        await ui.pause(0.05)
+        await ui.press("q")
+        for _ in range(3000):
+            await ui.pause(0.01)
+            if not [w for w in app.workers if w.group in ("block", "count")]:
+                break
+        assert not [w for w in app.workers if w.group in ("block", "count")]
+
+
+async def test_without_a_compilation_there_is_nothing_to_run() -> None:
+    few = reader()
+    kernels = tuple(replace(k, variants=()) for k in few.recording.kernels)
+    app = PtxviewApp(reader(replace(few.recording, kernels=kernels)))
+    async with app.run_test(size=(100, 30)) as ui:
+        await settle(ui)
+        await ui.press("x")
+        await settle(ui)
+        assert "There is no variant here to run." in text_of(ui)
+        assert len(app.screen_stack) == 1
 
 
 async def test_a_long_block_is_kept_up_to_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:

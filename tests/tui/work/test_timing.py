@@ -244,6 +244,16 @@ async def test_a_kernel_whose_launch_is_not_known_says_so(anothers: Path, device
         assert screen.state is TimingState.IDLE and device.jobs == []
 
 
+async def test_a_file_that_is_no_recording_says_so(tmp_path: Path, device: Device) -> None:
+    alone = tmp_path / "x.ptx"
+    alone.write_text(".version 8.0\n.target sm_90\n.visible .entry k() { ret; }\n")
+    (only,) = open_path(alone).variants()
+    async with timing(alone, variant=only[1].id) as (ui, _):
+        assert "is not a recording: only recordings have the launches of their kernels" in " ".join(
+            text_of(ui).split()
+        )
+
+
 @pytest.mark.parametrize(
     ("status", "said", "expected"),
     [
