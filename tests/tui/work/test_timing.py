@@ -42,7 +42,11 @@ from tests.tui.main.test_looks import Compare
 LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 SQUARE, GELU = "a4fe74f3", "4848992d"
 ROW = {"call": 0, "stopwatch": "cupti", "cache": "cold", "samples": 60}
-SQUARE_ROW = {"kernel": "square_kernel", "variant": SQUARE, "inputs": "float32 1823×781, 1823×781"}
+SQUARE_ROW: dict[str, Any] = {
+    "kernel": "square_kernel",
+    "variant": SQUARE,
+    "inputs": "float32 1823×781, 1823×781",
+}
 SQUARE_ROW |= {"median_us": 4.03, "low_us": 4.02, "high_us": 4.05}
 SQUARE_ROW |= {"gb_per_s": 2826.4, "percent_of_peak": 66.2}
 SOFTMAX_ROW = {"kernel": "softmax_kernel", "variant": "ed6dc2ce", "median_us": 5.5}
