@@ -9,6 +9,7 @@ import re
 import struct
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from inspector.listing.ptx_statement import GUARD, LABEL, OPCODE, SPECIAL
 from inspector.text import at_commas
@@ -62,17 +63,13 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class WordedStatement:
-    """One instruction; ``unless`` is its guard's ``!``."""
+    """One instruction; ``parts`` are its opcode's, ``unless`` is its guard's ``!``."""
 
     opcode: str
+    parts: tuple[str, ...]
     operands: tuple[Operand, ...] = ()
     guard: str | None = None
     unless: bool = False
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """The opcode's parts: ``ld``, ``global``, ``L1::no_allocate``, ``v4``, ``b32``."""
-        return tuple(self.opcode.split("."))
 
 
 _NUMBER = re.compile(
@@ -85,6 +82,12 @@ _NAME = re.compile(r"[A-Za-z_$%][\w$]*+\Z")
 _OFFSET = re.compile(
     r"(.*?[^\s+-])\s*+(\+|-)\s*+(-?\s*(?:0[xX][0-9a-fA-F]+|\d+)[uU]?)\s*\Z", re.DOTALL
 )
+
+
+@lru_cache(maxsize=1024)
+def parts_of(opcode: str) -> tuple[str, ...]:
+    """``ld``, ``global``, ``L1::no_allocate``, ``v4``, ``b32``."""
+    return tuple(opcode.split("."))
 
 
 def split(text: str) -> list[str]:
@@ -123,10 +126,10 @@ def statement(code: str, names: frozenset[str] = frozenset()) -> WordedStatement
     rest = code[match.end() :].strip()
     if rest and not code[match.end()].isspace() and rest[0] not in "{[(":
         return None
+    opcode = match[0].rstrip(".")
     operands = tuple([operand(part, names) for part in split(rest)])
-    return WordedStatement(
-        match[0].rstrip("."), operands, guard[2] if guard else None, bool(guard and guard[1])
-    )
+    unless = bool(guard and guard[1])
+    return WordedStatement(opcode, parts_of(opcode), operands, guard[2] if guard else None, unless)
 
 
 def operand(text: str, names: frozenset[str] = frozenset(), depth: int = 0) -> Operand:

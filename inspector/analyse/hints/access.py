@@ -168,7 +168,7 @@ def _pieces(run: Run) -> dict[int, int]:
     """Lines of accesses that could be part of a wider one, each with the bytes of that one."""
     stretches: dict[tuple[int, bool, int], list[WarpAccess]] = defaultdict(list)
     for access in _global(run):
-        if access.width < WIDEST and len(set(access.addresses)) > 1:
+        if access.width < WIDEST:
             stretches[access.block, access.store, access.width].append(access)
     out: dict[int, int] = {}
     for (_, _, width), accesses in stretches.items():

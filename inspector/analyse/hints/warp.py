@@ -221,7 +221,8 @@ class Arguments:
 
 @dataclass(frozen=True, slots=True)
 class WarpAccess:
-    """One load or store by a warp. ``addresses`` are those of the lanes that take part.
+    """One load or store by a warp at more than one place; ``addresses`` are those of the lanes that
+    take part.
 
     ``width`` is the bytes a lane moves, ``space`` is global or shared; ``block`` counts the
     stretches between labels and barriers, ``base`` is what the address is made of beside its
@@ -251,7 +252,8 @@ class Warp:
         self._symbols: dict[str, int] = {}
         self._stretch = 0
         self.accesses: list[WarpAccess] = []
-        written = Counter(r for row in code.instructions for r in row.registers()[0])
+        writes = [row.registers()[0] for row in code.instructions]
+        written = Counter([r for own in writes for r in own])
         labels = set(code.labels.values())
         met: set[int] = set()
         again: set[int] = set()
@@ -261,23 +263,23 @@ class Warp:
                 for register in again:
                     self._values.pop(register, None)
                 again.clear()
-            self._run(row)
-            for register in row.registers()[0]:
+            self._run(row, writes[at])
+            for register in writes[at]:
                 if written[register] > 1:
                     (again if register in met else met).add(register)
 
     # -- one instruction ----------------------------------------------------------------------
 
-    def _run(self, row: PtxInstruction) -> None:
+    def _run(self, row: PtxInstruction, written: Sequence[int]) -> None:
         if row.base in ("bar", "barrier"):
             self._stretch += 1
         mask = self._guard(row)
         if row.base in _ACCESSES and mask is not None:
             self._access(row, mask)
         results = self._results(row)
-        for at, register in enumerate(row.registers()[0]):
-            got = _chosen(mask, results[at] if at < len(results) else None,
-                          self._values.get(register))  # fmt: skip
+        for at, register in enumerate(written):
+            result = results[at] if at < len(results) else None
+            got = _chosen(mask, result, self._values.get(register))
             if got is None:
                 self._values.pop(register, None)
             else:
@@ -392,13 +394,9 @@ class Warp:
             return
         vector = next((int(p[1]) for p in row.parts if p in ("v2", "v4", "v8")), 1)
         threads = self._block[0] * self._block[1] * self._block[2]
-        lanes = zip(_every(base), _every(mask), strict=True)
-        where = tuple(
-            place + address.offset
-            for lane, (place, on) in enumerate(lanes)
-            if on and lane < threads
-        )
-        if where:
+        lanes = list(zip(_every(base), _every(mask), strict=True))[:threads]
+        where = tuple([place + address.offset for place, on in lanes if on])
+        if len(set(where)) > 1:
             self.accesses.append(
                 WarpAccess(
                     row.line,

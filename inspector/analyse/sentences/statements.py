@@ -13,6 +13,9 @@ listing keeps parsed. In a longer function every register goes by its own name."
 
 MOST_USES = 16
 
+MAX_KEPT = 1024
+"""Lines whose statements are kept taken apart."""
+
 
 class Statements:
     """What stands on a line, and the ways between lines. Lines count from 1."""
@@ -57,16 +60,19 @@ class Statements:
     def at(self, n: int) -> tuple[WordedStatement, ...]:
         """The instructions that begin on line ``n``."""
         kept = self._kept.get(n)
-        if kept is not None:
-            return kept
+        if kept is None:
+            if len(self._kept) > MAX_KEPT:
+                self._kept.clear()
+            kept = self._kept[n] = self._read(n)
+        return kept
+
+    def _read(self, n: int) -> tuple[WordedStatement, ...]:
         line = self.line(n)
-        statements: tuple[WordedStatement, ...] = ()
-        if line is not None and line.opcode is not None:
-            names = frozenset(r for r in (*line.defs, *line.uses) if r[:1] != "%")
-            made = (statement(piece, names) for piece in pieces(self.code(n)))
-            statements = tuple(one for one in made if one is not None)
-        self._kept[n] = statements
-        return statements
+        if line is None or line.opcode is None:
+            return ()
+        names = frozenset([r for r in (*line.defs, *line.uses) if r[0] != "%"])
+        made = [statement(piece, names) for piece in pieces(self.code(n))]
+        return tuple([one for one in made if one is not None])
 
     # -- ways -------------------------------------------------------------------------------
 
