@@ -23,7 +23,7 @@ from inspector.analyse.graph_view import (
 from inspector.names import base_name
 from inspector.text import counted, kibibytes, microseconds, plural
 
-MOST_WIDE = 48
+MAX_COLUMN_CHARS = 48
 """Letters of a column of the table; a longer text is written out and moves the rest of its row."""
 UNKNOWN = "–"
 
@@ -123,7 +123,7 @@ def _table(
     head: Sequence[str], cells: Sequence[Sequence[str]], numbers: Sequence[tuple[int, ...]]
 ) -> Iterator[GraphRow]:
     widths = [
-        max([len(title), *(len(row[at]) for row in cells if len(row[at]) <= MOST_WIDE)])
+        max([len(title), *(len(row[at]) for row in cells if len(row[at]) <= MAX_COLUMN_CHARS)])
         for at, title in enumerate(head)
     ]
     for row, calls in zip((head, *cells), ((), *numbers), strict=True):

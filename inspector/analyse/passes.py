@@ -373,7 +373,7 @@ def passes_of(
 
 _MLIR_ROW = re.compile(r"\s*(?P<seconds>\d+\.\d+) \([ \d.]+%\)(?P<indent> +)(?P<name>\S.*)")
 _SECONDS = re.compile(r"\d{1,9}\.\d{1,9}")
-_ROWS = 200_000
+MAX_REPORT_ROWS = 200_000
 
 
 def _with_times(passes: Sequence[PassRun], timed: bytes, mark: str) -> Iterator[PassRun]:
@@ -381,7 +381,7 @@ def _with_times(passes: Sequence[PassRun], timed: bytes, mark: str) -> Iterator[
     mlir: dict[str, list[tuple[str, float]]] = defaultdict(list)
     llvm: dict[tuple[str, int], float] = {}
     stage, report = "", ""
-    for row in timed.decode("utf-8", "replace").splitlines()[:_ROWS]:
+    for row in timed.decode("utf-8", "replace").splitlines()[:MAX_REPORT_ROWS]:
         if row.startswith(f"{mark} stage "):
             stage = row.split()[-1]
         elif "Execution time report" in row:

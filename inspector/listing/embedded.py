@@ -19,8 +19,8 @@ Read = Callable[[int, int], bytes]
 """At most so many bytes from an offset on."""
 
 RELOCATABLE = 1
-MOST_SECTIONS = 4096
-MOST_TABLE = 64 << 20
+MAX_SECTIONS = 4096
+MAX_TABLE_BYTES = 64 << 20
 """Bytes of a table of symbols or of names that are looked at."""
 _ENDS = re.compile(rb"\0__([A-Za-z_]\w{0,1000})_(start|end)(?=\0)")
 
@@ -47,7 +47,7 @@ def _binaries(read: Read) -> Iterator[EmbeddedBinary]:
     if head[:6] != b"\x7fELF\x02\x01":
         return
     _, kind, *_, at, _, _, _, _, size, count, _ = HEADER.unpack(head)
-    if size != SECTION.size or count > MOST_SECTIONS:
+    if size != SECTION.size or count > MAX_SECTIONS:
         return
     table = read(at, size * count)
     sections = [SECTION.unpack_from(table, size * n) for n in range(count)]
@@ -74,9 +74,9 @@ def _places(
     relocatable: bool,
 ) -> Iterator[tuple[bytes, int]]:
     """``NAME_start`` and ``NAME_end`` with where in the file each is."""
-    text = read(names[4], min(names[5], MOST_TABLE))
+    text = read(names[4], min(names[5], MAX_TABLE_BYTES))
     wanted = {m.start() + 1: m[1] + b"_" + m[2] for m in _ENDS.finditer(text)}
-    table = read(symbols[4], min(symbols[5], MOST_TABLE)) if wanted else b""
+    table = read(symbols[4], min(symbols[5], MAX_TABLE_BYTES)) if wanted else b""
     whole = len(table) // SYMBOL.size * SYMBOL.size
     for at, _, _, number, value, _ in SYMBOL.iter_unpack(table[:whole]):
         name = wanted.get(at)

@@ -17,7 +17,7 @@ from inspector.text import at_commas
 _FLAT = re.compile(r"[^\[\]{}()]*+(?:[\[{(][^\[\]{}(),]*+[\]})][^\[\]{}()]*+)*+\Z")
 """No comma stands within a bracket."""
 
-LONGEST = 65536
+MAX_STATEMENT_CHARS = 65536
 """Most characters of a statement that are read."""
 
 
@@ -102,7 +102,7 @@ def split(text: str) -> list[str]:
 def pieces(code: str) -> list[str]:
     """The statements of a stretch of code without comments; labels and block braces left out."""
     out: list[str] = []
-    for piece in code[:LONGEST].split(";"):
+    for piece in code[:MAX_STATEMENT_CHARS].split(";"):
         bare = piece.strip()
         while bare:
             if bare[0] in "{}" and not bare.startswith("{%"):
@@ -118,7 +118,7 @@ def pieces(code: str) -> list[str]:
 
 def statement(code: str, names: frozenset[str] = frozenset()) -> WordedStatement | None:
     """The instruction in ``code``, or None; ``names`` are registers that have no ``%``."""
-    code = code[:LONGEST].strip().rstrip(";")
+    code = code[:MAX_STATEMENT_CHARS].strip().rstrip(";")
     guard = GUARD.match(code)
     match = OPCODE.match(code, guard.end() if guard else 0)
     if match is None:

@@ -25,7 +25,7 @@ from inspector.listing.line import Function, Listing
 # its header is the first block in which it is entered. (B. Steensgaard, "Sequentializing Program
 # Dependence Graphs for Irreducible Programs", 1993.)
 
-DEEPEST = 16
+MAX_LOOP_DEPTH = 16
 """Loops nested deeper are not looked for: each level takes time linear in the code in it."""
 
 Found = tuple[int, int, tuple[int, ...]]
@@ -52,7 +52,7 @@ def find_loops(successors: Sequence[Sequence[int]], entries: Iterable[int]) -> l
             ]
             header = min(entered or part)
             out.append((header, depth, tuple(sorted(part))))
-            if depth < DEEPEST and len(part) > 1:
+            if depth < MAX_LOOP_DEPTH and len(part) > 1:
                 cut.add(header)
                 work.append((sorted(part), depth + 1))
     out.sort(key=lambda loop: (loop[1], loop[0]))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from inspector.analyse.hints.access import SECTOR, UNCOALESCED, cure_of_layout
+from inspector.analyse.hints.access import SECTOR_BYTES, UNCOALESCED, cure_of_layout
 from inspector.analyse.hints.banks import BANKS, cure_of_conflicts
 from inspector.analyse.hints.banks import RULE as CONFLICTS
 from inspector.analyse.hints.counts import ExecutedAccess, ExecutedBranch, ExecutedFacts
@@ -74,7 +74,7 @@ def _scattered(
         UNCOALESCED,
         "warn",
         f"{plural(len(bad), 'access')} to global memory in which the lanes of a warp are far "
-        f"apart: {moved:,} sectors of {SECTOR} bytes for data that fill {wanted:,}, "
+        f"apart: {moved:,} sectors of {SECTOR_BYTES} bytes for data that fill {wanted:,}, "
         f"{worst.sectors / worst.requests:.3g} a request in the worst, where "
         f"{worst.least_sectors / worst.requests:.3g} would do. Memory moves whole sectors, so most "
         "of what it moves is thrown away. Let neighbouring lanes have neighbouring elements: "

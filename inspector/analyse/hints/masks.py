@@ -17,7 +17,7 @@ from inspector.analyse.hints.subject import (
     numbers,
     plural,
 )
-from inspector.analyse.hints.tensors import Tensors, operand_shape, uses
+from inspector.analyse.tensors import Tensors, operand_shape, uses
 from inspector.listing.line import Line
 from inspector.model import Call, Origin, Stage
 from inspector.text import words

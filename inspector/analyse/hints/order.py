@@ -16,8 +16,8 @@ from inspector.analyse.hints.subject import (
     plural,
     some,
 )
-from inspector.analyse.hints.tensors import uses
 from inspector.analyse.opcodes import OpcodeLines
+from inspector.analyse.tensors import uses
 from inspector.listing.line import Line
 from inspector.model import Origin, Stage
 from inspector.names import base_name

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 
+from inspector.analyse.tensors import COMPARE, quotient
 from inspector.listing.ptx_code import (
     SINK,
     AddressOperand,
@@ -36,18 +37,6 @@ WARP = 32
 Lanes = int | tuple[int, ...]
 """The same in every lane, or one value a lane."""
 
-COMPARE: dict[str, Callable[[int, int], bool]] = {
-    "eq": operator.eq,
-    "ne": operator.ne,
-    "lt": operator.lt,
-    "le": operator.le,
-    "gt": operator.gt,
-    "ge": operator.ge,
-    "lo": operator.lt,
-    "ls": operator.le,
-    "hi": operator.gt,
-    "hs": operator.ge,
-}
 _INTEGER_TYPE = re.compile(r"\.([bsuf]f?|pred)(8|16|32|64|128)?(?:x2)?\Z")
 
 
@@ -59,9 +48,7 @@ def width_of(opcode: str) -> int | None:
 
 def _quotient(a: int, b: int) -> int:
     """Division towards zero; of nothing, all bits."""
-    if b == 0:
-        return -1
-    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    return quotient(a, b) if b else -1
 
 
 def _logic3(a: int, b: int, c: int, table: int) -> int:

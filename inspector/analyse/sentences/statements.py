@@ -7,13 +7,13 @@ from inspector.listing.ptx_declaration import register_declarations
 from inspector.listing.ptx_operands import WordedStatement, pieces, statement
 from inspector.listing.ptx_statement import AHEAD, strip
 
-MOST_LINES = 131072
+MAX_FOLLOWED_LINES = 131072
 """Lines of a function that are gone through for where things are defined and used: as many as a
 listing keeps parsed. In a longer function every register goes by its own name."""
 
-MOST_USES = 16
+MAX_USES = 16
 
-MAX_KEPT = 1024
+MAX_KEPT_LINES = 1024
 """Lines whose statements are kept taken apart."""
 
 
@@ -61,7 +61,7 @@ class Statements:
         """The instructions that begin on line ``n``."""
         kept = self._kept.get(n)
         if kept is None:
-            if len(self._kept) > MAX_KEPT:
+            if len(self._kept) > MAX_KEPT_LINES:
                 self._kept.clear()
             kept = self._kept[n] = self._read(n)
         return kept
@@ -107,7 +107,7 @@ class Statements:
             return
         self._indexed = True
         first, last = self.function.first, self.function.last
-        if last - first >= MOST_LINES or first < 1:
+        if last - first >= MAX_FOLLOWED_LINES or first < 1:
             return
         defined, uses = self._defined, self._uses
         for line in self.listing.between(first, last):
@@ -119,7 +119,7 @@ class Statements:
                 defined[register] = 0 if register in defined else n
             for register in line.uses:
                 seen = uses.setdefault(register, [])
-                if len(seen) < MOST_USES:
+                if len(seen) < MAX_USES:
                     seen.append(n)
             if line.label is not None:
                 self._labels[line.label] = n

@@ -123,5 +123,5 @@ def asked(blocks: int) -> int:
 
 
 def test_memory_of_definitions_is_linear_in_the_blocks() -> None:
-    few, many = asked(250), asked(1000)
+    few, many = asked(100), asked(400)
     assert many < 8 * few, "four times the blocks; sixteen times the memory is every pair of them"
