@@ -114,8 +114,13 @@ def recorded(folder: Path, kernels: int) -> Path:
         name = f"k{n:05d}"
         head = f".version 8.7\n.target sm_90a\n.address_size 64\n.visible .entry {name}()\n"
         ptx = writer.blob(f"{head}{{\n{body}}}\n".encode())
-        writer.event(event="triton", name=name, hash=ptx, files={"ptx": ptx},
-                     metadata={"num_warps": 4, "name": name, "shared": 0})  # fmt: skip
+        writer.event(
+            event="triton",
+            name=name,
+            hash=ptx,
+            files={"ptx": ptx},
+            metadata={"num_warps": 4, "name": name, "shared": 0},
+        )
     writer.event(event="end", time=3.0, exit_status=0)
     writer.close()
     return folder
@@ -169,8 +174,13 @@ def kernels(count: int) -> str:
     """PTX of as many kernels of a hundred lines."""
     out = [".version 8.0", ".target sm_90", ".address_size 64"]
     for k in range(count):
-        out += [f".visible .entry k{k}(.param .u64 p)", "{", ".reg .f32 %f<99>;",
-                ".reg .b64 %rd<99>;", "ld.param.u64 %rd1, [p];"]  # fmt: skip
+        out += [
+            f".visible .entry k{k}(.param .u64 p)",
+            "{",
+            ".reg .f32 %f<99>;",
+            ".reg .b64 %rd<99>;",
+            "ld.param.u64 %rd1, [p];",
+        ]
         for i in range(23):
             out += [
                 f"add.s64 %rd{i + 2}, %rd1, {4 * i};",
@@ -194,9 +204,16 @@ def one_function(lines: int) -> str:
             f"\tfma.rn.f32 \t%f{3 * i + 2}, %f{3 * i + 1}, %f{3 * i + 1}, %f{3 * i + 1};",
             f"\tst.global.f32 \t[%rd{i + 2}], %f{3 * i + 2};",
         ]
-    head = [".version 8.0", ".target sm_90", ".address_size 64",
-            ".visible .entry k0(.param .u64 p)", "{", f".reg .f32 %f<{3 * count + 3}>;",
-            f".reg .b64 %rd<{count + 3}>;", "ld.param.u64 %rd1, [p];"]  # fmt: skip
+    head = [
+        ".version 8.0",
+        ".target sm_90",
+        ".address_size 64",
+        ".visible .entry k0(.param .u64 p)",
+        "{",
+        f".reg .f32 %f<{3 * count + 3}>;",
+        f".reg .b64 %rd<{count + 3}>;",
+        "ld.param.u64 %rd1, [p];",
+    ]
     return "\n".join([*head, *body, "ret;", "}", '.file 1 "/x/a.py"', ""])
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from inspector.analyse.accesses import (
     ATOMIC,
@@ -22,11 +21,12 @@ from inspector.analyse.accesses import (
     Access,
     dot_shape,
     total,
-)  # fmt: skip
+)
 from inspector.analyse.flow.graph import Flow
 from inspector.analyse.tensors import Tensors
 from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.model import Argument, Call
+from inspector.text import words
 
 # -- what a launch moves and computes -------------------------------------------------------------
 # Estimates, from shapes, static counts and TTIR.
@@ -125,19 +125,26 @@ def accessed_bytes(
 
 HOW = "counted in TTIR, masked lanes included"
 
-_WEIGHTS: Mapping[str, int] = MappingProxyType(
-    dict.fromkeys(
-        ("arith.addf", "arith.subf", "arith.mulf", "arith.divf", "arith.remf", "arith.negf",
-         "arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf", "tt.precise_divf",
-         "tt.precise_sqrt", "tt.extern_elementwise"), 1,
-    ) | {"math.fma": 2, "tt.clampf": 2}
-)  # fmt: skip
+_WEIGHTS: Mapping[str, int] = {
+    **dict.fromkeys(
+        words(
+            "arith.addf arith.subf arith.mulf arith.divf arith.remf arith.negf arith.maximumf "
+            "arith.minimumf arith.maxnumf arith.minnumf tt.precise_divf tt.precise_sqrt "
+            "tt.extern_elementwise"
+        ),
+        1,
+    ),
+    "math.fma": 2,
+    "tt.clampf": 2,
+}
 _UNCOUNTED = frozenset(("math.absi", "math.ctpop", "math.ctlz", "math.cttz", "math.ipowi"))
 _DOT = "tt.dot"
 _SHAPED = re.compile(r"tensor<((?:\d{1,9}+x)*+)(?:f|bf)\d")
 _SCALAR = re.compile(r":\s*(?:\([^)]*\)\s*->\s*)?(?:f|bf)\d+\b")
-_FOR = re.compile(r"scf\.for\s+(?:unsigned\s+)?(%[\w.$-]+)\s*=\s*(%[\w.$#-]+)\s+to\s+(%[\w.$#-]+)"
-                  r"\s+step\s+(%[\w.$#-]+)")  # fmt: skip
+_FOR = re.compile(
+    r"scf\.for\s+(?:unsigned\s+)?(%[\w.$-]+)\s*=\s*(%[\w.$#-]+)\s+to\s+(%[\w.$#-]+)"
+    r"\s+step\s+(%[\w.$#-]+)"
+)
 _AXIS = re.compile(r"axis = (\d{1,9}+)(?!\d)")
 _TENSOR = re.compile(r"tensor<((?:\d{1,9}+x)++)")
 

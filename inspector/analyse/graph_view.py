@@ -173,8 +173,9 @@ class GraphView:
         return tuple(one for one in self.buffers if one.reuses is not None)
 
 
-def with_choices(view: GraphView, chosen: Iterable[GraphChoice],
-                 tried: Sequence[TriedFusion]) -> GraphView:  # fmt: skip
+def with_choices(
+    view: GraphView, chosen: Iterable[GraphChoice], tried: Sequence[TriedFusion]
+) -> GraphView:
     """A graph with what max-autotune chose for its calls and the fusions that Inductor measured."""
     calls, choices = list(view.calls), []
     for choice in chosen:

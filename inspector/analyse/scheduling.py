@@ -172,8 +172,11 @@ def step(state: InFlight, e: Event, ages: frozenset[str]) -> list[tuple[str, int
             continue
         cleared += [(barrier, *key) for key, (_, most) in pending.items() if most >= left]
         if left:
-            kept = {k: (least, min(most, left - 1)) for k, (least, most) in pending.items()
-                    if least < left}  # fmt: skip
+            kept = {
+                k: (least, min(most, left - 1))
+                for k, (least, most) in pending.items()
+                if least < left
+            }
             state.pending[barrier] = kept
         else:
             del state.pending[barrier]

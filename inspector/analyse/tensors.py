@@ -51,8 +51,10 @@ def blocked(lines: Iterable[Line]) -> dict[str, Blocked]:
         match = _ALIAS.match(line.text)
         if match is None:
             continue
-        parts = {name: tuple(int(n) for n in re.findall(r"\d{1,9}+", inner))
-                 for name, inner in _LIST.findall(match[2])}  # fmt: skip
+        parts = {
+            name: tuple(int(n) for n in re.findall(r"\d{1,9}+", inner))
+            for name, inner in _LIST.findall(match[2])
+        }
         size, threads = parts.get("sizePerThread", ()), parts.get("threadsPerWarp", ())
         warps, order = parts.get("warpsPerCTA", ()), parts.get("order", ())
         axes = len(order)

@@ -21,7 +21,7 @@ from inspector.listing.ptx_declaration import (
     register_declarations,
     variable_declaration,
 )
-from inspector.listing.ptx_operands import parts_of, split
+from inspector.listing.ptx_operands import number, parts_of, split
 from inspector.listing.ptx_statement import (
     AHEAD,
     KNOWN,
@@ -31,6 +31,7 @@ from inspector.listing.ptx_statement import (
     has_result,
     strip,
 )
+from inspector.text import words
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,28 +233,20 @@ _SPACES = ("global", "const", "shared", "local", "param", "reg", "tex")
 _TARGET = re.compile(r"\s*\.target\s+(\w+)")
 _OPCODE = re.compile(r"\s*(?:@(!?)\s*([%\w$]+)\s+)?([a-z_][\w.]*(?:::[\w.]+)*)\s*(.*)\Z", re.DOTALL)
 _OUTSIDE = re.compile(r"\s*(?:\.(?:visible|weak|extern|common)\s+)*\.(?:global|const|shared|tex)\b")
-_ONE_LINE = (".loc", ".file", ".pragma", ".section", ".maxn", ".minn", ".reqn", ".noreturn",
-             ".alias", ".abi", ".explicit", ".callprototype", ".calltargets", ".attribute",
-             ".maxc", ".blocks")  # fmt: skip
+_ONE_LINE = tuple(
+    words(
+        ".loc .file .pragma .section .maxn .minn .reqn .noreturn .alias .abi .explicit "
+        ".callprototype .calltargets .attribute .maxc .blocks"
+    )
+)
+"""Beginnings of directives that end with their line."""
 _ADDED = re.compile(r"([^\d+\-\s][^+\-\s]*)\s*([+-].*)\Z", re.DOTALL)
-# At most 80 digits: PTX has 64 bits, and Python refuses to convert thousands of decimal digits.
-_INTEGER = re.compile(r"[+-]?(?:0[xX][\da-fA-F]{1,80}|0[bB][01]{1,80}|\d{1,80})U?\Z")
 
 
 def size_of(kind: str) -> int:
     """Bytes of a fundamental type, such as ``f32`` or ``b8``."""
     size = _SIZES.get(kind)
     return size if size is not None else max(1, int(kind.lstrip("busftx") or 8) // 8)
-
-
-def integer(text: str) -> int:
-    """An integer constant of PTX: decimal, hexadecimal, octal or binary, perhaps with ``U``."""
-    bare = text.strip().rstrip("U")
-    sign = -1 if bare.startswith("-") else 1
-    bare = bare.lstrip("+-")
-    if len(bare) > 1 and bare[0] == "0" and bare[1].isdigit():
-        return sign * int(bare, 8)
-    return sign * int(bare, 0)
 
 
 def read_module(listing: Listing) -> PtxModule:
@@ -635,8 +628,8 @@ class FunctionReading:
         name, offset = text.strip(), 0
         if match := _ADDED.match(name):
             tail = re.sub(r"\s+", "", match[2]).replace("+-", "-")
-            if _INTEGER.match(tail):
-                name, offset = match[1], integer(tail)
+            if (added := number(tail.removeprefix("+"))) is not None:
+                name, offset = match[1], added
         if name[:1].isdigit() or name[:1] in "-+.":
             return ImmediateOperand(name), offset
         meaning = self._meaning(name)

@@ -107,9 +107,33 @@ def test_every_sample_in_every_parser(name: str) -> None:
 @pytest.mark.parametrize("name", PARSERS)
 @pytest.mark.parametrize(
     "piece",
-    ["a", " ", "{", "/*", '"', "(", "R1,", "%r1, ", "loc(", "@x ", ";", ".a", "\\", "'", "x:", "[",
-     "fused<", "!", "#", "a.", "callsite(", ".entry a;", "ld ", "`("],
-)  # fmt: skip
+    [
+        "a",
+        " ",
+        "{",
+        "/*",
+        '"',
+        "(",
+        "R1,",
+        "%r1, ",
+        "loc(",
+        "@x ",
+        ";",
+        ".a",
+        "\\",
+        "'",
+        "x:",
+        "[",
+        "fused<",
+        "!",
+        "#",
+        "a.",
+        "callsite(",
+        ".entry a;",
+        "ld ",
+        "`(",
+    ],
+)
 def test_long_lines_are_linear(name: str, piece: str) -> None:
     """Twice the text may not take much more than twice the time."""
 

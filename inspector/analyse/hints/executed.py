@@ -62,10 +62,13 @@ def _scattered(
     limit = number(thresholds, UNCOALESCED, "sectors_times")
     least = number(thresholds, UNCOALESCED, "lanes")
     bad = [
-        one for one in facts.accesses
-        if one.space == "global" and one.filled and one.together >= limit * one.filled
+        one
+        for one in facts.accesses
+        if one.space == "global"
+        and one.filled
+        and one.together >= limit * one.filled
         and one.lanes >= least * one.requests
-    ]  # fmt: skip
+    ]
     if not bad:
         return
     worst = max(bad, key=lambda one: one.together / one.filled)
@@ -89,10 +92,12 @@ def _conflicting(
 ) -> Iterator[Finding]:
     limit = number(thresholds, CONFLICTS, "times")
     bad = [
-        one for one in facts.accesses
-        if one.space == "shared" and one.least_wavefronts
+        one
+        for one in facts.accesses
+        if one.space == "shared"
+        and one.least_wavefronts
         and one.wavefronts >= limit * one.least_wavefronts
-    ]  # fmt: skip
+    ]
     if not bad:
         return
     worst = max(bad, key=lambda one: one.wavefronts / one.least_wavefronts)

@@ -29,6 +29,7 @@ from inspector.listing.ptx_code import (
     SymbolOperand,
     VectorOperand,
 )
+from inspector.listing.ptx_operands import number
 
 # -- integer instructions on 32 values at once ----------------------------------------------------
 # Integer PTX instructions on 32 values at once. What is not known stays unknown (None).
@@ -334,11 +335,11 @@ class Warp:
 
     def _value(self, operand: Operand) -> Lanes | None:
         match operand:
-            case RegisterOperand(number, negated):
-                value = self._values.get(number)
+            case RegisterOperand(register, negated):
+                value = self._values.get(register)
                 return _not(value) if negated else value
             case ImmediateOperand(text):
-                return _literal(text)
+                return number(text)
             case SpecialOperand(name):
                 return self._special(name)
             case SymbolOperand(name, offset):
@@ -412,13 +413,6 @@ def _compared(row: PtxInstruction, values: Sequence[Lanes | None]) -> Lanes | No
     if len(values) == 3 and parts[2] in ("and", "or", "xor"):
         return compute(f"{parts[2]}.pred", [out, values[2]])
     return out
-
-
-def _literal(word: str) -> int | None:
-    try:
-        return int(word.rstrip("U"), 0)
-    except ValueError:
-        return None
 
 
 def _each(function: Callable[[int], int], value: Lanes) -> Lanes:

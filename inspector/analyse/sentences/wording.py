@@ -194,8 +194,10 @@ class Wording:
             return "true" if one.always else "false"
         if one.op == "not":
             return f"not ({inner[0]})"
-        mixed = [f"({t})" if p.op in ("and", "or") and p.op != one.op else t
-                 for t, p in zip(inner, one.parts, strict=True)]  # fmt: skip
+        mixed = [
+            f"({t})" if p.op in ("and", "or") and p.op != one.op else t
+            for t, p in zip(inner, one.parts, strict=True)
+        ]
         return f" {one.op} ".join(mixed)
 
     def told(self, one: Condition) -> str:

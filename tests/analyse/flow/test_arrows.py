@@ -71,9 +71,11 @@ $L3:
 	ret;
 }"""
     assert sorted(arrows(parse(Stage.PTX, text))) == [
-        Arrow(3, 4, 3, (4,)), Arrow(8, 13, 8, (13,)), Arrow(11, 12, 12, (11,)),
+        Arrow(3, 4, 3, (4,)),
+        Arrow(8, 13, 8, (13,)),
+        Arrow(11, 12, 12, (11,)),
         Arrow(11, 14, 14, (11,)),
-    ]  # fmt: skip
+    ]
 
 
 def told(texts: Sequence[str], comment: str) -> set[tuple[str, str]]:
@@ -142,8 +144,11 @@ def test_brackets_of_mlir_are_around_what_its_python_repeats_and_leaves_out(stag
             depth = len(texts[arrow.first - 1]) - len(texts[arrow.first - 1].lstrip())
             assert texts[arrow.last - 1].startswith(" " * depth + "}")
             within_it = texts[arrow.first : arrow.last - 1]
-            assert all(t.startswith((" " * depth + " ", " " * depth + "} do")) or
-                       t.lstrip().startswith("^bb") for t in within_it)  # fmt: skip
+            assert all(
+                t.startswith((" " * depth + " ", " " * depth + "} do"))
+                or t.lstrip().startswith("^bb")
+                for t in within_it
+            )
     choices = [a for a in every if "scf.if" in texts[a.first - 1]]
     assert len(choices) == sum("scf.if" in text for text in texts) == 2
     assert all("else" in texts[a.target - 1] for a in choices)
@@ -199,8 +204,15 @@ def test_a_loop_with_a_branch_in_it_and_one_out_of_it() -> None:
     loop, inner, out = Arrow(2, 7, 2, (7,)), Arrow(3, 5, 5, (3,)), Arrow(4, 8, 8, (4,))
     flow = FlowLanes([loop, inner, out])
     assert picture(flow, 3, 8) == [
-        "", "┏━━▸", "┃ ╭─", "┃╭┼─", "┃│╰▸", "┃│", "┗╋━━", " ╰─▸",
-    ]  # fmt: skip
+        "",
+        "┏━━▸",
+        "┃ ╭─",
+        "┃╭┼─",
+        "┃│╰▸",
+        "┃│",
+        "┗╋━━",
+        " ╰─▸",
+    ]
     # With room for the shortest alone, ends of the others are all that is drawn of them.
     assert picture(flow, 1, 8) == ["", " ▹", "╭─", "│╶", "╰▸", "", " ╶", " ▹"]
     assert picture(flow, 3, 8, again=True)[1:3] == ["┃", "┃ │"]

@@ -32,11 +32,21 @@ def test_definitions_and_uses_are_those_of_paths(program: Program) -> None:
 def test_the_same_name_in_two_blocks() -> None:
     text = "\n".join(
         (
-            ".version 8.0", ".target sm_90", ".entry f()", "{", ".reg .b32 %r<3>;",
-            "mov.u32 %r1, 1;", "{", ".reg .b32 %r<3>;", "mov.u32 %r1, 2;",
-            "st.shared.u32 [0], %r1;", "}", "st.shared.u32 [0], %r1;", "}",
+            ".version 8.0",
+            ".target sm_90",
+            ".entry f()",
+            "{",
+            ".reg .b32 %r<3>;",
+            "mov.u32 %r1, 1;",
+            "{",
+            ".reg .b32 %r<3>;",
+            "mov.u32 %r1, 2;",
+            "st.shared.u32 [0], %r1;",
+            "}",
+            "st.shared.u32 [0], %r1;",
+            "}",
         )
-    )  # fmt: skip
+    )
     listing = parse(Stage.PTX, text)
     found = FunctionFacts(listing, listing.functions[0]).chains
     assert found.definitions(10, "%r1") == (9,)

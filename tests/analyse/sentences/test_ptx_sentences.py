@@ -207,7 +207,10 @@ def test_what_launches_have_in_common() -> None:
     assert context_of(kernel, replace(variant, calls=(one, one)), listing).grid == (1823, 1, 1)
     assert context_of(kernel, replace(variant, calls=(one, other)), listing).grid is None
     assert context_of(kernel, replace(variant, calls=(one, other)), listing, call=other).grid == (
-        64, 1, 1)  # fmt: skip
+        64,
+        1,
+        1,
+    )
 
 
 @pytest.mark.parametrize(
