@@ -18,8 +18,8 @@ from inspector.analyse.flow.sass_live import scratch
 from inspector.analyse.flow.steps import StepRows, Steps, Way
 
 ROW_BITS = 32
-MAX_KNOWN = 256
-"""Registers whose readers are kept."""
+MAX_FORGOTTEN_READS = 8
+"""Where a register is read more often, what each read may find is kept."""
 MAX_ROW = (1 << ROW_BITS) - 1
 
 
@@ -59,14 +59,13 @@ class Chains:
         """For each row that reads a register, the rows that may have written it."""
         if number in self._known:
             return self._known[number]
-        if len(self._known) > MAX_KNOWN:
-            self._known.clear()
         sources: dict[int, list[int]] = defaultdict(list)
         for at in _places(self._writes, number, 0, len(self._steps.steps)):
             write = self._writes[at] & MAX_ROW
             for read in self._readers(number, write):
                 sources[read].append(write)
-        self._known[number] = sources
+        if len(_places(self._reads, number, 0, len(self._steps.steps))) > MAX_FORGOTTEN_READS:
+            self._known[number] = sources
         return sources
 
     def _number(self, numbers: Iterable[int], register: str) -> int | None:
