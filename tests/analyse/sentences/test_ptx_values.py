@@ -320,7 +320,7 @@ def test_two_statements_on_a_line_that_define_one_register() -> None:
 def test_what_grows_is_given_a_name() -> None:
     lines = [f"mul.lo.s32 %r{i}, %r{i - 1}, %r{i - 2};" for i in range(6, 80)]
     known = values("\n".join(lines))
-    assert all(known.register(f"%r{i}", 1).size <= forms.MOST_ATOMS for i in range(6, 80))
+    assert all(known.register(f"%r{i}", 1).size <= forms.MAX_ATOMS for i in range(6, 80))
 
 
 @pytest.mark.parametrize(
