@@ -104,11 +104,11 @@ def test_parameters_are_those_of_cuobjdump(cubin: Path) -> None:
             int(bank[1], 16) & 0xFFFF if bank else None,
             int(size[1], 16) if size else None,
         )
-    for kernel, told in expected.items():
+    for kernel, figures in expected.items():
         known = kernel_parameters(cubin.read_bytes(), kernel)
         assert known is not None
         found = [(p.ordinal, p.offset, p.size) for p in known.parameters]
-        assert (found, known.base, known.size) == told
+        assert (found, known.base, known.size) == figures
     assert any(rows for rows, _, _ in expected.values())
 
 
