@@ -56,12 +56,13 @@ def observed(
             replace the arguments. Not called while nothing is recorded.
         after: Called with ``(token, result, None)`` or ``(token, None, error)``, only if
             ``before`` was called and did not fail.
-        name: What failures are counted and reported under; the hook's own name by default.
+        name: What failures are counted and reported under; by default the name of ``after``, else
+            of ``before``.
 
     The result or the exception of ``original`` is passed on unchanged, without a frame of ours in
     the traceback. A failure of a hook changes nothing: the call goes on as it would without it.
     """
-    name = name or _name_of(before or after or original)
+    name = name or _name_of(after or before or original)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         token = _SKIPPED
@@ -98,6 +99,25 @@ def observed(
         return result
 
     return like(original)(call)
+
+
+def argument(place: int, name: str = "") -> Before:
+    """Return a hook whose token is one argument of the call, by its place or its name."""
+    return lambda args, kwargs: args[place] if len(args) > place else kwargs[name]
+
+
+def during(local: Any, name: str, value: Before) -> tuple[Before, After]:
+    """Return hooks that set an attribute of a thread's locals while a call runs."""
+
+    def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        outer = getattr(local, name, None)
+        setattr(local, name, value(args, kwargs))
+        return outer
+
+    def after(outer: Any, result: Any, error: BaseException | None) -> None:
+        setattr(local, name, outer)
+
+    return before, after
 
 
 def guarded(function: Callable[..., Any], name: str | None = None) -> Any:

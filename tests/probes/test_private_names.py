@@ -22,6 +22,8 @@ from inspector.probes import private_names
 from tests.probes.conftest import PROBES, Run, caches, forked, ok, parents
 
 __all__ = ["caches", "forked", "parents"]  # fixtures
+TABLES = private_names.tables()
+NAMES = TABLES["names"]
 LIBRARIES = ("torch", "triton", "cupy", "numba", "jax", "cuda", "pycuda", "cupti")
 VERSIONS = {"torch": "2.13.0", "triton": "3.9.0"}
 OUTSIDE = ("target", "replay", "ahead")
@@ -108,7 +110,7 @@ def test_no_probe_asks_a_library_for_a_private_name_by_itself() -> None:
     python = {"_exit", "_getframe", "_asdict", "_ptxview", "_fork_exec",
               "_python_exe"}  # fmt: skip
     known = {key.rpartition(".")[2].rpartition(":")[2] for key in
-             (*private_names.NAMES, *sum(private_names.PARTS.values(), ()))}  # fmt: skip
+             (*NAMES, *(name for part in TABLES["parts"].values() for name in part))}  # fmt: skip
     for where, node in of_probes():
         inside = where.startswith(OUTSIDE)
         if isinstance(node, ast.ImportFrom) and node.level == 0 and not inside:
@@ -132,7 +134,7 @@ def test_every_name_is_one_that_a_probe_asks_for() -> None:
     texts = "\n".join(
         p.read_text("utf-8") for p in PROBES.rglob("*.py") if p.name != "private_names.py"
     )
-    for key, row in private_names.NAMES.items():
+    for key, row in NAMES.items():
         last = re.split(r"[.:]", key)[-1]
         assert re.search(rf"\b{last}\b", texts), f"no probe asks for {key}"
         assert row[0], f"what is lost without {key} is not said"
@@ -144,11 +146,11 @@ def stand_ins(folder: Path) -> list[str]:
     Each takes away what the environment says when it has run.
     """
     modules: dict[str, dict[str, set[str]]] = {}
-    for key in private_names.NAMES:
+    for key in NAMES:
         module, _, path = key.partition(":")
         first, _, second = path.partition(".")
         modules.setdefault(module, {}).setdefault(first, set()).update({second} if second else ())
-    for module in (m for inner in private_names.MODULES.values() for m in inner):
+    for module in (m for inner in TABLES["modules"].values() for m in inner):
         modules.setdefault(module, {})
     packages = {".".join(m.split(".")[:n]) for m in modules for n in range(1, m.count(".") + 1)}
     for name in sorted({*modules, *packages}):
@@ -176,9 +178,9 @@ def attached() -> list[str]:
         ":CachingAutotuner", "cache_dir_utils", ":benchmarker", "_python_dispatch", "torch:Tensor",
         "torch.autograd:", "torch.cuda:_", "torch._dynamo.utils", "eval_frame", "optimizer:",
     )  # fmt: skip
-    until = [k for k, row in private_names.NAMES.items() if row[3:] not in ((), ("",))]
+    until = [k for k, row in NAMES.items() if row[3:] not in ([], [""])]
     return [
-        k for k in private_names.NAMES if not k.endswith(lazily)
+        k for k in NAMES if not k.endswith(lazily)
         and not any(part in k for part in lazily if part[0] != ":") and k not in until
     ]  # fmt: skip
 
@@ -208,7 +210,7 @@ def test_of_each_name_that_a_library_lacks_the_recording_tells(tmp_path: Path) -
             assert not told
             continue
         name = without.replace(":", ".")
-        assert private_names.NAMES[without][0] in told[name]
+        assert NAMES[without][0] in told[name]
         # Of a class that is missing its methods are, too.
         assert all(other == name or other.startswith(f"{name}.") for other in told), without
 
@@ -225,7 +227,7 @@ PROFILED = ("profiler", "torch.cuda:", "eval_frame", "optimizer", "torch._dynamo
 @pytest.mark.parametrize("turn", range(2))
 def test_a_program_does_not_notice_what_its_libraries_lack(turn: int, forked: Run) -> None:
     """Triton and torch as they are, and names that the probes alone do not find."""
-    torchs = [k for k in private_names.NAMES if k.startswith(("torch", "triton"))]
+    torchs = [k for k in NAMES if k.startswith(("torch", "triton"))]
     hidden = [k for k in torchs if not any(part in k for part in PROFILED)]
     if turn:
         # Those that stand before others: what they lead to is asked for only where they are there.

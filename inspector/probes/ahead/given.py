@@ -1,24 +1,43 @@
-"""Kernels of a module whose signatures are given: nothing is launched."""
+"""Compiles kernels whose signatures are given, and files of TTIR, TTGIR or LLVM IR."""
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import inspect
 import os
+import re
 import sys
 from typing import Any
 
-from ..writer import emit
+from ..writer import blob, emit, plain
 from . import one
-from .job import CONFIG, Job
+from .one import CONFIG, Column, Job, Subject
+
+_KERNEL = re.compile(
+    r"^define [^@\n]*ptx_kernel[^@\n]* @\"?([\w$.]+)|^define void @\"?([\w$.]+)", re.MULTILINE
+)
+_FUNCTION = re.compile(r"tt\.func (?:public )?@\"?([\w$.]+)")
 
 
 class CannotCompile(Exception):
     """What was given does not fit the kernel; the text says what to give."""
 
 
-def run(job: Job) -> None:
-    """Compile the kernels that the job names, as it says."""
+def run(job: Job) -> int:
+    """Compile what the job names; 0, or 2 where the signature or the options do not fit."""
+    try:
+        (_kernels_of_module if job.language == "triton" else _stages_of_file)(job)
+    except CannotCompile as error:
+        emit({"event": "refused", "text": str(error), "file": job.file})
+        return 2
+    return 0
+
+
+# -- kernels of a module --------------------------------------------------------------------------
+
+
+def _kernels_of_module(job: Job) -> None:
     module = _load(job.path)
     from triton.compiler import compiler
 
@@ -118,7 +137,7 @@ def _value(value: Any) -> Any:
     return value
 
 
-def _subject(fn: Any, config: dict[str, Any], job: Job) -> one.Subject:
+def _subject(fn: Any, config: dict[str, Any], job: Job) -> Subject:
     from triton.compiler import ASTSource
 
     lacking = _lacking(fn, config, job)
@@ -153,9 +172,67 @@ def _subject(fn: Any, config: dict[str, Any], job: Job) -> one.Subject:
     if "constexprs" not in parameters:
         raise CannotCompile("--signature needs Triton 3.3 or later")
     source = ASTSource(fn=fn, signature=signature, constexprs=constants, attrs=attributes)
-    return one.Subject(source, options, str(source.name))
+    return Subject(source, options, str(source.name))
 
 
-def refused(job: Job, error: BaseException) -> None:
-    """Say why nothing could be compiled."""
-    emit({"event": "refused", "text": str(error), "file": job.file})
+# -- files of IR ----------------------------------------------------------------------------------
+
+
+def _stages_of_file(job: Job) -> None:
+    with open(job.path, encoding="utf-8", errors="surrogateescape") as file:
+        text = file.read()
+    if job.language == "llir":
+        match = _KERNEL.search(text)
+        name = (match[1] or match[2]) if match else job.file
+        for column in job.columns:
+            _one(job, column, name, lambda column=column: _from_llir(text, column))
+        return
+    from triton.compiler import compiler
+
+    own = one.native(compiler.compile)
+    match = _FUNCTION.search(text)
+    for column in job.columns:
+        target, settings = one.gpu_target(column.number), dict(column.settings)
+        _one(
+            job, column, match[1] if match else job.file,
+            lambda target=target, settings=settings: own(
+                job.path, target=target, options=settings
+            ),
+        )  # fmt: skip
+
+
+def _one(job: Job, column: Column, name: str, make: Any) -> None:
+    one.warm(job)
+    key = job.begin(name, column.target, column.options)
+    if key is not None:
+        one.one(job, column, make, job.path, name=name, config={}, signature="")
+        job.end(key)
+
+
+def _from_llir(text: str, column: Column) -> dict[str, Any]:
+    """PTX and machine code of LLVM IR, by the last stages of Triton's compiler."""
+    from triton._C.libtriton import llvm
+
+    target = one.gpu_target(column.number)
+    backend = one.backend_of(target)
+    options = backend.parse_options(dict(column.settings))
+    stages: dict[str, Any] = {}
+    arguments = [stages, options]
+    if len(inspect.signature(backend.add_stages).parameters) > 2:
+        from triton.backends.compiler import Language
+
+        arguments.append(Language.TRITON)
+    backend.add_stages(*arguments)
+    llvm.init_targets()
+    metadata: dict[str, Any] = {"target": {"backend": "cuda", "arch": column.number}}
+    ptx = stages["ptx"](text, metadata)
+    cubin = stages["cubin"](ptx, metadata)
+    name = str(metadata.get("name") or "")
+    digest = hashlib.sha256(repr((text, column.target, vars(options))).encode()).hexdigest()
+    event = {
+        "event": "triton", "name": name, "hash": digest,
+        # Shared memory and warps are not told by LLVM IR.
+        "metadata": {**plain(metadata), "name": name, "hash": digest},
+        "files": {"llir": blob(text), "ptx": blob(ptx), "cubin": blob(cubin)},
+    }  # fmt: skip
+    return {"event": event, "asm": {"llir": text, "ptx": ptx, "cubin": cubin}}

@@ -1,4 +1,10 @@
-"""One compilation: timed, recorded, with what was said of it, whether it came to its end or not."""
+"""The job of `ptxview compile`, and one compilation of it: timed, recorded, with its messages.
+
+The job is a JSON file that the environment names: ``file`` (how the user calls it), ``path``,
+``language``, ``columns`` (each with ``target``, ``options`` as shown, ``settings`` by name),
+``kernels``, ``signature``, ``constexprs``, ``done``, ``doing`` and ``said`` (files for the finished
+compilations, for the one under way, and for what is printed: all that a process that dies leaves).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +13,7 @@ import functools
 import hashlib
 import importlib
 import inspect
+import json
 import os
 import sys
 import threading
@@ -19,10 +26,65 @@ from .. import private_names
 from ..compiles import triton_compiles, triton_sources
 from ..writer import blob, emit, plain
 from . import said
-from .job import CONFIG, Column, Job
 
+VARIABLE = "PTXVIEW_COMPILE"
+CONFIG = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+MAX_PRINTED_BYTES = 1 << 22
 _lock = threading.RLock()
 STAGES = ("ttir", "ttgir", "llir", "ptx")
+
+
+class Column:
+    """One target with one set of options."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.target: str = values["target"]
+        self.options: str = values["options"]
+        self.settings: dict[str, Any] = values["settings"]
+
+    @property
+    def number(self) -> int:
+        """90 for sm_90 and for sm_90a: Triton chooses the flavour itself."""
+        return int("".join(c for c in self.target if c.isdigit()))
+
+
+class Job:
+    """What this process compiles."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.file: str = values["file"]
+        self.path: str = values["path"]
+        self.language: str = values["language"]
+        self.columns = [Column(c) for c in values["columns"]]
+        self.kernels: list[str] = values["kernels"]
+        self.signature: dict[str, str] | None = values["signature"]
+        self.constexprs: dict[str, Any] = values["constexprs"]
+        self._done, self._doing = values["done"], values["doing"]
+        self.said: str = values["said"]
+        with open(self._done, encoding="ascii") as file:
+            self._known = set(file.read().split())
+
+    def begin(self, *parts: Any) -> str | None:
+        """Note a compilation as begun; None where an earlier process has done it, or died of it."""
+        key = hashlib.sha256(repr(parts).encode("utf-8", "surrogateescape")).hexdigest()
+        if key in self._known:
+            return None
+        self._known.add(key)
+        with open(self._doing, "w", encoding="utf-8") as file:
+            json.dump({"key": key, "parts": [str(p) for p in parts]}, file)
+        return key
+
+    def end(self, key: str) -> None:
+        """Note it as done."""
+        with open(self._done, "a", encoding="ascii") as file:
+            file.write(key + "\n")
+        os.unlink(self._doing)
+
+
+def read_job() -> Job:
+    """Return the job of this process."""
+    with open(os.environ[VARIABLE], encoding="utf-8") as file:
+        return Job(json.load(file))
 
 
 def gpu_target(number: int) -> Any:
@@ -243,7 +305,7 @@ def _printed(path: str) -> Iterator[Callable[[], str]]:
                 os.dup2(descriptor, number)
                 os.close(descriptor)
             file.seek(0)
-            kept.append(file.read(1 << 22).decode("utf-8", "replace"))
+            kept.append(file.read(MAX_PRINTED_BYTES).decode("utf-8", "replace"))
 
 
 def native(compile: Callable[..., Any]) -> Callable[..., Any]:

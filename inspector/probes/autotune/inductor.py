@@ -1,7 +1,7 @@
-"""What Inductor's tuner looks at: the configurations of a kernel that torch.compile generated.
+"""Records the configurations that Inductor's tuner tries for a kernel of torch.compile.
 
-The configurations are told when they are compiled, and again with every phase that measures them:
-all against all, coordinate descent, or the parts of a combined kernel in turn.
+They are written when they are compiled, and again after every phase that measures them: all
+against all, coordinate descent, or the parts of a combined kernel in turn.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from .. import private_names
-from ..hooks import per_recording
+from ..hooks import argument, during, per_recording
 from ..writer import emit
 from .trials import Trial, config_of, emulated, first_line, infinite, number, times_of, trial_of
 
@@ -23,23 +23,18 @@ if TYPE_CHECKING:
     Args = tuple[Any, ...]
     Kwargs = dict[str, Any]
 
-# -- Inductor's cache of best configurations ------------------------------------------------------
-# A kernel that is tuned from it is not measured again.
-
 HEURISTICS = "torch._inductor.runtime.triton_heuristics"
 _now = threading.local()  # file, hints: of the kernel whose configuration is looked for
 
 
 def attach_cached(module: Any) -> None:
     """``torch._inductor.runtime.triton_heuristics``: it looks configurations up."""
-    hooks: tuple[tuple[str, Before, After | None], ...] = (
-        ("CachingAutotuner.recheck_autotune_cache", _before_recheck, _hinted),
-        ("AutotuneCache.create", _before_create, None),
-        ("AutotuneCache.read_best", _before_read, _read),
-        ("cached_autotune", _before_cached, _hinted),
-    )
-    for name, before, after in hooks:
-        private_names.wrap(f"{HEURISTICS}:{name}", before, after)
+    recheck = f"{HEURISTICS}:CachingAutotuner.recheck_autotune_cache"
+    private_names.wrap(recheck, *during(_now, "hints", lambda args, kwargs: args[0].size_hints))
+    private_names.wrap(f"{HEURISTICS}:AutotuneCache.create", _before_create)
+    private_names.wrap(f"{HEURISTICS}:AutotuneCache.read_best", _before_read, _read)
+    cached = during(_now, "hints", argument(0, "size_hints"))
+    private_names.wrap(f"{HEURISTICS}:cached_autotune", *cached)
 
 
 def sizes(hints: Any) -> Any:
@@ -57,24 +52,6 @@ def unpacked(key: Any) -> str | None:
         return base64.b32decode(key + "=" * (-len(key) % 8)).hex()
     except ValueError:
         return None
-
-
-def _before_cached(args: Args, kwargs: Kwargs) -> Any:
-    return _hint(args[0] if args else kwargs.get("size_hints"))
-
-
-def _before_recheck(args: Args, kwargs: Kwargs) -> Any:
-    return _hint(getattr(args[0], "size_hints", None))
-
-
-def _hint(hints: Any) -> Any:
-    outer = getattr(_now, "hints", None)
-    _now.hints = hints
-    return outer
-
-
-def _hinted(outer: Any, result: Any, error: BaseException | None) -> None:
-    _now.hints = outer
 
 
 def _before_create(args: Args, kwargs: Kwargs) -> None:
@@ -140,21 +117,15 @@ class Tuning:
         self.told = 0  # how many facts the last event held
         self.depth = 0  # phases under way
 
-    def trial(self, config: dict[str, Any]) -> Trial:
-        """The trial of a configuration, created if there is none yet."""
-        return trial_of(self.trials, config)
-
 
 def attach(module: Any) -> None:
     """``torch._inductor.runtime.triton_heuristics``; call it last of all that change it."""
-    hooks: tuple[tuple[str, Before, After], ...] = (
-        *((name, _before_phase, _after_phase(method)) for name, method in PHASES.items()),
-        ("bench", _before_bench, _measured),
-        ("precompile", _tuner, _precompiled),
-        ("_precompile_config", _before_compile, _compiled),
-    )
-    for name, before, after in hooks:
-        private_names.wrap(f"{HEURISTICS}:CachingAutotuner.{name}", before, after)
+    tuner = f"{HEURISTICS}:CachingAutotuner"
+    for name, method in PHASES.items():
+        private_names.wrap(f"{tuner}.{name}", _before_phase, _after_phase(method))
+    private_names.wrap(f"{tuner}.bench", _with_tuner(argument(1, "launcher")), _measured)
+    private_names.wrap(f"{tuner}.precompile", argument(0), _precompiled)
+    private_names.wrap(f"{tuner}._precompile_config", _with_tuner(argument(1, "cfg")), _compiled)
     attach_cached(module)
 
 
@@ -189,15 +160,15 @@ def _after_phase(method: str | None) -> After:
     return after
 
 
-def _before_bench(args: Args, kwargs: Kwargs) -> tuple[Any, Any]:
-    return args[0], args[1] if len(args) > 1 else kwargs["launcher"]
+def _with_tuner(other: Before) -> Before:
+    return lambda args, kwargs: (args[0], other(args, kwargs))
 
 
 def _measured(asked: tuple[Any, Any], measured: Any, error: BaseException | None) -> None:
     if error is not None and not isinstance(error, Exception):
         return
     tuner, launcher = asked
-    trial = _of(tuner).trial(config_of(launcher.config))
+    trial = trial_of(_of(tuner).trials, config_of(launcher.config))
     trial.hash = _hash(launcher) or trial.hash
     trial.times = None if error is not None else times_of(measured)
     trial.reason = None
@@ -225,10 +196,6 @@ def _hash(launcher: Any) -> str | None:
 # -- compiling ------------------------------------------------------------------------------------
 
 
-def _tuner(args: Args, kwargs: Kwargs) -> Any:
-    return args[0]
-
-
 def _precompiled(tuner: Any, result: Any, error: BaseException | None) -> None:
     if error is None:
         _candidates(tuner)
@@ -244,13 +211,9 @@ def _candidates(tuner: Any) -> None:
         return
     tuning = _of(tuner)
     for launcher in launchers:
-        trial = tuning.trial(config_of(launcher.config))
+        trial = trial_of(tuning.trials, config_of(launcher.config))
         trial.hash = _hash(launcher) or trial.hash
     _tell(tuner, tuning, None, None)
-
-
-def _before_compile(args: Args, kwargs: Kwargs) -> tuple[Any, Any]:
-    return args[0], args[1] if len(args) > 1 else kwargs["cfg"]
 
 
 def _compiled(asked: tuple[Any, Any], result: Any, error: BaseException | None) -> None:
@@ -301,7 +264,7 @@ def _tell(tuner: Any, tuning: Tuning, chosen: Any, method: str | None) -> None:
     tuning.told = known_facts
     winner = None
     if chosen is not None and not emulated():
-        trial = tuning.trial(config_of(chosen.config))
+        trial = trial_of(tuning.trials, config_of(chosen.config))
         trial.hash = trial.hash or _hash(chosen)
         winner = tuning.trials.index(trial) if trial.reason is None else None
     emit(

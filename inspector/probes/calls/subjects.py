@@ -226,16 +226,6 @@ def tuning() -> bool:
     return bool(_tuning[0])
 
 
-def benchmarked() -> dict[str, int]:
-    """Launches by tuners so far, by the hash of what was launched."""
-    return {i: s.benchmarks[0] for (kind, i), s in list(_all.items()) if kind == "triton"}
-
-
-def name_of(digest: str) -> str:
-    """The name of a kernel of Triton's that was launched."""
-    return _all["triton", digest].name
-
-
 def _begin_comparing(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
     _tuning[0] += 1
     return epoch

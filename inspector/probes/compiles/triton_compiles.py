@@ -25,7 +25,9 @@ def attach(module: Any) -> None:
     ``knobs.compilation.listener`` would be the public way; it is absent before Triton 3.4 and is
     a single slot, which stays the user's.
     """
-    private_names.wrap("triton.compiler.compiler:compile", triton_failures.Compile, _compile_ended)
+    if not os.environ.get("PTXVIEW_COMPILE"):  # else ahead/calls.py has them recorded
+        name = "triton.compiler.compiler:compile"
+        private_names.wrap(name, triton_failures.Compile, _compile_ended)
     triton_phases.attach()
     private_names.wrap(
         "triton.compiler.compiler:CompiledKernel._init_handles", _loading, _loading_ended

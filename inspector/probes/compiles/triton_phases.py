@@ -1,8 +1,7 @@
-"""The stages of a compile of Triton's in the thread that compiles: how long each took, and which
-was being made of what when it failed.
+"""Stages of a Triton compilation in the thread that compiles: durations, and the stage that failed.
 
-Triton's own listener, ``knobs.compilation.listener``, would be told the same from 3.4 on; it is a
-single slot, which stays the user's.
+Triton's own listener, ``knobs.compilation.listener``, gives the same from 3.4 on; it is a single
+slot, which stays the user's.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .. import private_names
-from ..hooks import observed
+from ..hooks import argument, observed
 
 if TYPE_CHECKING:
     from ..hooks import Before
@@ -37,7 +36,7 @@ def attach() -> None:
 def _made(_: object, backend: Any, error: BaseException | None) -> None:
     """Observe which stages a new backend has."""
     if error is None:
-        backend.add_stages = observed(backend.add_stages, _adding, _added)
+        backend.add_stages = observed(backend.add_stages, argument(0, "stages"), _added)
 
 
 def watched() -> bool:
@@ -72,10 +71,6 @@ def ended() -> list[list[Any]]:
 def _keyed(args: Any, kwargs: Any) -> None:
     """Note the hash for which Triton asks for its cache: one that fails early has no other."""
     _now.digest = str(args[0] if args else kwargs["key"])
-
-
-def _adding(args: Any, kwargs: Any) -> Any:
-    return args[0] if args else kwargs["stages"]
 
 
 def _added(stages: Any, _: object, error: BaseException | None) -> None:

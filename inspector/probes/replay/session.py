@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from . import calls
+from .cupti import Records, Unavailable, trace_of
 from .driver import Clocks, Driver, Kernel
 from .inputs import Inputs, Memory, first_line
 from .script import Comparisons
@@ -38,7 +39,6 @@ from .stopwatches import (
     caches,
     undisturbed,
 )
-from .trace import Trace, Unavailable, trace_of
 
 WARM_SECONDS = 0.3
 EMPTY_SECONDS = 0.2
@@ -74,7 +74,7 @@ class Session:
         return self.caches[state]
 
     @cached_property
-    def trace(self) -> Trace:
+    def trace(self) -> Records:
         """The source of device events."""
         return trace_of(self.torch)
 
@@ -161,8 +161,6 @@ class Session:
                 result |= {"kernels": times.as_json(), "span": times.spans, "cpu": cpu}
             if kind != "copy":
                 result = undisturbed(self.torch, result, launch, before, self.extra)
-            if self.trace.note is not None:
-                result = {**result, "warnings": [self.trace.note]}
         else:
             watch = STOPWATCHES[stopwatch]
             result = {"samples": watch(self.torch, launch, before, seconds, look)}

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .trace import Unavailable
+from .cupti import Unavailable
 
 # Bytes that are read or written between two launches: several times the size of the L2.
 LEAST_FLUSH = 256 << 20

@@ -5,9 +5,10 @@ says of the kernel: the machine code of the same PTX, which nvcc made with it, h
 its static shared memory and its launch bounds. What is not known refuses nothing.
 
 Which error it is: an H100 with CUDA 13.0 gives cudaErrorLaunchOutOfResources for too many threads
-for the kernel's registers, and cudaErrorInvalidValue for all else: more threads or blocks than the device can ever have, launch
-bounds, and dynamic shared memory above what was asked for by cudaFuncSetAttribute. driver_types.h
-has cudaErrorInvalidConfiguration for the first, and names none for the others.
+for the kernel's registers, and cudaErrorInvalidValue for all else: more threads or blocks than the
+device can ever have, launch bounds, and dynamic shared memory above what was asked for by
+cudaFuncSetAttribute. driver_types.h has cudaErrorInvalidConfiguration for the first, and names none
+for the others.
 """
 
 from __future__ import annotations

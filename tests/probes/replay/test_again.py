@@ -15,9 +15,8 @@ import torch
 from inspector.probes.replay import calls
 from inspector.probes.replay import session as replay
 from inspector.probes.replay.calls import CallTimes, ReplayableCall, parts
-from inspector.probes.replay.cupti import Event
+from inspector.probes.replay.cupti import Event, Unavailable
 from inspector.probes.replay.inputs import Arguments, NotRebuilt, first_line
-from inspector.probes.replay.trace import Unavailable
 
 BARE: dict[str, Any] = dict.fromkeys(
     ("name", "type", "value", "dtype", "shape", "strides", "alignment", "low", "high", "device")

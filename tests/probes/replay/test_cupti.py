@@ -9,7 +9,6 @@ import ctypes
 import importlib.util
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,8 +16,14 @@ from typing import Any
 import pytest
 
 from inspector.probes.replay import cupti as probe
-from inspector.probes.replay.cupti import Cupti, CuptiError, Event
-from inspector.probes.replay.trace import Profiler, Records, Unavailable, trace_of
+from inspector.probes.replay.cupti import (
+    Cupti,
+    CuptiError,
+    Event,
+    Records,
+    Unavailable,
+    trace_of,
+)
 from tests.helpers.tools import path_of, skip_without
 
 FAKE = Path(__file__).parents[2] / "data" / "bench" / "fake_cupti.c"
@@ -178,20 +183,16 @@ def test_beside_the_programs_own_profiler_it_steps_aside(lib: Any) -> None:
         Records(torch_of(profiled=True), Cupti(lib)).__enter__()
 
 
-def test_without_cupti_it_is_torch_profiler_and_says_so(
+def test_without_cupti_there_is_no_trace_and_a_reason(
     built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probe, "loaded", lambda: None)
-    for name in ("CUDA_HOME", "CUDA_PATH"):
-        monkeypatch.setenv(name, str(tmp_path))
-    monkeypatch.setattr(sys, "path", [])
-    monkeypatch.setattr(probe, "TOOLKIT", str(tmp_path))
-    trace = trace_of(torch_of())
-    assert isinstance(trace, Profiler) and "no libcupti was found" in str(trace.note)
-    there = tmp_path / "lib64"
-    there.mkdir()
-    (there / "libcupti.so.12").write_bytes(b"no library")
-    assert "since CUPTI itself cannot be used" in str(trace_of(torch_of()).note)
-    shutil.copy(built, there)
-    found = trace_of(torch_of())
-    assert isinstance(found, Records) and found.note is None
+    monkeypatch.setattr(probe, "find_cupti", lambda: None)
+    with pytest.raises(Unavailable, match="no libcupti was found"):
+        trace_of(torch_of())
+    broken = tmp_path / "libcupti.so.12"
+    broken.write_bytes(b"no library")
+    monkeypatch.setattr(probe, "find_cupti", lambda: str(broken))
+    with pytest.raises(Unavailable, match="CUPTI cannot be used"):
+        trace_of(torch_of())
+    monkeypatch.setattr(probe, "find_cupti", lambda: str(built))
+    assert isinstance(trace_of(torch_of()), Records)

@@ -1,15 +1,13 @@
-"""What the stopwatches make of a profiler's events; the profiler and the device are made up."""
+"""Times that stopwatches derive from device events, which are made up."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch.profiler
 
 from inspector.probes.replay.calls import LEADS, cupti
-from inspector.probes.replay.cupti import Event as Record
+from inspector.probes.replay.cupti import Event, Unavailable
 from inspector.probes.replay.session import summed
 from inspector.probes.replay.stopwatches import (
     FEWEST,
@@ -21,36 +19,6 @@ from inspector.probes.replay.stopwatches import (
     next_count,
     settled,
 )
-from inspector.probes.replay.trace import Profiler, Unavailable, device_events
-
-
-class Event:
-    def __init__(self, name: str, start: int, ns: int, device: str = "DeviceType.CUDA") -> None:
-        self._said = (name, start, ns, device)
-
-    def name(self) -> str:
-        return self._said[0]
-
-    def start_ns(self) -> int:
-        return self._said[1]
-
-    def duration_ns(self) -> int:
-        return self._said[2]
-
-    def device_type(self) -> str:
-        return self._said[3]
-
-
-def profiled(events: Any) -> Any:
-    results = SimpleNamespace(events=lambda: events() if callable(events) else events)
-    return SimpleNamespace(profiler=SimpleNamespace(kineto_results=results))
-
-
-def test_older_profilers_tell_whole_microseconds() -> None:
-    old = SimpleNamespace(
-        name=lambda: "k", start_us=lambda: 1, duration_us=lambda: 4, device_type=lambda: "CUDA"
-    )
-    assert device_events(profiled([old])) == [Record("k", 1000, 4000)]
 
 
 def test_a_median_settles_when_it_is_known_to_one_percent() -> None:
@@ -67,62 +35,60 @@ def test_a_short_kernel_settles_where_its_clock_tells_no_more() -> None:
     assert not settled([1.120 + 2 * TICK_US * (n % 2) for n in range(FEWEST)])
 
 
-@pytest.fixture
-def profiler(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What each profile in turn will have seen; nothing when there is no more."""
-    turns: list[Any] = []
+class Trace:
+    """Returns in turn what each look at the device sees, nothing when there is no more."""
 
-    class Profile:
-        def __init__(self, **_: Any) -> None:
-            self.profiler = profiled(turns.pop(0) if turns else []).profiler
+    def __init__(self, turns: list[Any]) -> None:
+        self._turns = turns
 
-        def __enter__(self) -> Profile:
-            return self
+    def __enter__(self) -> Trace:
+        return self
 
-        def __exit__(self, *_: Any) -> None:
-            return None
+    def __exit__(self, *_: object) -> None:
+        return None
 
-    monkeypatch.setattr(torch.profiler, "profile", Profile)
-    return turns
-
-
-FAKE = SimpleNamespace(cuda=SimpleNamespace(synchronize=lambda: None))
+    def saw(self, work: Any, enough: Any) -> list[Event]:
+        work()
+        seen = self._turns.pop(0) if self._turns else []
+        return seen() if callable(seen) else seen
 
 
-def flushed(count: int) -> list[Any]:
-    """What a profile sees of so many launches of k, each after a flush."""
+def flushed(count: int) -> list[Event]:
+    """The events of ``count`` launches of k, each after a flush."""
     pairs = ((Event("flush", 10 * n, 70), Event("k", 10 * n + 1, 2000)) for n in range(count))
     return [event for pair in pairs for event in pair]
 
 
-def taken(done: list[str]) -> list[float]:
-    return cupti(Profiler(FAKE), lambda: done.append("launch"), lambda: done.append("flush"),
+def taken(turns: list[Any], done: list[str]) -> list[float]:
+    trace: Any = Trace(turns)
+    return cupti(trace, lambda: done.append("launch"), lambda: done.append("flush"),
                  True, 5.0, lambda: None).sums  # fmt: skip
 
 
-def test_a_profile_that_saw_nothing_is_taken_again(profiler: list[Any]) -> None:
-    lead = [Event("flush", n, 70) for n in range(LEADS)]
+LEAD = [Event("flush", n, 70) for n in range(LEADS)]
+
+
+def test_a_look_that_saw_nothing_is_repeated() -> None:
     done: list[str] = []
     made = [0]
 
-    def whole() -> list[Any]:
+    def whole() -> list[Event]:
         before, made[0] = made[0], done.count("launch")
         return flushed(made[0] - before)
 
-    def nothing() -> list[Any]:
+    def nothing() -> list[Event]:
         whole()
         return []
 
-    profiler += [[], lead, *[nothing] * (MAX_MISSES - 1), *[whole] * 50]
-    assert set(taken(done)) == {2.0} and made[0] >= FEWEST
+    turns = [[], LEAD, *[nothing] * (MAX_MISSES - 1), *[whole] * 50]
+    assert set(taken(turns, done)) == {2.0} and made[0] >= FEWEST
     assert done[:LEADS] == ["flush"] * LEADS
     assert done[2 * LEADS :] == ["flush", "launch"] * (len(done) // 2 - LEADS)
 
 
-def test_profiles_that_never_see_the_kernel_are_an_error(profiler: list[Any]) -> None:
-    profiler += [[Event("flush", n, 70) for n in range(LEADS)]]
+def test_looks_that_never_see_the_kernel_are_an_error() -> None:
     with pytest.raises(Unavailable, match="CUPTI saw nothing on the device"):
-        taken([])
+        taken([LEAD], [])
 
 
 def test_a_block_grows_and_its_records_fit_into_a_buffer() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from inspector.measure.time.results import Timing, read, timing_row, with_time
+from inspector.probes.replay.cupti import Unavailable
 from inspector.probes.replay.stopwatches import SAMPLES, around, cudagraph, queued, undisturbed
-from inspector.probes.replay.trace import Unavailable
 
 GAP = 2.2
 
