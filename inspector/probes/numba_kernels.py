@@ -139,8 +139,11 @@ def _of_function(function: Any, types: Any) -> dict[str, Any]:
         out["signature"] = {n: str(kind) for n, kind in zip(names, types or (), strict=False)}
     if code is not None and os.path.isfile(code.co_filename):
         lines, first = inspect.getsourcelines(function)
-        out.update(path=os.path.abspath(code.co_filename), source=file_blob(code.co_filename),
-                   lines=[first, first + len(lines) - 1])  # fmt: skip
+        out.update(
+            path=os.path.abspath(code.co_filename),
+            source=file_blob(code.co_filename),
+            lines=[first, first + len(lines) - 1],
+        )
     return out
 
 
@@ -186,8 +189,9 @@ def _refused(made: dict[str, Any], error: BaseException, stage: str) -> None:
         "messages": [{"severity": "error", "message": message, "tool": tool, **_place(made, log)}],
     }
     if (shared := _SHARED.search(log)) is not None:
-        event.update(required=int(shared[1], 16), limit=int(shared[2], 16),
-                     resource="shared memory")  # fmt: skip
+        event.update(
+            required=int(shared[1], 16), limit=int(shared[2], 16), resource="shared memory"
+        )
     _emit(event)
 
 

@@ -13,9 +13,12 @@ from tests.probes.conftest import needs_torch
 
 SAMPLE, SEED = 200, 31
 STARTING = (
-    "hooks.Finder._find_spec", "hooks._watch_loader", "hooks._watch_loader.before",
-    "hooks._watch_loader.after", "start._lazily.callback",
-)  # fmt: skip
+    "hooks.Finder._find_spec",
+    "hooks._watch_loader",
+    "hooks._watch_loader.before",
+    "hooks._watch_loader.after",
+    "start._lazily.callback",
+)
 
 
 @pytest.fixture(scope="module")

@@ -92,9 +92,10 @@ def test_hooks_get_the_call_and_its_end() -> None:
 def test_a_hook_may_change_arguments_and_after_is_called_only_if_before_was() -> None:
     seen: list[Any] = []
     doubled = hooks.observed(
-        lambda x: x, lambda args, kwargs: hooks.Changed((args[0] * 2,), kwargs, "token"),
+        lambda x: x,
+        lambda args, kwargs: hooks.Changed((args[0] * 2,), kwargs, "token"),
         lambda *end: seen.append(end),
-    )  # fmt: skip
+    )
     assert doubled(4) == 8 and seen == [("token", 8, None)]
     plain = hooks.observed(lambda x: x, failing(RuntimeError), lambda *end: seen.append(end))
     assert plain(4) == 4 and len(seen) == 1
@@ -206,10 +207,12 @@ except ImportError as error:
 def test_an_import_is_as_without_hooks(where: str, out: str, kind: str, tmp_path: Path) -> None:
     (tmp_path / "blobs").mkdir()
     done = subprocess.run(
-        [sys.executable, "-c", IMPORTS.format(where=where, kind=kind)], check=False,
+        [sys.executable, "-c", IMPORTS.format(where=where, kind=kind)],
+        check=False,
         env={"PYTHONPATH": str(PROBES / "bootstrap"), "PTXVIEW_RECORDING": str(tmp_path)},
-        capture_output=True, text=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+    )
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, out, "")
     events = [json.loads(line) for f in tmp_path.glob("events*") for line in f.open()]
     assert ("problem" in {e["event"] for e in events}) is (where != "finder")

@@ -107,10 +107,11 @@ def owners() -> set[str]:
 def test_no_probe_asks_a_library_for_a_private_name_by_itself() -> None:
     ours, faults = owners(), []
     # Interpreters have no other way to say what these say, and they are Python's own for good.
-    python = {"_exit", "_getframe", "_asdict", "_ptxview", "_fork_exec",
-              "_python_exe"}  # fmt: skip
-    known = {key.rpartition(".")[2].rpartition(":")[2] for key in
-             (*NAMES, *(name for part in TABLES["parts"].values() for name in part))}  # fmt: skip
+    python = {"_exit", "_getframe", "_asdict", "_ptxview", "_fork_exec", "_python_exe"}
+    known = {
+        key.rpartition(".")[2].rpartition(":")[2]
+        for key in (*NAMES, *(name for part in TABLES["parts"].values() for name in part))
+    }
     for where, node in of_probes():
         inside = where.startswith(OUTSIDE)
         if isinstance(node, ast.ImportFrom) and node.level == 0 and not inside:
@@ -173,16 +174,36 @@ def stand_ins(folder: Path) -> list[str]:
 def attached() -> list[str]:
     """Names that are asked for as soon as their module is imported, and modules."""
     lazily = (
-        ":CompiledKernel", ":CompiledKernel._run", ":get_cache_manager", ":JITFunction", "_guards:",
-        ":GraphLowering", ":DebugFormatter._write_ir", "structured:", ":get_path", "torch._C", ":V",
-        ":CachingAutotuner", "cache_dir_utils", ":benchmarker", "_python_dispatch", "torch:Tensor",
-        "torch.autograd:", "torch.cuda:_", "torch._dynamo.utils", "eval_frame", "optimizer:",
-    )  # fmt: skip
+        ":CompiledKernel",
+        ":CompiledKernel._run",
+        ":get_cache_manager",
+        ":JITFunction",
+        "_guards:",
+        ":GraphLowering",
+        ":DebugFormatter._write_ir",
+        "structured:",
+        ":get_path",
+        "torch._C",
+        ":V",
+        ":CachingAutotuner",
+        "cache_dir_utils",
+        ":benchmarker",
+        "_python_dispatch",
+        "torch:Tensor",
+        "torch.autograd:",
+        "torch.cuda:_",
+        "torch._dynamo.utils",
+        "eval_frame",
+        "optimizer:",
+    )
     until = [k for k, row in NAMES.items() if row[3:] not in ([], [""])]
     return [
-        k for k in NAMES if not k.endswith(lazily)
-        and not any(part in k for part in lazily if part[0] != ":") and k not in until
-    ]  # fmt: skip
+        k
+        for k in NAMES
+        if not k.endswith(lazily)
+        and not any(part in k for part in lazily if part[0] != ":")
+        and k not in until
+    ]
 
 
 def test_of_each_name_that_a_library_lacks_the_recording_tells(tmp_path: Path) -> None:
@@ -193,14 +214,25 @@ def test_of_each_name_that_a_library_lacks_the_recording_tells(tmp_path: Path) -
     for number in range(len(names)):
         (tmp_path / str(number) / "blobs").mkdir(parents=True)
     env = {k: v for k, v in os.environ.items() if not k.startswith("PTXVIEW_")} | {
-        "PYTHONPATH": str(PROBES / "bootstrap"), "PTXVIEW_RECORDING": str(tmp_path / "0"),
+        "PYTHONPATH": str(PROBES / "bootstrap"),
+        "PTXVIEW_RECORDING": str(tmp_path / "0"),
         "PTXVIEW_DRIVER": "1",
-    }  # fmt: skip
+    }
     done = subprocess.run(
-        [sys.executable, "-c", STAND_INS, str(tmp_path / "lib"), str(tmp_path), " ".join(names),
-         " ".join(modules)],
-        env=env, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-c",
+            STAND_INS,
+            str(tmp_path / "lib"),
+            str(tmp_path),
+            " ".join(names),
+            " ".join(modules),
+        ],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [f"done {name}" for name in names]
     for number, without in enumerate(names):
@@ -216,8 +248,11 @@ def test_of_each_name_that_a_library_lacks_the_recording_tells(tmp_path: Path) -
 
 
 def events(recording: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for file in sorted(recording.glob("events*.jsonl"))
-            for line in file.read_text().splitlines()]  # fmt: skip
+    return [
+        json.loads(line)
+        for file in sorted(recording.glob("events*.jsonl"))
+        for line in file.read_text().splitlines()
+    ]
 
 
 NEEDED = {"triton.compiler.compiler:compile", "triton.runtime.autotuner:Autotuner"}

@@ -8,6 +8,7 @@ import inspect
 import os
 import re
 import sys
+from functools import partial
 from typing import Any
 
 from ..writer import blob, emit, plain
@@ -96,8 +97,9 @@ def _kernels(module: Any, job: Job) -> list[tuple[Any, list[Any]]]:
     ] or fit
     if len(fit) != 1:
         what = "fits no kernel" if not fit else "fits several kernels"
-        raise CannotCompile(f"the signature {what} of {job.file}: name one with --kernel, of "
-                            f"{', '.join(known)}")  # fmt: skip
+        raise CannotCompile(
+            f"the signature {what} of {job.file}: name one with --kernel, of {', '.join(known)}"
+        )
     return fit
 
 
@@ -181,48 +183,32 @@ def _subject(fn: Any, config: dict[str, Any], job: Job) -> Subject:
 def _stages_of_file(job: Job) -> None:
     with open(job.path, encoding="utf-8", errors="surrogateescape") as file:
         text = file.read()
-    if job.language == "llir":
-        match = _KERNEL.search(text)
-        name = (match[1] or match[2]) if match else job.file
-        for column in job.columns:
-            _one(job, column, name, lambda column=column: _from_llir(text, column))
-        return
+    match = (_KERNEL if job.language == "llir" else _FUNCTION).search(text)
+    name = next(filter(None, match.groups())) if match else job.file
+    one.warm(job)
+    for column in job.columns:
+        key = job.begin(name, column.target, column.options)
+        if key is not None:
+            make = partial(_from_llir if job.language == "llir" else _from_mlir, job, text, column)
+            one.one(job, column, make, job.path, name=name, config={}, signature="")
+            job.end(key)
+
+
+def _from_mlir(job: Job, text: str, column: Column) -> Any:
     from triton.compiler import compiler
 
+    target = one.gpu_target(column.number)
     own = one.native(compiler.compile)
-    match = _FUNCTION.search(text)
-    for column in job.columns:
-        target, settings = one.gpu_target(column.number), dict(column.settings)
-        _one(
-            job, column, match[1] if match else job.file,
-            lambda target=target, settings=settings: own(
-                job.path, target=target, options=settings
-            ),
-        )  # fmt: skip
+    return own(job.path, target=target, options=dict(column.settings))
 
 
-def _one(job: Job, column: Column, name: str, make: Any) -> None:
-    one.warm(job)
-    key = job.begin(name, column.target, column.options)
-    if key is not None:
-        one.one(job, column, make, job.path, name=name, config={}, signature="")
-        job.end(key)
-
-
-def _from_llir(text: str, column: Column) -> dict[str, Any]:
+def _from_llir(job: Job, text: str, column: Column) -> dict[str, Any]:
     """PTX and machine code of LLVM IR, by the last stages of Triton's compiler."""
     from triton._C.libtriton import llvm
 
-    target = one.gpu_target(column.number)
-    backend = one.backend_of(target)
+    backend = one.backend_of(one.gpu_target(column.number))
     options = backend.parse_options(dict(column.settings))
-    stages: dict[str, Any] = {}
-    arguments = [stages, options]
-    if len(inspect.signature(backend.add_stages).parameters) > 2:
-        from triton.backends.compiler import Language
-
-        arguments.append(Language.TRITON)
-    backend.add_stages(*arguments)
+    stages = one.stages_of(backend, options)
     llvm.init_targets()
     metadata: dict[str, Any] = {"target": {"backend": "cuda", "arch": column.number}}
     ptx = stages["ptx"](text, metadata)
@@ -230,9 +216,11 @@ def _from_llir(text: str, column: Column) -> dict[str, Any]:
     name = str(metadata.get("name") or "")
     digest = hashlib.sha256(repr((text, column.target, vars(options))).encode()).hexdigest()
     event = {
-        "event": "triton", "name": name, "hash": digest,
-        # Shared memory and warps are not told by LLVM IR.
+        "event": "triton",
+        "name": name,
+        "hash": digest,
+        # LLVM IR has no shared memory and no warps.
         "metadata": {**plain(metadata), "name": name, "hash": digest},
         "files": {"llir": blob(text), "ptx": blob(ptx), "cubin": blob(cubin)},
-    }  # fmt: skip
+    }
     return {"event": event, "asm": {"llir": text, "ptx": ptx, "cubin": cubin}}

@@ -102,6 +102,18 @@ def backend_of(target: Any) -> Any:
     return make_backend(target)
 
 
+def stages_of(backend: Any, options: Any, gluon: bool = False) -> dict[str, Any]:
+    """Return the functions of a backend that make each stage, by stage."""
+    stages: dict[str, Any] = {}
+    arguments = [stages, options]
+    if len(inspect.signature(backend.add_stages).parameters) > 2:
+        from triton.backends.compiler import Language
+
+        arguments.append(Language.GLUON if gluon else Language.TRITON)
+    backend.add_stages(*arguments)
+    return stages
+
+
 def explicit(options: dict[str, Any], target: Any) -> dict[str, Any]:
     """The options that somebody chose: those that differ from what the target has anyway."""
     usual = dict(vars(backend_of(target).parse_options({})))
@@ -141,8 +153,9 @@ def each(job: Job, subject: Subject, compile: Callable[..., Any]) -> None:
     overridden = {name for column in job.columns for name in column.settings}
     config, signature = subject.config(overridden), subject.signature()
     for column in job.columns:
-        key = job.begin(subject.name, sorted(config.items(), key=repr), signature,
-                        column.target, column.options)  # fmt: skip
+        key = job.begin(
+            subject.name, sorted(config.items(), key=repr), signature, column.target, column.options
+        )
         if key is None:
             continue
         options = {**subject.options, **column.settings}
@@ -194,10 +207,17 @@ def one(
         seconds = time.perf_counter() - clock
     names = {job.path: job.file, os.path.realpath(job.path): job.file}
     event: dict[str, Any] = {
-        "event": "compiled", "file": job.file, "language": job.language, "target": column.target,
-        "options": column.options, "kernel": name.lstrip("@"), "config": config,
-        "signature": signature, "seconds": seconds, "tool": _tool(),
-    }  # fmt: skip
+        "event": "compiled",
+        "file": job.file,
+        "language": job.language,
+        "target": column.target,
+        "options": column.options,
+        "kernel": name.lstrip("@"),
+        "config": config,
+        "signature": signature,
+        "seconds": seconds,
+        "tool": _tool(),
+    }
     if kernel is not None:
         digest, symbol = _record(kernel, src, began, job)
         ptx = kernel.asm.get("ptx") if hasattr(kernel, "asm") else kernel["asm"].get("ptx")
@@ -217,21 +237,32 @@ def one(
     where = f"{os.path.basename(first['file'])}:{first['line']}: " if "line" in first else ""
     failed = where + first["message"]
     digest = hashlib.sha256(
-        repr((job.path, name, sorted(config.items(), key=repr), signature, column.target,
-              column.options)).encode()
-    ).hexdigest()  # fmt: skip
+        repr(
+            (
+                job.path,
+                name,
+                sorted(config.items(), key=repr),
+                signature,
+                column.target,
+                column.options,
+            )
+        ).encode()
+    ).hexdigest()
     emit(
         {
             "event": "triton",
             "name": name.lstrip("@"),
             "hash": digest,
-            "metadata": {"target": {"arch": column.number}, "name": name.lstrip("@"),
-                         **{n: config[n] for n in CONFIG if n in config}},
+            "metadata": {
+                "target": {"arch": column.number},
+                "name": name.lstrip("@"),
+                **{n: config[n] for n in CONFIG if n in config},
+            },
             "files": {stage: blob(content) for stage, content in files.items()},
             "failed": failed,
             **(triton_sources.source(src) if not isinstance(src, str) else {}),
         }
-    )  # fmt: skip
+    )
     emit({**event, "hash": digest, "symbols": [], "failed": failed, "messages": told})
     return None
 
@@ -250,12 +281,15 @@ def _record(kernel: Any, src: Any, began: float, job: Job) -> tuple[str, str]:
             text = file.read()
         emit(
             {
-                "event": "triton", "name": symbol, "hash": digest, "metadata": plain(metadata),
+                "event": "triton",
+                "name": symbol,
+                "hash": digest,
+                "metadata": plain(metadata),
                 # The PTX says which flavour of the target it is for.
                 "files": {job.language: blob(text), "ptx": blob(kernel.asm["ptx"])},
                 "paths": {job.language: job.file},
             }
-        )  # fmt: skip
+        )
     triton_compiles.record(kernel, src, began)
     return digest, symbol
 

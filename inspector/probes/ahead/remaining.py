@@ -1,4 +1,4 @@
-"""Takes a kernel's recorded stage through the stages of Triton's compiler that follow it.
+"""Compiles a kernel from one of its recorded stages onward.
 
     main(JOB, RESULTS)
 
@@ -18,7 +18,6 @@ stage ``{"begin"}`` and ``{"stage", "path", "seconds"}``, then ``{"metadata"}``,
 from __future__ import annotations
 
 import faulthandler
-import inspect
 import json
 import os
 import re
@@ -29,7 +28,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..writer import plain
-from . import said, watched_passes
+from . import one, said, watched_passes
 
 NO_TRITON = 3
 MEMORY = 32 << 30
@@ -154,22 +153,14 @@ class Remaining:
             raise failed
 
     def _prepare(self) -> None:
-        from triton.backends.compiler import GPUTarget
-        from triton.compiler.compiler import make_backend
-
-        target = GPUTarget("cuda", int(self.job["target"]), 32)
-        self._backend = make_backend(target)
+        target = one.gpu_target(int(self.job["target"]))
+        self._backend = one.backend_of(target)
         options, unknown = self._options(target)
         self.tell(triton=self.version, unknown=unknown)
         parsed = self._backend.parse_options(options)
-        arguments: list[Any] = [self.stages, parsed]
-        if len(inspect.signature(self._backend.add_stages).parameters) > 2:
-            from triton.backends.compiler import Language
-
-            arguments.append(Language.GLUON if self.job["gluon"] else Language.TRITON)
-        self._backend.add_stages(*arguments)
-        self.metadata.update(vars(parsed), target=vars(target) if hasattr(target, "__dict__")
-                             else target, triton_version=self.version)  # fmt: skip
+        self.stages = one.stages_of(self._backend, parsed, self.job["gluon"])
+        self.metadata.update(vars(parsed), triton_version=self.version)
+        self.metadata["target"] = vars(target) if hasattr(target, "__dict__") else target
         if self.stage in ("llir", "ptx"):
             from triton._C.libtriton import llvm, nvidia
 

@@ -58,8 +58,16 @@ class Subject:
     """One thing that is called: a compiled kernel, a graph, a function of an extension."""
 
     __slots__ = (
-        "benchmarks", "calls", "described", "facts", "kind", "name", "others", "quick", "seen",
-    )  # fmt: skip
+        "benchmarks",
+        "calls",
+        "described",
+        "facts",
+        "kind",
+        "name",
+        "others",
+        "quick",
+        "seen",
+    )
 
     def __init__(self, kind: str, name: str, facts: dict[str, Any]) -> None:
         self.kind, self.name, self.facts = kind, name, facts

@@ -95,8 +95,15 @@ class Listener:
         mark = json.loads(payload)
         phase, about = mark.get("ph"), mark.get("args") or {}
         if phase == "i" and mark.get("name") == "automatic_dynamic":
-            emit({"event": "symbol", **identity(said), "kind": "automatic_dynamic",
-                  "stack": [], "said": short(about)})  # fmt: skip
+            emit(
+                {
+                    "event": "symbol",
+                    **identity(said),
+                    "kind": "automatic_dynamic",
+                    "stack": [],
+                    "said": short(about),
+                }
+            )
         if phase not in ("B", "E"):
             return
         key = (threading.get_ident(), about.get("compile_id"))
@@ -112,8 +119,14 @@ class Listener:
         marks[0] += 1 if phase == "B" else -1
         if marks[0] <= 0:
             del self._marks[key]
-            emit({"event": "compile_phases", **identity(said), "compile": about.get("compile_id"),
-                  "marks": marks[1:]})  # fmt: skip
+            emit(
+                {
+                    "event": "compile_phases",
+                    **identity(said),
+                    "compile": about.get("compile_id"),
+                    "marks": marks[1:],
+                }
+            )
 
     def _frames(self, stack: Any) -> list[dict[str, Any]]:
         """A stack with its files' names, which torch gives as numbers, the innermost frame last."""
@@ -121,8 +134,14 @@ class Listener:
         for frame in (stack or [])[-DEEPEST:]:
             number = frame.get("filename")
             file = self._file_of(number) if isinstance(number, int) else number
-            out.append({"file": file, "line": frame.get("line"), "name": frame.get("name"),
-                        "code": str(frame.get("loc") or "")[:LONGEST_VALUE]})  # fmt: skip
+            out.append(
+                {
+                    "file": file,
+                    "line": frame.get("line"),
+                    "name": frame.get("name"),
+                    "code": str(frame.get("loc") or "")[:LONGEST_VALUE],
+                }
+            )
         return out
 
     def _file_of(self, number: int) -> str | None:

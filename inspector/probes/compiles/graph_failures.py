@@ -73,9 +73,14 @@ def _record(error: BaseException, stage: str | None, began: float) -> None:
             "tool": "torch",
             "message": message[:2000],
             "messages": [
-                {"severity": "error", "message": message[:2000], "tool": "torch",
-                 "file": file, "line": line}
+                {
+                    "severity": "error",
+                    "message": message[:2000],
+                    "tool": "torch",
+                    "file": file,
+                    "line": line,
+                }
             ],
             "log": blob(text[:LONGEST_LOG]),
         }
-    )  # fmt: skip
+    )

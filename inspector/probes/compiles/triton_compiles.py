@@ -178,8 +178,12 @@ def _loading_ended(kernel: Any, _: object, error: BaseException | None) -> None:
     if kernel is None:
         return
     if error is None:
-        loaded(kernel.hash, getattr(kernel, "n_regs", None), getattr(kernel, "n_spills", None),
-               getattr(kernel, "n_max_threads", None))  # fmt: skip
+        loaded(
+            kernel.hash,
+            getattr(kernel, "n_regs", None),
+            getattr(kernel, "n_spills", None),
+            getattr(kernel, "n_max_threads", None),
+        )
         watch(kernel)
     elif isinstance(error, Exception):
         digest = getattr(kernel, "hash", None)
@@ -198,9 +202,11 @@ def _record_again(kernel: Any) -> None:
     if kernel is not None and str(kernel.hash) not in _seen:
         record(kernel, kernel.src, time.time())
         loaded(
-            kernel.hash, getattr(kernel, "n_regs", None), getattr(kernel, "n_spills", None),
+            kernel.hash,
+            getattr(kernel, "n_regs", None),
+            getattr(kernel, "n_spills", None),
             getattr(kernel, "n_max_threads", None),
-        )  # fmt: skip
+        )
 
 
 def not_loaded(digest: object, error: BaseException) -> None:

@@ -74,9 +74,12 @@ class Compile:
             return known
         function = getattr(self.src, "fn", None)
         asked = (
-            getattr(self.src, "name", None), getattr(function, "cache_key", None),
-            triton_sources.constexprs(self.src), getattr(self.src, "signature", None), self.asked,
-        )  # fmt: skip
+            getattr(self.src, "name", None),
+            getattr(function, "cache_key", None),
+            triton_sources.constexprs(self.src),
+            getattr(self.src, "signature", None),
+            self.asked,
+        )
         return hashlib.sha256(repr(asked).encode("utf-8", "replace")).hexdigest()
 
 

@@ -27,9 +27,21 @@ if TYPE_CHECKING:
 INJECTION = "CUDA_INJECTION64_PATH"
 
 MAKERS_OF_LAUNCHES = (
-    "torch", "cupy", "numba.cuda", "jax", "jaxlib", "cuda.bindings", "cuda.core", "pycuda",
-    "triton", "cutlass", "tilelang", "warp", "taichi", "tensorflow",
-)  # fmt: skip
+    "torch",
+    "cupy",
+    "numba.cuda",
+    "jax",
+    "jaxlib",
+    "cuda.bindings",
+    "cuda.core",
+    "pycuda",
+    "triton",
+    "cutlass",
+    "tilelang",
+    "warp",
+    "taichi",
+    "tensorflow",
+)
 """Modules whose import may lead to a use of the GPU."""
 
 PROTON = "Proton"
@@ -42,10 +54,14 @@ PROFILERS: tuple[tuple[str, tuple[str, ...], str], ...] = (
 """Modules, their functions before which CUPTI must be free, and what people call them."""
 
 FOREIGN = (
-    "NVTX_INJECTION64_PATH", "NV_NSIGHT_INJECTION_TRANSPORT_TYPE",
-    "NV_COMPUTE_PROFILER_PERFWORKS_DIR", "NSYS_PROFILING_SESSION_ID", "NV_TPS_LAUNCH_TOKEN",
-    "NV_SANITIZER_INJECTION_PORT", "KINETO_USE_DAEMON",
-)  # fmt: skip
+    "NVTX_INJECTION64_PATH",
+    "NV_NSIGHT_INJECTION_TRANSPORT_TYPE",
+    "NV_COMPUTE_PROFILER_PERFWORKS_DIR",
+    "NSYS_PROFILING_SESSION_ID",
+    "NV_TPS_LAUNCH_TOKEN",
+    "NV_SANITIZER_INJECTION_PORT",
+    "KINETO_USE_DAEMON",
+)
 """Variables of NVIDIA's tools, or of Kineto's daemon, where one of them uses CUPTI."""
 
 _state: dict[str, Any] = {"library": None, "left": False}

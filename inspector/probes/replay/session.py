@@ -88,12 +88,17 @@ class Session:
         except ImportError:
             version = None
         return {
-            "name": properties.name, "major": properties.major, "minor": properties.minor,
+            "name": properties.name,
+            "major": properties.major,
+            "minor": properties.minor,
             "multi_processor_count": properties.multi_processor_count,
-            "torch": self.torch.__version__, "triton": version,
-            "python": sys.version.split()[0], "cuda": self.torch.version.cuda,
-            "driver": self.clocks.driver(), "warm_up": self.clocks.look(),
-        }  # fmt: skip
+            "torch": self.torch.__version__,
+            "triton": version,
+            "python": sys.version.split()[0],
+            "cuda": self.torch.version.cuda,
+            "driver": self.clocks.driver(),
+            "warm_up": self.clocks.look(),
+        }
 
     def warm(self) -> None:
         """Keep the device busy until its clocks are up."""
@@ -131,8 +136,9 @@ class Session:
             self._functions[key] = self.driver.load(code, symbol)[1]
         return self._functions[key]
 
-    def measure(self, stopwatch: str, state: str, launch: Any, memory: Memory,
-                kind: str = "triton") -> dict[str, Any]:  # fmt: skip
+    def measure(
+        self, stopwatch: str, state: str, launch: Any, memory: Memory, kind: str = "triton"
+    ) -> dict[str, Any]:
         """Samples of one stopwatch after a warm-up, with the clocks before, during and after.
 
         ``kind`` is that of the call, or ``copy``: no kernel, so that tracing cannot slow it.

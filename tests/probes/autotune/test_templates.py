@@ -143,8 +143,9 @@ def _what_became_of_it(rec: Recording, operation: str, tuning: Tuning) -> None:
     # What it compiled to see whether a fusion is faster is of the graph too, and named.
     assert kernels[operation].tried_for == graph.id
     assert [(one.nodes, one.time_us) for one in graph.tried] == [
-        (("relu",), None), (("mm", "relu"), None),
-    ]  # fmt: skip
+        (("relu",), None),
+        (("mm", "relu"), None),
+    ]
     for one in graph.tried:
         assert kernels[one.kernel].tried_for == graph.id
     (fused,) = kernels[graph.tried[1].kernel].variants
@@ -159,8 +160,10 @@ def _what_became_of_it(rec: Recording, operation: str, tuning: Tuning) -> None:
     (entry,) = [e for e in whole_tree(rec) if e.row.text == "inductor"]
     beneath = [e.row.subject.kernel for e in entry.beneath[0].beneath]
     assert [k.id for k in beneath if k] == [
-        *graph.kernels, operation, *(one.kernel for one in graph.tried),
-    ]  # fmt: skip
+        *graph.kernels,
+        operation,
+        *(one.kernel for one in graph.tried),
+    ]
 
 
 def _warps(variant: Variant) -> int:

@@ -33,15 +33,6 @@ def count(held: subjects.Subject, entry: list[int], times: int) -> None:
             subjects.grown(held, entry)
 
 
-def test_a_few_are_told_at_once_and_lack_an_eighth_at_most(told: list[dict[str, Any]]) -> None:
-    held = subjects.subject("triton", "k", "one", {})
-    entry = held.entry("key", [])
-    for n in range(1, 60):
-        count(held, entry, 1)
-        last = max((e["counts"][entry[2]] for e in told if "counts" in e), default=1)
-        assert n * 7 / 8 <= last + 1 and last <= n
-
-
 def test_many_are_told_together_soon(told: list[dict[str, Any]]) -> None:
     held = subjects.subject("triton", "k", "many", {})
     entries = [held.entry(n, [(f"a{n}", "i32", n)]) for n in range(100)]

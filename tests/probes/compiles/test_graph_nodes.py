@@ -71,9 +71,17 @@ COMMENT = re.compile(r"\s+# Topologically Sorted Source Nodes: \[.*\], Original 
 def step(forked: Run, tmp_path: Path) -> tuple[Outcome, Recording, Path]:
     """A training step of a small model with repeated layers, compiled anew, and torch's trace."""
     trace = tmp_path / "trace"
-    done = ok(forked(PROGRAM, inductor=True, env={
-        "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1", "TORCH_TRACE": str(trace), "TORCH_LOGS": LOGS,
-    }))  # fmt: skip
+    done = ok(
+        forked(
+            PROGRAM,
+            inductor=True,
+            env={
+                "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",
+                "TORCH_TRACE": str(trace),
+                "TORCH_LOGS": LOGS,
+            },
+        )
+    )
     (blobs,) = tmp_path.glob("recording*/blobs")
     rec = Assembly(
         lambda d: BytesContent((blobs / d).read_bytes()) if isinstance(d, str) else None
@@ -124,8 +132,9 @@ def modules_are_the_models(done: Outcome, views: dict[str, GraphView]) -> None:
                 assert f"layers.{layer}.{part}" in paths
     products = [c for c in views["0/0_forward"].calls if c.name in ("mm", "addmm")]
     assert [c.modules for c in products] == [
-        *((f"layers.{n}.{part}",) for n in range(3) for part in ("qkv", "gate_proj")), ("head",)
-    ]  # fmt: skip
+        *((f"layers.{n}.{part}",) for n in range(3) for part in ("qkv", "gate_proj")),
+        ("head",),
+    ]
 
 
 def operators_are_inductors(reader: Reader, graph: Graph) -> None:
@@ -172,8 +181,10 @@ def texts_are_torchs(
     assert [*passes[backward.id]] == ["post_grad_passes"]
     for graph, at in ((forward, 0), (backward, 1)):
         before, after = passes[graph.id]["post_grad_passes"]
-        for content, kind in ((before, "before_post_grad_graph"),
-                              (after, "inductor_post_grad_graph")):  # fmt: skip
+        for content, kind in (
+            (before, "before_post_grad_graph"),
+            (after, "inductor_post_grad_graph"),
+        ):
             assert content.read().decode().strip() == texts[kind][at].strip()
 
 
@@ -218,10 +229,21 @@ def lines_are_linked(reader: Reader, graph: Graph) -> None:
     gelu = next(n for n, text in enumerate(source, 1) if "F.gelu(" in text)
     stages = reader.graph_stages(graph)
     assert stages == tuple(
-        s for s in Stage if s.value in (
-            "source", "dynamo", "joint", "forward", "post_grad", "ir_pre_fusion",
-            "ir_post_fusion", "operations", "output_code")
-    )  # fmt: skip
+        s
+        for s in Stage
+        if s.value
+        in (
+            "source",
+            "dynamo",
+            "joint",
+            "forward",
+            "post_grad",
+            "ir_pre_fusion",
+            "ir_post_fusion",
+            "operations",
+            "output_code",
+        )
+    )
     for stage in stages[1:]:
         lines = reader.graph_listing(graph, stage).lines
         linked = reader.graph_links(graph, Stage.SOURCE, stage)[gelu]

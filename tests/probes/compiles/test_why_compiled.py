@@ -130,8 +130,9 @@ def _breaks(seen: Seen) -> None:
     assert all(any(reason in said for said in counted) for reason in reasons)
     places = {(b.place.line, b.reason) for one in seen.frames for b in one.breaks if b.place}
     assert {line for line, _ in places} == {
-        seen.lines['print("broken here")'], seen.lines["if x.sum() > 0:"]
-    }  # fmt: skip
+        seen.lines['print("broken here")'],
+        seen.lines["if x.sum() > 0:"],
+    }
     # explain() calls a branch on a tensor "generic_jump"; the lines are the same.
     assert any(reason in e["reason"] for e in seen.own["explained"] for reason in reasons)
     assert {e["line"] for e in seen.own["explained"]} == {line for line, _ in places}
@@ -180,8 +181,9 @@ def _symbols(seen: Seen) -> None:
 
 def _phases(seen: Seen) -> None:
     assert [one.direction for one in seen.frames if one.function == "trained"] == [
-        "forward", "backward"
-    ] or any(one.direction == "backward" for one in seen.frames)  # fmt: skip
+        "forward",
+        "backward",
+    ] or any(one.direction == "backward" for one in seen.frames)
     for one in seen.frames:
         assert one.began is not None and one.seconds is not None
         for name in ("entire_frame_compile_time_s",):

@@ -254,8 +254,9 @@ def test_what_was_stored_is_shown_again(train: tuple[Path, Done], tmp_path: Path
     again = call("profile", "--stored", folder / "x.ptxview", "--json").json
     first = json.loads(done.out)
     assert {**again, "recording": ""} == {**first, "recording": ""}
-    shown = call("profile", "--stored", "--top", "3", "--trace", tmp_path / "t.json",
-                 folder / "x.ptxview")  # fmt: skip
+    shown = call(
+        "profile", "--stored", "--top", "3", "--trace", tmp_path / "t.json", folder / "x.ptxview"
+    )
     assert shown.status == 0
     assert "a step ends at SGD.step" in shown.text and "GPU times need a GPU" in shown.text
     assert json.loads((tmp_path / "t.json").read_text())["traceEvents"]

@@ -21,8 +21,14 @@ from inspector.probes.replay.inputs import Arguments, NotRebuilt, first_line
 BARE: dict[str, Any] = dict.fromkeys(
     ("name", "type", "value", "dtype", "shape", "strides", "alignment", "low", "high", "device")
 )
-X = {**BARE, "name": "arg0", "dtype": "float32", "shape": [4, 3], "strides": [3, 1],
-     "alignment": 64}  # fmt: skip
+X = {
+    **BARE,
+    "name": "arg0",
+    "dtype": "float32",
+    "shape": [4, 3],
+    "strides": [3, 1],
+    "alignment": 64,
+}
 
 
 def argument(name: str, value: object = None) -> dict[str, Any]:
@@ -31,10 +37,17 @@ def argument(name: str, value: object = None) -> dict[str, Any]:
 
 def test_arguments_come_back_by_place_and_by_name_with_lists_as_lists() -> None:
     said = [
-        X, argument("arg1", 3), {**X, "name": "arg2[0]"}, {**X, "name": "arg2[1]"},
-        argument("arg4", None), argument("eps", 0.5), argument("sizes[0]", 7),
-        argument("sizes[1]", 8), argument("dtype", "torch.float16"), argument("mode", "mean"),
-    ]  # fmt: skip
+        X,
+        argument("arg1", 3),
+        {**X, "name": "arg2[0]"},
+        {**X, "name": "arg2[1]"},
+        argument("arg4", None),
+        argument("eps", 0.5),
+        argument("sizes[0]", 7),
+        argument("sizes[1]", 8),
+        argument("dtype", "torch.float16"),
+        argument("mode", "mean"),
+    ]
     held = Arguments(torch, said, "cpu", 64, flat=False)
     x, three, pair, gone, none = held.args
     assert x.shape == (4, 3) and three == 3 and none is None
@@ -72,8 +85,10 @@ RUNNER = """
 """
 FUNCTION = {"before": "", "self": "", "after": ""}
 METHOD = {
-    "before": "class Runner:", "self": "self, ", "after": "call = Runner().call",
-}  # fmt: skip
+    "before": "class Runner:",
+    "self": "self, ",
+    "after": "call = Runner().call",
+}
 
 
 @pytest.mark.parametrize("form", [FUNCTION, METHOD], ids=["function", "method"])
@@ -82,14 +97,22 @@ def test_a_graphs_code_is_called_as_every_torch_since_2_6_writes_it(
 ) -> None:
     text = textwrap.dedent(RUNNER.format(**form))
     if form is METHOD:
-        head, _, tail = text.partition("    def call") if "    def call" in text else (
-            text.partition("def call"))  # fmt: skip
+        head, _, tail = (
+            text.partition("    def call")
+            if "    def call" in text
+            else (text.partition("def call"))
+        )
         body, _, rest = tail.partition("call = Runner")
         text = head + "    def call" + body.replace("\n", "\n    ") + "\ncall = Runner" + rest
     path = tmp_path / "code.py"
     path.write_text(text)
-    said = {"kind": "graph", "n": 0, "name": "0/0", "code": str(path),
-            "arguments": [X, argument("s0", 2)]}  # fmt: skip
+    said = {
+        "kind": "graph",
+        "n": 0,
+        "name": "0/0",
+        "code": str(path),
+        "arguments": [X, argument("s0", 2)],
+    }
     made = ReplayableCall(torch, said, "cpu", 64)
     for _ in range(2):  # the list that it empties is its own
         (out,) = made.made()
@@ -117,9 +140,14 @@ def test_an_extensions_function_is_called_in_its_module(
 ) -> None:
     library = tmp_path / "squares.py"  # what Python can import is imported alike
     library.write_text("def square(x, twice=1):\n    return x * x * twice\n")
-    said = {"kind": "extension", "name": "squares.square", "module": "squares",
-            "function": "square", "library": str(library),
-            "arguments": [X, argument("twice", 2)]}  # fmt: skip
+    said = {
+        "kind": "extension",
+        "name": "squares.square",
+        "module": "squares",
+        "function": "square",
+        "library": str(library),
+        "arguments": [X, argument("twice", 2)],
+    }
     try:
         made = ReplayableCall(torch, said, "cpu", 64)
         assert torch.equal(made.made(), made.memory.args[0] ** 2 * 2)
@@ -246,16 +274,22 @@ def test_a_launch_is_told_by_its_place_and_has_its_time_whatever_its_name() -> N
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (RuntimeError("CUDA out of memory. Tried to allocate 9.00 TiB. GPU 0 has a total capacity "
-                      "of 139.72 GiB. See documentation\nfor more."),
-         "CUDA out of memory. Tried to allocate 9.00 TiB"),
-        (RuntimeError("CUDA error: an illegal memory access was encountered\nSearch for it."),
-         "CUDA error: an illegal memory access was encountered"),
-        (NameError("name 'nothing' is not defined"),
-         "NameError: name 'nothing' is not defined"),
-        (KeyError(), "KeyError"), (NotRebuilt("x: negative strides"), "x: negative strides"),
+        (
+            RuntimeError(
+                "CUDA out of memory. Tried to allocate 9.00 TiB. GPU 0 has a total capacity "
+                "of 139.72 GiB. See documentation\nfor more."
+            ),
+            "CUDA out of memory. Tried to allocate 9.00 TiB",
+        ),
+        (
+            RuntimeError("CUDA error: an illegal memory access was encountered\nSearch for it."),
+            "CUDA error: an illegal memory access was encountered",
+        ),
+        (NameError("name 'nothing' is not defined"), "NameError: name 'nothing' is not defined"),
+        (KeyError(), "KeyError"),
+        (NotRebuilt("x: negative strides"), "x: negative strides"),
     ],
-)  # fmt: skip
+)
 def test_an_error_is_told_in_one_line_of_its_own_words(error: Exception, said: str) -> None:
     assert first_line(error) == said
 
@@ -284,5 +318,7 @@ def test_a_stopwatch_that_fails_costs_its_own_row(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(replay, "repeatable", lambda *_: (lambda: None, inputs))
     replay.replay(session, {"n": 4})
     assert [(x["n"], x["stopwatch"], x.get("error")) for x in session.lines] == [
-        (4, "cupti", None), (4, "event", "operation not permitted"), (4, "do_bench", None),
-    ]  # fmt: skip
+        (4, "cupti", None),
+        (4, "event", "operation not permitted"),
+        (4, "do_bench", None),
+    ]

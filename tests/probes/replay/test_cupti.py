@@ -28,11 +28,19 @@ from tests.helpers.tools import path_of, skip_without
 
 FAKE = Path(__file__).parents[2] / "data" / "bench" / "fake_cupti.c"
 VERSIONS = {
-    "CUDA 11": ("CUpti_ActivityKernel5", "CUpti_ActivityMemcpy4", "CUpti_ActivityMemcpyPtoP3",
-                "CUpti_ActivityMemset3"),
-    "CUDA 12": ("CUpti_ActivityKernel9", "CUpti_ActivityMemcpy6", "CUpti_ActivityMemcpyPtoP4",
-                "CUpti_ActivityMemset4"),
-}  # fmt: skip
+    "CUDA 11": (
+        "CUpti_ActivityKernel5",
+        "CUpti_ActivityMemcpy4",
+        "CUpti_ActivityMemcpyPtoP3",
+        "CUpti_ActivityMemset3",
+    ),
+    "CUDA 12": (
+        "CUpti_ActivityKernel9",
+        "CUpti_ActivityMemcpy6",
+        "CUpti_ActivityMemcpyPtoP4",
+        "CUpti_ActivityMemset4",
+    ),
+}
 
 
 def nvidia() -> Path:
@@ -48,10 +56,19 @@ def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     path = tmp_path_factory.mktemp("cupti") / "libcupti.so.12"
     skip_without("cc")
     subprocess.run(
-        [str(path_of("cc")), "-shared", "-fPIC", "-w", f"-I{nvidia() / 'include'}",
-         *(f"-D{name}={struct}" for name, struct in names), str(FAKE), "-o", str(path)],
+        [
+            str(path_of("cc")),
+            "-shared",
+            "-fPIC",
+            "-w",
+            f"-I{nvidia() / 'include'}",
+            *(f"-D{name}={struct}" for name, struct in names),
+            str(FAKE),
+            "-o",
+            str(path),
+        ],
         check=True,
-    )  # fmt: skip
+    )
     return path
 
 
@@ -83,11 +100,14 @@ def test_kernels_copies_and_fills_are_read_as_the_header_lays_them_out(lib: Any)
     kernel(lib, 2, 0, 0)  # CUPTI's way to say that it has no time of it
     cupti.flush()
     assert cupti.taken() == [
-        Event("square_kernel", 1000, 1376), Event("Memcpy DtoD (Device -> Device)", 3000, 1000),
+        Event("square_kernel", 1000, 1376),
+        Event("Memcpy DtoD (Device -> Device)", 3000, 1000),
         Event("Memcpy HtoD (Pinned -> Device)", 4000, 500),
-        Event("Memcpy PtoP (Device -> Device)", 5000, 1), Event("Memset (Device)", 1 << 62, 7),
-        Event("square_matrix(float const*, float*, int, int)", 6000, 32), Event("f", 7000, 32),
-    ]  # fmt: skip
+        Event("Memcpy PtoP (Device -> Device)", 5000, 1),
+        Event("Memset (Device)", 1 << 62, 7),
+        Event("square_matrix(float const*, float*, int, int)", 6000, 32),
+        Event("f", 7000, 32),
+    ]
     assert cupti.taken() == []
     cupti.stop()
     kernel(lib, 0, 1, 2)
@@ -136,8 +156,10 @@ def test_nvidias_own_library_walks_the_records(lib: Any) -> None:
     cupti._next = Cupti(real)._next
     events = cupti.taken()
     assert [(e.start, e.ns) for e in events] == [
-        *((100 * n, n) for n in range(1, 41)), (9000, 1), (9100, 200),
-    ]  # fmt: skip
+        *((100 * n, n) for n in range(1, 41)),
+        (9000, 1),
+        (9100, 200),
+    ]
 
 
 # -- what stopwatches see -------------------------------------------------------------------------
@@ -145,9 +167,10 @@ def test_nvidias_own_library_walks_the_records(lib: Any) -> None:
 
 def torch_of(profiled: bool = False) -> Any:
     return SimpleNamespace(
-        cuda=SimpleNamespace(synchronize=lambda: None), version=SimpleNamespace(cuda="12.8"),
+        cuda=SimpleNamespace(synchronize=lambda: None),
+        version=SimpleNamespace(cuda="12.8"),
         autograd=SimpleNamespace(_profiler_enabled=lambda: profiled),
-    )  # fmt: skip
+    )
 
 
 def test_records_that_come_late_are_waited_for(lib: Any) -> None:

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from inspector.probes.replay.calls import LEADS, cupti
-from inspector.probes.replay.cupti import Event, Unavailable
 from inspector.probes.replay.session import summed
 from inspector.probes.replay.stopwatches import (
     FEWEST,
-    MAX_MISSES,
     MAX_RECORDS,
     SECOND,
     TICK_US,
@@ -35,62 +30,6 @@ def test_a_short_kernel_settles_where_its_clock_tells_no_more() -> None:
     assert not settled([1.120 + 2 * TICK_US * (n % 2) for n in range(FEWEST)])
 
 
-class Trace:
-    """Returns in turn what each look at the device sees, nothing when there is no more."""
-
-    def __init__(self, turns: list[Any]) -> None:
-        self._turns = turns
-
-    def __enter__(self) -> Trace:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
-    def saw(self, work: Any, enough: Any) -> list[Event]:
-        work()
-        seen = self._turns.pop(0) if self._turns else []
-        return seen() if callable(seen) else seen
-
-
-def flushed(count: int) -> list[Event]:
-    """The events of ``count`` launches of k, each after a flush."""
-    pairs = ((Event("flush", 10 * n, 70), Event("k", 10 * n + 1, 2000)) for n in range(count))
-    return [event for pair in pairs for event in pair]
-
-
-def taken(turns: list[Any], done: list[str]) -> list[float]:
-    trace: Any = Trace(turns)
-    return cupti(trace, lambda: done.append("launch"), lambda: done.append("flush"),
-                 True, 5.0, lambda: None).sums  # fmt: skip
-
-
-LEAD = [Event("flush", n, 70) for n in range(LEADS)]
-
-
-def test_a_look_that_saw_nothing_is_repeated() -> None:
-    done: list[str] = []
-    made = [0]
-
-    def whole() -> list[Event]:
-        before, made[0] = made[0], done.count("launch")
-        return flushed(made[0] - before)
-
-    def nothing() -> list[Event]:
-        whole()
-        return []
-
-    turns = [[], LEAD, *[nothing] * (MAX_MISSES - 1), *[whole] * 50]
-    assert set(taken(turns, done)) == {2.0} and made[0] >= FEWEST
-    assert done[:LEADS] == ["flush"] * LEADS
-    assert done[2 * LEADS :] == ["flush", "launch"] * (len(done) // 2 - LEADS)
-
-
-def test_looks_that_never_see_the_kernel_are_an_error() -> None:
-    with pytest.raises(Unavailable, match="CUPTI saw nothing on the device"):
-        taken([LEAD], [])
-
-
 def test_a_block_grows_and_its_records_fit_into_a_buffer() -> None:
     assert next_count(20, 0.002, 40, 10, 1000) == SECOND
     assert next_count(200, 0.02, 400, 10, 1000) == 400
@@ -101,8 +40,11 @@ def test_a_block_grows_and_its_records_fit_into_a_buffer() -> None:
 def test_do_bench_and_graphs_have_a_state_of_the_l2_of_their_own() -> None:
     every = ["cupti", "event", "do_bench", "cudagraph"]
     assert dict(caches(every, "cold")) == {
-        "cupti": "cold", "event": "cold", "do_bench": "dirty", "cudagraph": "hot",
-    }  # fmt: skip
+        "cupti": "cold",
+        "event": "cold",
+        "do_bench": "dirty",
+        "cudagraph": "hot",
+    }
 
 
 def test_clocks_are_summed_up_and_stay_unknown_where_nobody_saw_them() -> None:
@@ -111,8 +53,11 @@ def test_clocks_are_summed_up_and_stay_unknown_where_nobody_saw_them() -> None:
         {"sm_mhz": 1500, "most_mhz": 1980, "celsius": 41, "slowed_by": ["power cap"]},
     ]
     assert summed(looks) == {
-        "low_mhz": 1500, "high_mhz": 1980, "most_mhz": 1980, "celsius": 41,
+        "low_mhz": 1500,
+        "high_mhz": 1980,
+        "most_mhz": 1980,
+        "celsius": 41,
         "slowed_by": ["power cap"],
-    }  # fmt: skip
+    }
     blind: dict[str, Any] = dict.fromkeys(("sm_mhz", "most_mhz", "celsius", "slowed_by"))
     assert set(summed([blind]).values()) == {None}
