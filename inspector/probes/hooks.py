@@ -59,8 +59,8 @@ def observed(
         name: What failures are counted and reported under; by default the name of ``after``, else
             of ``before``.
 
-    The result or the exception of ``original`` is passed on unchanged, without a frame of ours in
-    the traceback. A failure of a hook changes nothing: the call goes on as it would without it.
+    The result or the exception of ``original`` is passed on unchanged, without our frames in the
+    traceback. A failure of a hook changes nothing: the call goes on as it would without it.
     """
     name = name or _name_of(after or before or original)
 
@@ -121,7 +121,7 @@ def during(local: Any, name: str, value: Before) -> tuple[Before, After]:
 
 
 def guarded(function: Callable[..., Any], name: str | None = None) -> Any:
-    """Return a function of ours that cannot raise; it returns None where ``function`` fails."""
+    """Return a function that cannot raise; it returns None where ``function`` fails."""
     name = name or _name_of(function)
 
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -27,7 +27,7 @@ MAX_DEPTH = 8
 
 def begin() -> None:
     """Record from now on, into the folder that ``PTXVIEW_RECORDING`` names."""
-    writer.begin_anew()
+    writer.begin_file()
     hooks.begin_recording()
     importlib.import_module(f"{PACKAGE}.start").start()
     if "triton.compiler.compiler" in sys.modules:

@@ -114,7 +114,7 @@ def _before_link(args: Args, kwargs: Kwargs) -> Making:
 
 
 def _linked(making: Making, cubin: Any, error: BaseException | None) -> None:
-    """The machine code of a kernel that was told of; numba gives an object that has it."""
+    """Record the machine code of a recorded kernel, which numba returns in an object."""
     known = _kernels.get(making.of)
     if known is None:
         return
@@ -239,5 +239,5 @@ def _emit(event: dict[str, Any]) -> None:
 def _text(library: Any, method: str) -> str | None:
     try:
         return str(getattr(library, method)())
-    except Exception:  # of some versions only within a context of its own
+    except Exception:  # some versions need a context for it
         return None

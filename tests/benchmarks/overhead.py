@@ -79,7 +79,7 @@ def recording(folder: Path) -> dict[str, str]:
 
 
 def bare() -> dict[str, str]:
-    """This environment without anything of ours."""
+    """This environment without our variables."""
     return {k: v for k, v in os.environ.items() if not k.startswith(("PTXVIEW_", "TORCH_TRACE"))}
 
 
@@ -128,7 +128,7 @@ def training(way: str, steps: int) -> list[str]:
 
 
 def of_way(way: str, place: Path, fresh: bool) -> dict[str, str]:
-    """The environment of one way to run, with caches of its own."""
+    """The environment of one way to run, with separate caches."""
     caches = place / way
     if fresh:
         shutil.rmtree(caches, ignore_errors=True)

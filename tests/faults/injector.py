@@ -58,7 +58,7 @@ class Outcome:
 
 
 class Injector:
-    """Programs in children of one interpreter, in a folder of its own; close() ends it."""
+    """Programs in children of one interpreter, in one folder; close() ends it."""
 
     def __init__(self, folder: Path, caches: Path) -> None:
         self.folder, self.caches = folder, caches
@@ -94,7 +94,7 @@ class Injector:
     def run(
         self, program: str, fault: Fault | None = None, recorded: bool = True, fresh: bool = False
     ) -> Outcome:
-        """One program, in a folder of its own; ``fresh``: an interpreter started for it."""
+        """One program, in a new folder; ``fresh``: an interpreter started for it."""
         place = self.folder / f"run{next(self._numbers)}"
         (place / "recording" / "blobs").mkdir(parents=True)
         (place / "cache" / "triton").mkdir(parents=True)

@@ -92,7 +92,7 @@ class Ended:
 
 
 def run(script: Path, recorded: bool) -> Ended:
-    """Run a program with caches of its own."""
+    """Run a program with new caches."""
     with tempfile.TemporaryDirectory() as folder:
         names = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TORCH_EXTENSIONS_DIR")
         env = {**os.environ, **{name: f"{folder}/{name}" for name in names}}
@@ -134,7 +134,7 @@ def words(text: str) -> set[str]:
 
 
 def difference(bare: Ended, recorded: Ended, exact: bool) -> str:
-    """The first difference from the bare run; "" if there is none."""
+    """The first difference from the bare run; "" without one."""
     if recorded.status != (128 - bare.status if bare.status < 0 else bare.status):
         return f"status {recorded.status}, bare {bare.status}: {recorded.err[-2000:]}"
     if (exact and recorded.out != bare.out) or words(recorded.out) != words(bare.out):

@@ -1,4 +1,4 @@
-"""Runs programs on the emulated device, each in an interpreter of its own."""
+"""Runs programs on the emulated device, each in a new interpreter."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def forked(parents: Callable[..., Forks], caches: Path, tmp_path: Path) -> Run:
     """As ``run``, but in a child of an interpreter that has imported torch and Triton.
 
     What a program does once it has them is the same, and the import takes four fifths of its time.
-    ``inductor``: it has imported Inductor too, which was told at the import whether its graphs run
+    ``inductor``: it has imported Inductor too, which read at its import whether graphs run
     their kernels (``values="ptx"``). What is allocated without memory (``values="none"``) cannot
     be asked for later.
     """

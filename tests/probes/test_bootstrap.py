@@ -1,4 +1,4 @@
-"""A recorded interpreter starts, and writes events, whatever fails in the probes."""
+"""A recorded interpreter starts, and writes events, with any failure in the probes."""
 
 from __future__ import annotations
 

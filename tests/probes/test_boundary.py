@@ -1,4 +1,4 @@
-"""The boundary: hooks around the program's calls, which change nothing whatever they do."""
+"""The boundary: hooks around the program's calls, which change nothing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Odd(BaseException):
 
 def failing(kind: type[BaseException]) -> Any:
     def hook(*_: object) -> None:
-        raise kind("a fault of ours")
+        raise kind("our fault")
 
     return hook
 
@@ -58,7 +58,7 @@ def test_a_hook_that_raises_changes_nothing(where: str, kind: type[BaseException
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, Odd])
-def test_the_programs_exception_is_passed_on_without_a_frame_of_ours(
+def test_the_programs_exception_is_passed_on_without_our_frames(
     kind: type[BaseException],
 ) -> None:
     cause = KeyError("its cause")
@@ -176,7 +176,7 @@ from ptxview_probes import hooks
 assert hooks.recording()
 
 def bad(*_):
-    raise {kind}("a fault of ours")
+    raise {kind}("our fault")
 
 if {where!r} == "callback":
     hooks.when_imported("colorsys", bad)

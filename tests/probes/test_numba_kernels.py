@@ -1,4 +1,4 @@
-"""Kernels of numba.cuda: what numba says of them is told, and read like any other kernel's.
+"""Kernels of numba.cuda: recorded in numba's words, and read like any other kernel.
 
 ``tests/data/numba`` holds a recording that numba itself made without a GPU (``scale.py`` there says
 how). What asks numba for it runs here beside stand-ins that give what numba gave.
@@ -68,7 +68,7 @@ compile(scale, ("float32", "int32"))
 """
 
 
-def test_each_signature_is_told_with_all_that_numba_says(tmp_path: Path) -> None:
+def test_each_signature_is_recorded_with_all_that_numba_gives(tmp_path: Path) -> None:
     for name, entry in (("float32", "of_float32"), ("float64", "of_float64"), ("alone", "k")):
         (tmp_path / f"{name}.ptx").write_text(f".version 9.0\n.visible .entry {entry}() {{}}\n")
     (tmp_path / "device.ptx").write_text(".version 9.0\n.visible .func scale() {}\n")

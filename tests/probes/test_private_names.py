@@ -97,7 +97,7 @@ def of_probes() -> Iterator[tuple[str, ast.AST]]:
 
 
 def owners() -> set[str]:
-    """Names in the probes whose private attributes are ours: modules of ours, and ``self``."""
+    """Names in the probes whose private attributes are ours: our modules, and ``self``."""
     own = {path.stem for path in PROBES.rglob("*.py")} | {
         p.parent.name for p in PROBES.rglob("*.py")
     }
@@ -123,7 +123,7 @@ def test_no_probe_asks_a_library_for_a_private_name_by_itself() -> None:
         base = ast.unparse(node.value).rpartition(".")[2]
         if base in ours or node.attr in python:
             continue
-        # torch._C stands for the library itself; what is asked of it has its own name.
+        # torch._C is the library itself; its attributes have names in the table.
         if inside and (node.attr in known or node.attr in ("_C", "_dynamo")):
             continue
         if not inside:
@@ -207,7 +207,7 @@ def attached() -> list[str]:
 
 
 def test_of_each_name_that_a_library_lacks_the_recording_tells(tmp_path: Path) -> None:
-    """Each in a process of its own, and all of them forked from one."""
+    """Each in a separate process, all of them forked from one."""
     names = ["nothing:nothing", *attached()]
     assert len(names) > 40
     modules = stand_ins(tmp_path / "lib")
@@ -265,7 +265,7 @@ def test_a_program_does_not_notice_what_its_libraries_lack(turn: int, forked: Ru
     torchs = [k for k in NAMES if k.startswith(("torch", "triton"))]
     hidden = [k for k in torchs if not any(part in k for part in PROFILED)]
     if turn:
-        # Those that stand before others: what they lead to is asked for only where they are there.
+        # Names that lead to others, which are asked for only if these exist.
         inner = (":CompiledKernel", ".codegen", "_guards", "get_path", "_write_ir", "make_launcher")
         hidden = [k for k in hidden if any(part in k for part in inner)]
     done = ok(forked(PROGRAM, env={"HIDDEN": " ".join(hidden)}, inductor=True))

@@ -73,7 +73,7 @@ sys.exit(rank * 7)
 def test_two_ranks_of_torchrun(
     tmp_path: Path, warm_python: Callable[..., Path], caches: Path
 ) -> None:
-    """Each writes a file of its own; what they compiled differently is told, from one disk or two.
+    """Each writes a separate file; differences are reported, from one disk or two.
 
     Torchrun is an interpreter like any; its ranks are forked from one that has torch.
     """
@@ -125,7 +125,7 @@ def test_two_ranks_of_torchrun(
         "Triton's cache: rank 0 compiled 1 kernel that rank 1 found there: same "
     )
     assert f"≠ {by_kind['variant']}" in call("list", rec).text
-    # The same, each rank on a disk of its own.
+    # The same, each rank on a separate disk.
     disks = []
     for rank in of_rank:
         disk = tmp_path / f"node{rank}"
@@ -205,7 +205,7 @@ def test_files_that_it_has_torch_and_triton_write_are_written(tmp_path: Path, ca
         here.rename(tmp_path / name)
         left[name] = done
     bare, recorded = left["bare"], left["recorded"]
-    # Frames of ours are in no traceback.
+    # Our frames are in no traceback.
     assert recorded.stdout == bare.stdout and bare.stdout.count(b"Traceback") >= 2
     its = OTHER.sub(b"", bare.stderr)
     assert b"a @ b" in its and OTHER.sub(b"", recorded.stderr).startswith(its)

@@ -72,6 +72,7 @@ class Program(metaclass=_Immutable):
         return self.code
 __all__ = ["Program"]
 """
+CORE_PACKAGE_OF_PYTHON = "from cuda.core.experimental._program import Program"
 CORE_PACKAGE = """
 import importlib
 globals().update(importlib.import_module(".cu12", __package__).__dict__)
@@ -173,7 +174,7 @@ assert SourceModule({CUDA!r}).module == b"cubin"
     [
         (
             {
-                "cuda.core.experimental.__init__": "from cuda.core.experimental._program import Program",
+                "cuda.core.experimental.__init__": CORE_PACKAGE_OF_PYTHON,
                 "cuda.core.experimental._program": CORE_OF_PYTHON,
             },
             "cuda.core.experimental",

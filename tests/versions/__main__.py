@@ -1,6 +1,6 @@
 """``python -m tests.versions [TORCH[/TRITON]…]``: recordings under other torch and Triton versions.
 
-Each pair gets a virtual environment of its own, one at a time, by pip; without a named Triton, the
+Each pair gets a new virtual environment, one at a time, by pip; without a named Triton, the
 one that torch's wheel asks for, or the newest. Three programs run in it through ``ptxview run
 --target sm_90``, and their recordings are compared with what they make: kernels with all of their
 stages, linked lines, tunings, graphs, no problem. Prints a row of the table in docs/measured.md as
@@ -65,7 +65,7 @@ def environment(pair: str, place: Path) -> Path:
     python = place / "environment" / "bin" / "python"
     subprocess.run([sys.executable, "-m", "venv", python.parents[1]], check=True)
     torch, _, triton = pair.partition("/")
-    # A Triton that torch did not ask for takes the place of its own.
+    # A Triton that torch did not ask for replaces the one that it did.
     for words in (
         [f"torch=={torch}", *BESIDE],
         ["--no-deps", f"triton=={triton}" if triton else "triton"],

@@ -22,7 +22,7 @@ _FUNCTION = re.compile(r"tt\.func (?:public )?@\"?([\w$.]+)")
 
 
 class CannotCompile(Exception):
-    """What was given does not fit the kernel; the text says what to give."""
+    """The arguments do not fit the kernel; the text says what to give."""
 
 
 def run(job: Job) -> int:

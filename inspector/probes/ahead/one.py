@@ -194,7 +194,7 @@ def one(
     config: dict[str, Any],
     signature: str,
 ) -> Any:
-    """Compile, record what came of it, and give it; None where it failed."""
+    """Compile, record the result, and return it; None if it failed."""
     began, before = time.time(), _cached()
     error: BaseException | None = None
     kernel = None
@@ -268,7 +268,7 @@ def one(
 
 
 def _record(kernel: Any, src: Any, began: float, job: Job) -> tuple[str, str]:
-    """Record what was made, with the user's own text of a file of IR; its hash and symbol."""
+    """Record a compilation, with the user's text of a file of IR; its hash and symbol."""
     if isinstance(kernel, dict):
         emit(kernel["event"])
         return kernel["event"]["hash"], kernel["event"]["name"]
@@ -322,7 +322,7 @@ def _left(before: set[str]) -> dict[str, str]:
 
 @contextmanager
 def _printed(path: str) -> Iterator[Callable[[], str]]:
-    """Within it, what is written to standard output and error goes into what is given."""
+    """Within it, standard output and error go to a file, whose text the result returns."""
     kept: list[str] = []
     sys.stdout.flush()
     sys.stderr.flush()
@@ -343,5 +343,5 @@ def _printed(path: str) -> Iterator[Callable[[], str]]:
 
 
 def native(compile: Callable[..., Any]) -> Callable[..., Any]:
-    """Triton's own function, beneath what stands around it."""
+    """Triton's own function, without its wrappers."""
     return inspect.unwrap(compile)

@@ -6,7 +6,7 @@ JOB is a JSON file: ``stage`` (``source``, Triton's own IR before its first pass
 ``ttgir``, ``llir`` or ``ptx``), ``path`` (its text), ``file`` (what the user calls it), ``target``
 (a number, 90), ``options`` by name as they were recorded or chosen (what this version of Triton's
 does not know is left out, and said), ``gluon``, ``until`` (the last stage to make), ``folder`` (for
-what is made), ``said`` (a file for what is printed), ``watch`` (null, or where to write what is
+the stages), ``said`` (a file for the output), ``watch`` (null, or the files of the
 told of passes: ``timed``, ``printed``, ``arrivals``, ``mark``, as in ``watched_passes``; ``only``
 where it is known to die, and nothing but what is printed is wanted), ``most`` (bytes of one file).
 
@@ -52,7 +52,7 @@ def main(job_path: str, results_path: str) -> int:
     _bounded(resource.RLIMIT_AS, MEMORY)
     if job.get("most"):
         _bounded(resource.RLIMIT_FSIZE, job["most"])  # Python ignores the signal: writing fails
-    os.dup(2)  # whoever waits for us waits, over this, for a process that we have started as well
+    os.dup(2)  # held open, so that a parent that reads it also waits for our own children
     with open(job["said"], "wb") as printed:
         os.dup2(printed.fileno(), 1)
         os.dup2(printed.fileno(), 2)
@@ -90,7 +90,7 @@ class Remaining:
         self._backend: Any = None
 
     def run(self) -> None:
-        """Make every stage, as the compiler would have, and tell of each."""
+        """Make every stage, as the compiler would have, and write a line for each."""
         self.at = self.stage
         self.tell(begin=self.stage)
         try:
@@ -122,7 +122,7 @@ class Remaining:
         self.tell(stage=name, path=self._kept(name, module), seconds=seconds)
 
     def _watched(self, watch: dict[str, Any]) -> None:
-        """The same with passes told: what they print goes into files of its own."""
+        """The same with passes, whose output goes into separate files."""
         failed: Exception | None = None
         if not watch["only"]:
             try:  # compilers are woken, too, for the times that follow
@@ -269,7 +269,7 @@ def _whole(message: dict[str, Any], printed: str) -> dict[str, Any]:
     row = rest.partition("\n")[0]
     if message["tool"] != "triton" or not mark or not row[:1].isupper() or not row.endswith("."):
         return message
-    return message | {"message": f"{message['message']} {row}"[: said.LONGEST]}
+    return message | {"message": f"{message['message']} {row}"[: said.MAX_MESSAGE_CHARACTERS]}
 
 
 def _like(usual: Any, value: Any) -> Any:

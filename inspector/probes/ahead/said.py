@@ -22,8 +22,8 @@ _PTXAS = re.compile(
 _LOSS = re.compile(r"ptxas[\w-]*\s+info\s*: (?P<message>.*Potential Performance Loss.*)")
 _NO_TEXT = ("Ptx assembly aborted due to errors",)
 SEVERITIES = {"warning": "warning", "remark": "note", "note": "note"}
-LONGEST = 2000
-MOST = 100
+MAX_MESSAGE_CHARACTERS = 2000
+MAX_MESSAGES = 100
 
 
 def message(
@@ -38,7 +38,7 @@ def message(
     """A message as events have it."""
     fields = {
         "severity": severity,
-        "message": text.strip()[:LONGEST],
+        "message": text.strip()[:MAX_MESSAGE_CHARACTERS],
         "tool": tool,
         "file": file,
         "line": line,
@@ -161,7 +161,7 @@ def printed(text: str, names: dict[str, str], texts: dict[str, str]) -> Iterator
         if fields["message"] in _NO_TEXT or (file, line, fields["message"]) in seen:
             continue
         seen.add((file, line, fields["message"]))
-        if len(seen) > MOST:
+        if len(seen) > MAX_MESSAGES:
             return
         source = None if line is None else _line(file, line, texts)
         yield message(

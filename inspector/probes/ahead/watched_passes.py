@@ -138,7 +138,7 @@ def _note(reader: int, file: int, times: str) -> None:
             arrived.append((at, now))
         waiting.append(data)
         size += len(data)
-        if size > MAX_HELD_BYTES:  # seldom, since what arrives meanwhile is noted late
+        if size > MAX_HELD_BYTES:  # seldom: what arrives during it is noted late
             _all(file, b"".join(waiting))
             waiting, size = [], 0
     _all(file, b"".join(waiting))
@@ -155,7 +155,7 @@ def _all(fd: int, data: bytes) -> None:
 def run_twice(
     make: Callable[[Callable[[str], None]], None], printed: tuple[str, str], mark: str, times: str
 ) -> None:
-    """Make the stages timed, then with their IR printed; each into a file of its own.
+    """Make the stages timed, then with their IR printed, each into a separate file.
 
     ``make`` is given what it is to call when a stage begins.
     """

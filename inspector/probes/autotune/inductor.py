@@ -254,7 +254,7 @@ def _name(tuner: Any) -> Any:
     return (tuner.inductor_meta or {}).get("kernel_name") or getattr(tuner.fn, "__name__", None)
 
 
-# -- telling --------------------------------------------------------------------------------------
+# -- writing --------------------------------------------------------------------------------------
 
 
 def _tell(tuner: Any, tuning: Tuning, chosen: Any, method: str | None) -> None:

@@ -60,7 +60,7 @@ FIRST = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M", "num_warps", "num_stages")
 
 
 class Selection:
-    """The choices for one operation, as torch gave them, and what came of each."""
+    """The choices for one operation, as torch gave them, and their results."""
 
     def __init__(self, name: Any, inputs: Any, choices: list[Any], asked: dict[str, Any]) -> None:
         self.number = number()
@@ -218,7 +218,7 @@ def _alone(op: Any, inputs: Any, choices: list[Any]) -> Selection:
     return selection
 
 
-# -- telling --------------------------------------------------------------------------------------
+# -- writing --------------------------------------------------------------------------------------
 
 
 def _tell(selection: Selection) -> None:
@@ -325,7 +325,7 @@ def _milliseconds(measured: Any) -> float | None:
 
 
 def _fusion(path: str, nodes: Any) -> None:
-    """Tell what is compiled in a file of its own to be measured: operations in one kernel."""
+    """Record operations that are compiled into one kernel to measure their fusion."""
     from ..compiles import graph_nodes
 
     names: dict[str, None] = {}

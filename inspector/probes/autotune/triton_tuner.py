@@ -3,7 +3,7 @@
 A tuning begins where the autotuner prunes its configurations and ends when the launch that caused
 it returns. A configuration's binary is the one that was launched while it was measured, or, where
 none was, the one compiled then. Times are those that the tuner itself got; nothing is measured
-here, and where the device is emulated there are none.
+here, and an emulated device gives no times.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .trials import (
 TUNER = "triton.runtime.autotuner:Autotuner"
 MAX_CONFIGURATIONS = 4096
 MAX_BEGUN = 64
-"""Tunings under way in a thread: a program that only asks what is left after pruning ends none."""
+"""Tunings under way in a thread: a program that only prunes ends no tuning."""
 
 # begun: this thread's tunings under way, the innermost last; warming: whether ``warmup`` runs,
 # which prunes and measures nothing.
@@ -134,7 +134,7 @@ def _pruned(pruning: tuple[Any, Any] | None, remaining: Any, error: BaseExceptio
     tuning.prune(remaining)
     stack = _now.__dict__.setdefault("begun", [])
     if stack and stack[-1].owner is owner and not stack[-1].tried:
-        stack.pop()  # the program itself asked what is left, and measured nothing
+        stack.pop()  # the program itself pruned, and measured nothing
     stack.append(tuning)
     del stack[:-MAX_BEGUN]
 
@@ -198,7 +198,7 @@ def _binary(trying: Trying) -> str | None:
     return next(iter(binaries)) if len(binaries) == 1 else None
 
 
-# -- telling --------------------------------------------------------------------------------------
+# -- writing --------------------------------------------------------------------------------------
 
 
 def _tell(tuning: Tuning, kernel: Any) -> None:

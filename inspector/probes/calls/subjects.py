@@ -1,6 +1,6 @@
 """Calls of this process: each distinct one recorded when first seen, and counted.
 
-A call is told apart by its grid and by shape, strides, dtype, alignment and value of its
+A call is identified by its grid and by shape, strides, dtype, alignment and value of its
 arguments. It becomes an event when it is first seen; counts follow while they grow and when the
 process ends. After ``DESCRIBED_CALLS`` calls of a kernel or graph, calls whose grid and scalars
 were seen before count as the last call that had them. No tensor is kept alive, and the device is
@@ -177,7 +177,7 @@ def grown(subject: Subject, entry: Entry) -> None:
 
 
 def _tell_later() -> None:
-    """Write all counts after ``MOMENT`` seconds, whatever the program does meanwhile."""
+    """Write all counts after ``MOMENT`` seconds."""
     if not _later:
         timer = threading.Timer(MOMENT, hooks.guarded(_told))
         timer.daemon = True
@@ -240,7 +240,7 @@ def _begin_comparing(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
 
 
 def _end_comparing(begun: int, result: Any, error: BaseException | None) -> None:
-    if begun == epoch:  # else it was set to 0 meanwhile
+    if begun == epoch:  # else it was reset to 0
         _tuning[0] -= 1
 
 
@@ -258,7 +258,7 @@ def comparing(original: Any) -> Any:
 
 
 def attach(module: object) -> None:
-    """``torch`` or ``triton``, whichever comes first: a forked child counts its own."""
+    """``torch`` or ``triton``, the first of the two: a forked child counts its own."""
     if folder() is not None and not _attached:
         _attached.append(True)
         os.register_at_fork(after_in_child=hooks.guarded(_child_begins))

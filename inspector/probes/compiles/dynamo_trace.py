@@ -15,14 +15,14 @@ from ..hooks import at_new_recording
 from ..writer import blob, emit
 from .inductor_graphs import keep_file, listen
 
-MOST_MARKS = 4000
+MAX_MARKS = 4000
 """Beginnings and ends of phases that are kept of one compile."""
-MOST_OPEN = 256
+MAX_OPEN_COMPILES = 256
 """Compiles whose phases are under way at once."""
-LONGEST_VALUE = 600
+MAX_VALUE_CHARACTERS = 600
 """Characters of one value of torch's figures; its configurations, as text, are far longer."""
-LONGEST_MARK = 4 << 20
-DEEPEST = 64
+MAX_MARK_CHARACTERS = 4 << 20
+MAX_FRAMES = 64
 
 SYMBOLS = (
     "create_symbol",
@@ -89,8 +89,8 @@ class Listener:
             emit({"event": "compile_cache", **ids, "name": name, "said": about})
 
     def _mark(self, said: dict[str, Any], payload: Any) -> None:
-        """Keep when a phase began or ended; all of a compile are told when its outermost ends."""
-        if not isinstance(payload, str) or len(payload) > LONGEST_MARK:
+        """Keep when a phase began or ended; write all when the outermost phase ends."""
+        if not isinstance(payload, str) or len(payload) > MAX_MARK_CHARACTERS:
             return
         mark = json.loads(payload)
         phase, about = mark.get("ph"), mark.get("args") or {}
@@ -111,10 +111,10 @@ class Listener:
         if marks is None:
             if phase == "E":
                 return
-            if len(self._marks) >= MOST_OPEN:
+            if len(self._marks) >= MAX_OPEN_COMPILES:
                 self._marks.pop(next(iter(self._marks)))
             marks = self._marks[key] = [0]
-        if len(marks) <= MOST_MARKS:
+        if len(marks) <= MAX_MARKS:
             marks.append([phase, str(mark.get("name"))[:200], mark.get("ts")])
         marks[0] += 1 if phase == "B" else -1
         if marks[0] <= 0:
@@ -131,7 +131,7 @@ class Listener:
     def _frames(self, stack: Any) -> list[dict[str, Any]]:
         """A stack with its files' names, which torch gives as numbers, the innermost frame last."""
         out = []
-        for frame in (stack or [])[-DEEPEST:]:
+        for frame in (stack or [])[-MAX_FRAMES:]:
             number = frame.get("filename")
             file = self._file_of(number) if isinstance(number, int) else number
             out.append(
@@ -139,7 +139,7 @@ class Listener:
                     "file": file,
                     "line": frame.get("line"),
                     "name": frame.get("name"),
-                    "code": str(frame.get("loc") or "")[:LONGEST_VALUE],
+                    "code": str(frame.get("loc") or "")[:MAX_VALUE_CHARACTERS],
                 }
             )
         return out
@@ -173,10 +173,10 @@ def short(about: dict[str, Any]) -> dict[str, Any]:
             out[str(name)] = value
         elif value is not None:
             text = value if isinstance(value, str) else json.dumps(value, default=str)
-            if len(text) <= LONGEST_VALUE:
+            if len(text) <= MAX_VALUE_CHARACTERS:
                 out[str(name)] = value
             elif str(name) in ("fail_reason", "expr", "cache_bypass_reason"):
-                out[str(name)] = text[:LONGEST_VALUE]
+                out[str(name)] = text[:MAX_VALUE_CHARACTERS]
     return out
 
 

@@ -19,7 +19,7 @@ EXTENSIONS = "torch.utils.cpp_extension"
 
 # The text files of a build folder; objects are read when the program has ended.
 TEXTS = (".ninja", ".cu", ".cuh", ".cpp", ".cc", ".cxx", ".h", ".hpp")
-LARGEST_TEXT = 8 << 20
+MAX_TEXT_BYTES = 8 << 20
 
 
 def attach(module: Any) -> None:
@@ -77,7 +77,7 @@ def _say(
     for name in sorted(os.listdir(directory)):
         path = os.path.join(directory, name)
         wanted = name.endswith(TEXTS) or name == ".ninja_log"
-        if wanted and os.path.isfile(path) and os.path.getsize(path) <= LARGEST_TEXT:
+        if wanted and os.path.isfile(path) and os.path.getsize(path) <= MAX_TEXT_BYTES:
             files[name] = file_blob(path)
     event = {
         "event": "extension",

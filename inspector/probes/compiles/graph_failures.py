@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 PARTS = (("run", "ir_pre_fusion"), ("codegen", "output_code"), ("compile_to_module", None))
 """What Inductor does with a graph, and what it makes by it; last come the graph's kernels."""
-LONGEST_LOG = 20_000
+MAX_LOG_CHARACTERS = 20_000
 _QUOTED = re.compile(r"at \d+:\d+:$")
 _told: set[tuple[Any, ...]] = per_recording(set())
 _began: weakref.WeakKeyDictionary[Any, float] = per_recording(weakref.WeakKeyDictionary())
@@ -47,7 +47,7 @@ def _record(error: BaseException, stage: str | None, began: float) -> None:
     ids, name = graph_nodes.ids(), graph_nodes.aot()
     key = (name, *ids.values())
     if key in _told:
-        return  # a part of it was told before: what is within it raises first
+        return  # an inner part was recorded before: it raises first
     _told.add(key)
     text = str(error).strip()
     lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -81,6 +81,6 @@ def _record(error: BaseException, stage: str | None, began: float) -> None:
                     "line": line,
                 }
             ],
-            "log": blob(text[:LONGEST_LOG]),
+            "log": blob(text[:MAX_LOG_CHARACTERS]),
         }
     )

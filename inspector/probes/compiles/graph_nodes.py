@@ -16,9 +16,9 @@ from ..writer import blob, emit
 if TYPE_CHECKING:
     from ..hooks import Before
 
-MOST_REASONS = 4096
+MAX_REASONS = 4096
 """Reasons against a fusion that are kept of one graph; how many more there were is counted."""
-MOST_NODES = 20_000
+MAX_NODES = 20_000
 MAX_IR_CHARACTERS = 1 << 18
 """Characters of Inductor's IR after which no further operation is written: torch takes about two
 microseconds for each."""
@@ -92,7 +92,7 @@ class Refused:
         key = (one[:200], other[:200], str(reason)[:100], text)
         if key in self.reasons:
             self.reasons[key] += 1
-        elif len(self.reasons) < MOST_REASONS:
+        elif len(self.reasons) < MAX_REASONS:
             self.reasons[key] = 1
         else:
             self.more += 1
@@ -130,7 +130,7 @@ def ids() -> dict[str, Any]:
 
 
 def aot() -> str | None:
-    """The name that stands in ``output_code`` as its AOT ID."""
+    """The AOT ID in ``output_code``."""
     tracing = private_names.get("torch._guards:TracingContext")
     context = None if tracing is None else tracing.try_get()
     name = getattr(context, "aot_graph_name", None)
@@ -167,7 +167,7 @@ def _nodes(nodes: Any) -> dict[str, Any]:
     for node in nodes:
         if node.op in ("output", "root"):
             continue
-        if len(out) >= MOST_NODES:
+        if len(out) >= MAX_NODES:
             break
         meta = node.meta
         forward = meta.get("nn_module_stack") or None

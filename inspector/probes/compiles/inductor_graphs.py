@@ -38,7 +38,7 @@ FILE = re.compile(
 )
 # Above the copy of a kernel that the user wrote, the code names the kernel's own file.
 ORIGINAL = re.compile(r"^# Original path: ([^\n]{1,4096}):\d{1,9}$", re.MULTILINE)
-LARGEST = 8 << 20
+MAX_FILE_BYTES = 8 << 20
 _seen: set[str] = per_recording(set())
 
 
@@ -99,7 +99,7 @@ def keep_file(path: str) -> None:
         return
     _seen.add(path)
     try:
-        fits = os.path.isfile(path) and os.path.getsize(path) <= LARGEST
+        fits = os.path.isfile(path) and os.path.getsize(path) <= MAX_FILE_BYTES
     except (OSError, ValueError):
         fits = False
     digest = file_blob(path) if fits else None

@@ -87,7 +87,7 @@ def record_cached(
 ) -> None:
     """Record a kernel that was loaded from a cache without a call of ``compile``.
 
-    ``folders`` are caches beside Triton's own: Inductor names one of its own to Triton only when
+    ``folders`` are caches beside Triton's own: Inductor names its cache to Triton only when
     it compiles, and not when it loads.
     """
     if digest in _seen:

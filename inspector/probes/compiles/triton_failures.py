@@ -1,4 +1,4 @@
-"""A compile of Triton's that failed: the stages that it came to, and the compiler's own words."""
+"""Failed Triton compilations: the stages that were made, and the compiler's messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from . import triton_phases, triton_sources
 STAGES = ("source", "ttir", "ttgir", "llir", "ptx")
 """What Triton's cache holds of a kernel before its machine code; ``source`` is TTIR as it was
 before the first pass."""
-LONGEST_LOG = 20_000
+MAX_LOG_CHARACTERS = 20_000
 _COMMAND = re.compile(r"^Repro command: (.{1,8000})$", re.MULTILINE)
 _recorded: set[str] = per_recording(set())
 
@@ -24,7 +24,7 @@ _recorded: set[str] = per_recording(set())
 class Compile:
     """A call of ``compile(src, target, options)`` under way in this thread.
 
-    What is compiled when LLVM ends the process is in a file of its own until the call returns.
+    Its event is in a separate file until the call returns: LLVM may end the process.
     """
 
     def __init__(self, args: Any, kwargs: Any) -> None:
@@ -135,7 +135,7 @@ def _words(src: Any, error: BaseException, making: Any, files: dict[str, str]) -
         "message": first["message"],
         "tool": first["tool"],
         "messages": messages,
-        "log": blob(log[:LONGEST_LOG]),
+        "log": blob(log[:MAX_LOG_CHARACTERS]),
         "command": None if command is None else command[1].strip(),
         **exceeded(error),
     }

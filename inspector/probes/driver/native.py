@@ -43,7 +43,7 @@ def _content(file: BinaryIO, section: bytes) -> bytes:
 
 
 def _go(file: BinaryIO, offset: int) -> None:
-    """To a place that the file names, which may lie beyond what any file can hold."""
+    """Seek to an offset in the file, which may exceed the largest valid one."""
     file.seek(min(offset, (1 << 63) - 1))
 
 

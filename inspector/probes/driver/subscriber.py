@@ -2,12 +2,12 @@
 
 The driver itself loads it when CUDA is initialised: ``CUDA_INJECTION64_PATH`` names it, in the
 environment that ``ptxview run`` gives to the program and its children. A process that never uses
-the GPU loads nothing. Here it is told where libcupti is, which Python's packages may have.
+the GPU loads nothing. ``prepare`` passes it the path of libcupti, which Python's packages may have.
 
 CUPTI has room for one subscriber. Before torch.profiler, Proton, JAX's or another profiler of the
 program begins, this one leaves; CUPTI does not let it come back (error 39), so the recording says
 from when on launches were not seen. A process that has had one copy of CUPTI refuses every other,
-also when nobody is subscribed any more: Triton's wheel has a copy of its own for Proton. Where
+also when nobody is subscribed any more: Triton's wheel has another copy for Proton. Where
 Proton is imported before CUDA is initialised, nobody subscribes; where it is imported later, it is
 given the copy that is loaded, by its own setting (TRITON_CUPTI_LIB_PATH).
 """

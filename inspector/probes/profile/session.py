@@ -168,7 +168,7 @@ class Session:
             act(*args)
         except BaseException:
             running, self.running, self.off = self.running, None, True
-            if running is not None:  # the program may begin a profiler of its own
+            if running is not None:  # the program may begin its own profiler
                 hooks.guarded(self.end)(running)
             raise
 
@@ -356,7 +356,7 @@ def install() -> None:
     words = " ".join(getattr(sys, "orig_argv", ()))
     if not wish or folder() is None or any(helper in words for helper in HELPERS):
         return
-    # A rank is a process of its own; a child that a rank starts is not.
+    # Each rank is profiled, and no child that it starts.
     rank = os.environ.get("RANK", "")
     owner, _, its_rank = os.environ.get(OWNER, "").partition(":")
     if owner and owner != str(os.getpid()) and its_rank == rank:

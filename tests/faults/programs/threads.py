@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Triton launches from eight threads, each with a shape and a dtype of its own."""
+"""Triton launches from eight threads, each with another shape and dtype."""
 
 import hashlib
 import os

@@ -37,7 +37,7 @@ def launch(n, low=0, start=0, grid=None):
 
 
 def counts(done: Outcome) -> dict[int, int]:
-    """The last count of each call, by its number; of a call that was told alone, one."""
+    """The last count of each call, by its number; one for a call without a count."""
     out = {e["id"]: 1 for e in done.of("call")}
     for event in done.of("calls"):
         out |= {int(k): v for k, v in event.get("counts", {}).items()}
@@ -48,8 +48,8 @@ def named(event: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {a["name"]: a for a in event["arguments"]}
 
 
-def test_grid_layout_scalars_and_ranges(run: Run) -> None:
-    done = ok(run(KERNEL + "out, *_ = launch(100, low=5)\nassert out[0] == 10.0\n"))
+def test_grid_layout_scalars_and_ranges(forked: Run) -> None:
+    done = ok(forked(KERNEL + "out, *_ = launch(100, low=5)\nassert out[0] == 10.0\n"))
     (event,) = done.of("call")
     assert (event["kind"], event["name"], event["first"]) == ("triton", "gather", 0)
     assert event["hash"] == done.of("triton")[0]["hash"]
@@ -100,7 +100,7 @@ assert not any("aminmax" in s for s in seen), seen
     assert (named(event)["index"]["low"], named(event)["index"]["high"]) == (0, 63)
 
 
-def test_nothing_of_ours_stands_in_a_profile(forked: Run) -> None:
+def test_a_profile_has_none_of_our_operators(forked: Run) -> None:
     text = """
 with torch.profiler.profile() as profile: launch(100)
 assert not any("aminmax" in e.key for e in profile.key_averages())
@@ -280,6 +280,7 @@ def _again(event: dict[str, Any]) -> Any:
     return ReplayableCall(torch, said, "cpu", 64).made()
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(not nvcc.homes(), reason=lack("nvcc"))
 def test_launches_of_cuda(forked: Run) -> None:
     text = f"""

@@ -195,7 +195,7 @@ def graph() -> tuple[subjects.Subject, Any]:
     return subjects.subject("graph", "", name, {}), lambda *args: call(list(args))
 
 
-def test_a_graphs_calls_are_told_apart_by_tensors_and_by_sizes() -> None:
+def test_a_graphs_calls_differ_by_tensors_and_by_sizes() -> None:
     held, call = graph()
     for _ in range(5):
         call(aligned(64), aligned(8))

@@ -199,7 +199,7 @@ def test_inductor_is_captured_cold_and_warm_alike(
 ) -> None:
     """On the emulated device: without caches, and with all that the first run left.
 
-    TRITON_CACHE_DIR is not set: then Inductor has a Triton cache of its own.
+    TRITON_CACHE_DIR is not set: then Inductor has its own Triton cache.
     """
     folder = tmp_path
     path = folder / "program.py"
@@ -230,7 +230,7 @@ def test_inductor_is_captured_cold_and_warm_alike(
                 value["recording"]["problems"],
             )
         )
-    # Out of its cache Inductor has the code alone: it makes no IR of its own then.
+    # Out of its cache Inductor has the code alone: it makes no IR then.
     assert not any("ir_pre_fusion" in graph["stages_above"] for graph in seen[1][1])
     for graph in seen[0][1]:
         graph["stages_above"] = [s for s in graph["stages_above"] if not s.startswith("ir_")]
@@ -296,6 +296,7 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes, bytes
     return folder, alone.stdout, alone.stderr, done
 
 
+@pytest.mark.nightly
 def test_his_torch_logs_are_as_without_us(logged: tuple[Path, bytes, bytes, Done]) -> None:
     folder, out, said, done = logged
     assert done.status == 0 and done.out == out
@@ -303,7 +304,7 @@ def test_his_torch_logs_are_as_without_us(logged: tuple[Path, bytes, bytes, Done
     his = without_what_varies(said.decode())
     assert any("[__output_code]" in line for line in his)
     assert mine[: len(his)] == his
-    # Then our line, and the graph that it tells of.
+    # Then our line, and the graph that it names.
     assert mine[len(his)].startswith("ptxview: ")
     value = call("list", folder / "rec", "--json").json
     (graph,) = value["graphs"]
@@ -317,6 +318,7 @@ def test_his_torch_logs_are_as_without_us(logged: tuple[Path, bytes, bytes, Done
     assert [k["origin"] for k in value["kernels"]] == ["extern"]
 
 
+@pytest.mark.nightly
 def test_his_torch_trace_is_written_as_without_us(logged: tuple[Path, bytes, bytes, Done]) -> None:
     folder, *_ = logged
     counts = []

@@ -167,7 +167,7 @@ def test_what_does_not_compile_has_its_stages_so_far_and_the_compilers_words(
         assert error["message"] in noted[error["line"]]
 
 
-def test_no_failure_is_told_by_its_having_been_caught(
+def test_no_message_is_that_of_a_signal_or_reproducer(
     program: tuple[Path, Done], listed: dict[str, Any]
 ) -> None:
     (error,) = (v["error"] for v in variants(listed, "scanned"))
@@ -207,7 +207,7 @@ def test_the_ptx_that_ptxas_refuses_is_kept_with_its_words_and_its_command(
     assert document.status == 1 and error["message"] in document.text
 
 
-def test_one_that_compiles_stands_beside_the_one_that_does_not(listed: dict[str, Any]) -> None:
+def test_a_kernel_has_compiled_and_failed_variants(listed: dict[str, Any]) -> None:
     failed, good = variants(listed, "even")
     assert (failed["config"]["B"], good["config"]["B"]) == (128, 64)
     assert failed["error"] and good["error"] is None and good["failed"] is None
@@ -257,10 +257,10 @@ def test_failures_are_counted_and_the_exit_status_is_the_programs(
     assert f"{many} failed" in next(r for r in done.said.splitlines() if "→" in r)
     table = call("list", path)
     assert f"{many} failed" in table.text and table.text.count("✗") == many
-    assert not list(path.glob("standing-*")), "what was told is left standing"
+    assert not list(path.glob("standing-*")), "a pending failure is left"
 
 
-def test_what_failed_to_compile_stands_in_the_timeline_with_its_time_and_its_error(
+def test_failed_compilations_are_in_the_timeline_with_time_and_error(
     program: tuple[Path, Done], listed: dict[str, Any]
 ) -> None:
     path, _ = program
@@ -301,13 +301,13 @@ def test_what_failed_to_compile_stands_in_the_timeline_with_its_time_and_its_err
 
 
 def refused_words(refused: dict[str, Any], word: str) -> str:
-    """What is said of the variant whose error has the word."""
+    """The failure of the variant whose error has the word."""
     (one,) = (v["failed"] for v in refused.values() if word in v["failed"])
     return str(one)
 
 
 @pytest.mark.parametrize("command", ["time", "trace", "step", "repro"])
-def test_what_needs_machine_code_says_that_there_is_none(
+def test_commands_that_need_machine_code_report_its_absence(
     program: tuple[Path, Done], listed: dict[str, Any], command: str
 ) -> None:
     variant = variants(listed, "refused")[0]

@@ -1,4 +1,4 @@
-"""A compiled graph's calls, modules, fusions and texts, held against what torch itself says."""
+"""A compiled graph's calls, modules, fusions and texts, compared with torch's own trace."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from inspector.analyse.graph_view import GraphView
 from inspector.model import Graph, Recording, Stage
-from inspector.probes.compiles.graph_nodes import MOST_REASONS, Refused
+from inspector.probes.compiles.graph_nodes import MAX_REASONS, Refused
 from inspector.reader.reader import Reader
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent, kept_cache
@@ -69,7 +69,7 @@ COMMENT = re.compile(r"\s+# Topologically Sorted Source Nodes: \[.*\], Original 
 
 @pytest.fixture
 def step(forked: Run, tmp_path: Path) -> tuple[Outcome, Recording, Path]:
-    """A training step of a small model with repeated layers, compiled anew, and torch's trace."""
+    """A training step of a small model with repeated layers, compiled again, and torch's trace."""
     trace = tmp_path / "trace"
     done = ok(
         forked(
@@ -104,7 +104,9 @@ def texts_of(trace: Path) -> dict[str, list[str]]:
     return out
 
 
-def test_a_training_step_is_told_as_torch_tells_it(step: tuple[Outcome, Recording, Path]) -> None:
+def test_a_training_step_is_recorded_as_torch_traces_it(
+    step: tuple[Outcome, Recording, Path],
+) -> None:
     done, rec, trace = step
     assert not [event for event in done.of("problem") if "graph" in event["where"].lower()]
     reader = Reader(rec, kept_cache())
@@ -126,7 +128,7 @@ def modules_are_the_models(done: Outcome, views: dict[str, GraphView]) -> None:
     for view in views.values():
         paths = [path for call in view.calls for path in call.modules]
         assert set(paths) <= named
-        # Each layer is told apart, in both passes.
+        # Each layer is separate, in both passes.
         for layer in range(3):
             for part in ("norm", "qkv", "gate_proj"):
                 assert f"layers.{layer}.{part}" in paths
@@ -265,10 +267,10 @@ def lines_are_linked(reader: Reader, graph: Graph) -> None:
 
 def test_reasons_beyond_the_bound_are_counted() -> None:
     refused = Refused()
-    for n in range(MOST_REASONS + 7):
+    for n in range(MAX_REASONS + 7):
         refused.add(f"op{n}", "op_x", "numel mismatch %s", (n,))
     for _ in range(3):
         refused.add("op0", "op_x", "numel mismatch %s", (0,))
-    assert len(refused.reasons) == MOST_REASONS and refused.more == 7
+    assert len(refused.reasons) == MAX_REASONS and refused.more == 7
     assert [n for key, n in refused.reasons.items() if key[0] == "op0"] == [4]
     assert next(iter(refused.reasons))[3] == "numel mismatch 0"

@@ -1,4 +1,4 @@
-"""Breaks, recompiles, caches, symbols and phases, held against what torch itself says of them."""
+"""Breaks, recompiles, caches, symbols and phases, compared with torch's own words."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def seen(forked: Run, tmp_path: Path) -> Seen:
     return Seen(ok(forked(PROGRAM, inductor=True)), tmp_path)
 
 
-def test_what_is_said_of_compiles_is_torchs_own_word(seen: Seen) -> None:
+def test_reasons_of_compilations_are_torchs_own_words(seen: Seen) -> None:
     _breaks(seen)
     _recompiles(seen)
     _caches(seen)
@@ -209,7 +209,7 @@ def _guards(seen: Seen) -> None:
         if one.guards is None:
             continue
         told = guards_in(one.guards.read().decode())
-        # Torch's own count of them is of those that it installs anew.
+        # Torch's own count of them is of those that it newly installs.
         assert len(told) >= (one.guard_count or 0) > 0
     first = next(one for one in seen.frames if one.function == "scaled")
     assert first.guards is not None

@@ -1,4 +1,4 @@
-"""A process in which a CUDA driver and CUPTI stand in for those of a machine with a GPU."""
+"""A process with a fake CUDA driver and CUPTI."""
 
 from __future__ import annotations
 

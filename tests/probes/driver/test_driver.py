@@ -95,7 +95,7 @@ def test_numbers_of_callbacks_are_those_of_cupti() -> None:
     assert ours["MODULE_LOADED"] == numbers["CUPTI_CBID_RESOURCE_MODULE_LOADED"]
 
 
-def test_a_launch_is_told_by_its_kernel_and_its_geometry(drive: Drive, gelu: str) -> None:
+def test_a_launch_is_recorded_by_kernel_and_geometry(drive: Drive, gelu: str) -> None:
     done = drive(f"""
         {BEGIN}
         data = cubin({GELU!r})
@@ -112,7 +112,7 @@ def test_a_launch_is_told_by_its_kernel_and_its_geometry(drive: Drive, gelu: str
         (gelu, (7, 2, 1), (64, 4, 1)): [5, 0, 0, 0],
         (gelu, (8, 2, 1), (64, 4, 1)): [3, 0, 0, 0],
         (gelu, (4, 1, 1), (128, 1, 1)): [1, 0, 0, 0],
-    }  # the one that the driver refused is none
+    }  # without the refused one
     first, _, clustered = done.of("driver_launch")
     assert (first["shared_bytes"], first["device"]) == (1024, 0)
     assert clustered["cluster"] == [2, 1, 1]
@@ -122,9 +122,7 @@ def test_a_launch_is_told_by_its_kernel_and_its_geometry(drive: Drive, gelu: str
     assert (done.folder / "blobs" / digest).read_bytes() == content
 
 
-def test_a_launch_that_the_driver_refuses_is_told_once_with_its_words(
-    drive: Drive, gelu: str
-) -> None:
+def test_a_refused_launch_is_recorded_once_with_the_drivers_words(drive: Drive, gelu: str) -> None:
     done = drive(f"""
         {BEGIN}
         load(0x10, cubin({GELU!r}))
@@ -274,7 +272,7 @@ def test_a_graph_whose_kernels_cannot_be_counted_is_said(drive: Drive, gelu: str
     assert done.launches()[gelu, (3, 1, 1), (32, 1, 1)] == [0, 1, 0, 0]
 
 
-def test_more_ways_to_launch_than_are_told_apart_are_counted(drive: Drive, gelu: str) -> None:
+def test_launches_beyond_the_bound_of_distinct_ones_are_counted(drive: Drive, gelu: str) -> None:
     done = drive(f"""
         {BEGIN}
         load(1, cubin({GELU!r}))

@@ -57,11 +57,13 @@ def test_arguments_come_back_by_place_and_by_name_with_lists_as_lists() -> None:
     assert [name for name, _ in held.named] == ["arg0", "arg2[0]", "arg2[1]"]
 
 
-def test_inputs_of_a_graph_are_flat_and_aligned_whatever_they_are_called() -> None:
+def test_inputs_of_a_graph_are_flat_and_aligned_under_any_name() -> None:
     said = [{**X, "name": "primals[3]", "alignment": 4}, argument("s0", 17)]
     held = Arguments(torch, said, "cpu", 64, flat=True)
     assert held.args[0].data_ptr() % 64 == 0 and held.args[1] == 17
-    assert held.warnings == ["primals[3] lay at a multiple of 4 bytes alone; here it lies better"]
+    assert held.warnings == [
+        "primals[3] was at a multiple of 4 bytes alone; here it is better aligned"
+    ]
 
 
 @pytest.mark.parametrize("name", ["arg0[9999]", "a b", "arg0[0", ""])
@@ -163,7 +165,7 @@ FLUSH = [Event("Memset (Device)", 0, 1000), Event("reduce", 0, 80_000)]
 CALL = [Event("reduce", 0, 3000), Event("square", 5000, 2000), Event("square", 7000, 4000)]
 
 
-def test_the_flush_is_told_from_the_call_by_its_place_not_by_its_name() -> None:
+def test_the_flush_is_known_by_its_place_not_by_its_name() -> None:
     found = parts([*FLUSH, *CALL] * 3, 3, [event.name for event in FLUSH])
     assert found == [CALL] * 3
     out = CallTimes()
@@ -184,7 +186,7 @@ def test_a_lost_event_makes_the_block_unclear() -> None:
 
 
 class Device:
-    """A torch whose profiler sees what was made up: a flush, then what each call does."""
+    """A torch with made-up events: a flush, then the kernels of each call."""
 
     def __init__(self, does: list[list[Event]]) -> None:
         self.does = does
@@ -231,7 +233,7 @@ def test_a_call_is_repeated_until_its_sum_is_settled() -> None:
         ([CALL, CALL[:2]], "does not launch the same kernels as the next"),
     ],
 )
-def test_what_cannot_be_told_apart_has_no_time(does: list[list[Event]], why: str) -> None:
+def test_calls_that_cannot_be_separated_have_no_time(does: list[list[Event]], why: str) -> None:
     with pytest.raises(Unavailable, match=why):
         measured(Device(does))
 
@@ -267,7 +269,7 @@ class OtherName(Device):
         ]
 
 
-def test_a_launch_is_told_by_its_place_and_has_its_time_whatever_its_name() -> None:
+def test_a_launch_is_known_by_its_place_under_any_name() -> None:
     assert set(measured(OtherName([[Event("square", 0, 1500)]])).sums) == {1.5}
 
 
@@ -290,7 +292,7 @@ def test_a_launch_is_told_by_its_place_and_has_its_time_whatever_its_name() -> N
         (NotRebuilt("x: negative strides"), "x: negative strides"),
     ],
 )
-def test_an_error_is_told_in_one_line_of_its_own_words(error: Exception, said: str) -> None:
+def test_an_error_is_one_line_in_its_own_words(error: Exception, said: str) -> None:
     assert first_line(error) == said
 
 

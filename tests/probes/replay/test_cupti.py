@@ -74,7 +74,7 @@ def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture
 def lib(built: Path, tmp_path: Path) -> ctypes.CDLL:
-    own = tmp_path / "libcupti.so.12"  # a library of its own: its state is
+    own = tmp_path / "libcupti.so.12"  # a copy has its own state
     shutil.copy(built, own)
     return ctypes.CDLL(str(own))
 
@@ -129,7 +129,7 @@ def test_more_than_a_buffer_holds_is_not_lost(lib: Any, monkeypatch: pytest.Monk
     assert len(cupti._own) < 50  # they are used again
 
 
-def test_no_buffer_of_ours_is_left_for_another_profiler_to_lose_records_in(lib: Any) -> None:
+def test_no_buffer_is_left_that_would_swallow_another_profilers_records(lib: Any) -> None:
     cupti = Cupti(lib)
     cupti.start()
     kernel(lib, 0, 1, 2)
@@ -190,7 +190,7 @@ def test_what_another_profiler_took_away_is_had_again(lib: Any) -> None:
     cupti = Cupti(lib)
     others = Cupti(lib)
 
-    def theirs() -> None:  # a call that has a profiler of its own
+    def theirs() -> None:  # a call that runs another profiler
         others.start()
         kernel(lib, 0, 1, 2)
         others.stop()

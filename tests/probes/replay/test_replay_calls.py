@@ -43,7 +43,7 @@ class Trace:
         flushes.clear()
         work()
         each = [("flush", 80_000)]
-        if work.__name__ != "often":  # what stands before a call, alone
+        if work.__name__ != "often":  # the work before a call, alone
             each += [("k", 2000), ("k", 3000)]
         return [Event(name, n, ns) for n, (name, ns) in enumerate(each * len(flushes))]
 
@@ -55,7 +55,7 @@ def counted(self):
 
 replay_stopwatches.Cache.prepare = counted
 replay.Driver, replay.Clocks, replay.trace_of = Driver, Clocks, lambda torch: Trace()
-replay_stopwatches.LEAST_FLUSH, replay_stopwatches.L2_TIMES = 1 << 12, 0
+replay_stopwatches.MIN_FLUSH_BYTES, replay_stopwatches.L2_TIMES = 1 << 12, 0
 replay.WARM_SECONDS = 0.0
 status = replay.main(sys.argv[1], sys.argv[2])
 torch.cuda.synchronize()

@@ -6,9 +6,9 @@ from typing import Any
 
 from inspector.probes.replay.session import summed
 from inspector.probes.replay.stopwatches import (
-    FEWEST,
+    MIN_SAMPLES,
     MAX_RECORDS,
-    SECOND,
+    SECOND_COUNT,
     TICK_US,
     caches,
     next_count,
@@ -17,21 +17,21 @@ from inspector.probes.replay.stopwatches import (
 
 
 def test_a_median_settles_when_it_is_known_to_one_percent() -> None:
-    assert settled([1.0] * FEWEST)
-    assert not settled([1.0] * (FEWEST - 1))
-    spread = [100.0 + 20 * (n % 11 - 5) / 5 for n in range(FEWEST)]
+    assert settled([1.0] * MIN_SAMPLES)
+    assert not settled([1.0] * (MIN_SAMPLES - 1))
+    spread = [100.0 + 20 * (n % 11 - 5) / 5 for n in range(MIN_SAMPLES)]
     assert not settled(spread)
-    assert settled([100.0 + 0.5 * (n % 11 - 5) / 5 for n in range(FEWEST)])
+    assert settled([100.0 + 0.5 * (n % 11 - 5) / 5 for n in range(MIN_SAMPLES)])
 
 
 def test_a_short_kernel_settles_where_its_clock_tells_no_more() -> None:
-    ticks = [1.120 + TICK_US * (n % 2) for n in range(FEWEST)]
+    ticks = [1.120 + TICK_US * (n % 2) for n in range(MIN_SAMPLES)]
     assert settled(ticks)
-    assert not settled([1.120 + 2 * TICK_US * (n % 2) for n in range(FEWEST)])
+    assert not settled([1.120 + 2 * TICK_US * (n % 2) for n in range(MIN_SAMPLES)])
 
 
 def test_a_block_grows_and_its_records_fit_into_a_buffer() -> None:
-    assert next_count(20, 0.002, 40, 10, 1000) == SECOND
+    assert next_count(20, 0.002, 40, 10, 1000) == SECOND_COUNT
     assert next_count(200, 0.02, 400, 10, 1000) == 400
     assert next_count(20, 10.0, 40, 10, 1000) == 10
     assert next_count(10, 0.001, 20_000, 5, 200) * 2_000 <= MAX_RECORDS

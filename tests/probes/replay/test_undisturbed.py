@@ -13,7 +13,7 @@ GAP = 2.2
 
 
 class Device:
-    """Runs one command after another; a pair of events reads what lies between, and a gap."""
+    """Runs one command after another; a pair of events reads the time between them, and a gap."""
 
     def __init__(self) -> None:
         self.now, self.waited = 0.0, 0
@@ -73,7 +73,7 @@ def test_the_flush_is_not_read_and_the_queue_is_kept_full(torch: Torch) -> None:
     assert torch.device.waited > 1
 
 
-def test_an_empty_kernel_tells_what_a_pair_reads_too_much(torch: Torch) -> None:
+def test_an_empty_kernel_measures_the_excess_of_a_pair(torch: Torch) -> None:
     assert around(torch, launches(torch, 0.7), flushes(torch), [0.7] * 9) == pytest.approx(GAP)
     assert around(torch, launches(torch, 0.7), flushes(torch), []) is None
 
@@ -104,7 +104,7 @@ def test_a_long_launch_is_not_made_over_and_over(torch: Torch, us: float, launch
     assert launched <= len(made) <= 2 * launched
 
 
-def test_of_many_kernels_the_sum_stays_and_the_whole_is_told(torch: Torch) -> None:
+def test_of_many_kernels_the_sum_stays_and_the_whole_is_added(torch: Torch) -> None:
     kernels = [{"name": n, "per_call": 1, "samples": [50.0]} for n in "ab"]
     said = {"samples": [100.0] * 30, "kernels": kernels}
     found = undisturbed(torch, said, launches(torch, 90.0), flushes(torch), GAP)
