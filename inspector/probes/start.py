@@ -22,7 +22,7 @@ PROBES = (
     (TUNER, "calls.triton_launches", "attach_autotuner"),
     ("torch._dynamo.convert_frame", "compiles.dynamo_trace", "attach"),
     (f"{INDUCTOR}.graph", "compiles.inductor_graphs", "attach"),
-    (f"{INDUCTOR}.graph", "compiles.graph_failures", "attach"),
+    (f"{INDUCTOR}.graph", "compiles.graph_nodes", "attach_failures"),
     (f"{INDUCTOR}.compile_fx", "compiles.graph_nodes", "attach_compilation"),
     (f"{INDUCTOR}.graph", "compiles.graph_nodes", "attach_lowering"),
     (f"{INDUCTOR}.scheduler", "compiles.graph_nodes", "attach_scheduler"),

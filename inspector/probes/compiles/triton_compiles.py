@@ -13,7 +13,7 @@ from ..autotune import trials
 from ..calls import triton_launches
 from ..hooks import per_recording
 from ..writer import blob, emit, file_blob, plain, problem
-from . import triton_failures, triton_phases, triton_sources
+from . import triton_failures, triton_sources
 
 _seen: set[str] = per_recording(set())
 _refused: set[object] = per_recording(set())
@@ -28,7 +28,7 @@ def attach(module: Any) -> None:
     if not os.environ.get("PTXVIEW_COMPILE"):  # else ahead/calls.py has them recorded
         name = "triton.compiler.compiler:compile"
         private_names.wrap(name, triton_failures.Compile, _compile_ended)
-    triton_phases.attach()
+    triton_failures.attach()
     private_names.wrap(
         "triton.compiler.compiler:CompiledKernel._init_handles", _loading, _loading_ended
     )
@@ -61,7 +61,7 @@ def record(kernel: Any, src: Any, began: float) -> None:
         files[extension] = file_blob(path) if path and os.path.exists(path) else None
         if files[extension] is None and isinstance(content, str | bytes):
             files[extension] = blob(content)
-    stages = triton_phases.ended()
+    stages = triton_failures.end_stages()
     emit(
         {
             "event": "triton",
@@ -69,7 +69,7 @@ def record(kernel: Any, src: Any, began: float) -> None:
             "hash": digest,
             "cache_key": _cache_key(paths),
             # Another process may have compiled it a moment ago: files are as new as of a miss.
-            "cache_hit": not stages if triton_phases.watched() else _hit(paths, began),
+            "cache_hit": not stages if triton_failures.stages_watched() else _hit(paths, began),
             "metadata": plain(metadata),
             "files": files,
             "paths": paths,

@@ -25,8 +25,8 @@ BLOCK_SECONDS = 0.1
 MAX_MISSES = 5
 # Records of CUPTI that fit into a buffer, with some room.
 MAX_RECORDS = 100_000
-# So many launches at first, and then: as a rule the median is settled by then.
-FIRST, SECOND_COUNT = 20, 100
+# Launches of the second block: as a rule the median is settled by then.
+SECOND_COUNT = 100
 # No kernel is that short; a graph without any takes some ns.
 MIN_GRAPH_US = 0.1
 # The device's clock advances in steps of so many µs (32 ns on an H200), the limit of precision.

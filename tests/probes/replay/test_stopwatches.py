@@ -6,8 +6,8 @@ from typing import Any
 
 from inspector.probes.replay.session import summed
 from inspector.probes.replay.stopwatches import (
-    MIN_SAMPLES,
     MAX_RECORDS,
+    MIN_SAMPLES,
     SECOND_COUNT,
     TICK_US,
     caches,
