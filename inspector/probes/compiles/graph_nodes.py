@@ -10,6 +10,7 @@ import re
 import threading
 import time
 import weakref
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from .. import private_names
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 MAX_REASONS = 4096
 """Reasons against a fusion that are kept of one graph; how many more there were is counted."""
+LEFT_OUT = ("",)
+"""The key of further reasons."""
 MAX_NODES = 20_000
 MAX_IR_CHARACTERS = 1 << 18
 """Characters of Inductor's IR after which no further operation is written: torch takes about two
@@ -71,10 +74,14 @@ def attach_scheduler(module: Any) -> None:
 
 
 def _refusing(args: Any, kwargs: Any) -> None:
+    """Count a reason; of a fused node the first operations of its name identify it."""
     refused = getattr(_now, "refused", None)
     if refused is not None:
         why, reason, *more = args
-        refused.add(_of_fusion(why, 1), _of_fusion(why, 2), reason, tuple(more))
+        text = (reason % tuple(more) if more else reason)[:400]
+        one, other = _of_fusion(why, 1), _of_fusion(why, 2)
+        key = (one[:200], other[:200], str(reason)[:100], text)
+        refused[key if key in refused or len(refused) < MAX_REASONS else LEFT_OUT] += 1
 
 
 def _of_fusion(why: Any, number: int) -> str:
@@ -89,30 +96,11 @@ def attach_debug(module: Any) -> None:
         private_names.wrap(f"torch._inductor.debug:{name}", _ir(name.removeprefix("log_")))
 
 
-class Refused:
-    """Reasons against fusions of one graph, each once, with how often it was given."""
-
-    def __init__(self) -> None:
-        self.reasons: dict[tuple[str, str, str, str], int] = {}
-        self.more = 0
-
-    def add(self, one: str, other: str, reason: str, args: tuple[Any, ...]) -> None:
-        """Keep a reason; of a fused node the first operations of its name tell which it is."""
-        text = (reason % args if args else reason)[:400]
-        key = (one[:200], other[:200], str(reason)[:100], text)
-        if key in self.reasons:
-            self.reasons[key] += 1
-        elif len(self.reasons) < MAX_REASONS:
-            self.reasons[key] = 1
-        else:
-            self.more += 1
-
-
 def _lowering(args: Any, kwargs: Any) -> tuple[Any, bool]:
     """The graph whose code is written, and whether it is within no other."""
     outermost = getattr(_now, "graphs", None) is None
     if outermost:
-        _now.graphs, _now.refused = [], Refused()
+        _now.graphs, _now.refused = [], Counter()
     return args[0], outermost
 
 
@@ -148,7 +136,7 @@ def aot() -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _emit_graph(graphs: list[dict[str, Any]], refused: Refused) -> None:
+def _emit_graph(graphs: list[dict[str, Any]], refused: Counter[tuple[str, ...]]) -> None:
     own = graphs[-1]
     for inner in graphs[:-1]:
         further = len(own["stacks"])
@@ -156,8 +144,8 @@ def _emit_graph(graphs: list[dict[str, Any]], refused: Refused) -> None:
             node["module"] = None if node["module"] is None else node["module"] + further
         for name in ("stacks", "nodes", "scheduled"):
             own[name] += inner[name]
-    own["not_fused"] = [[a, b, text, n] for (a, b, _, text), n in refused.reasons.items()]
-    own["not_fused_left_out"] = refused.more
+    own["not_fused_left_out"] = refused.pop(LEFT_OUT, 0)
+    own["not_fused"] = [[a, b, text, n] for (a, b, _, text), n in refused.items()]
     digest = blob(json.dumps(own))
     emit({"event": "graph_nodes", "graph": aot(), "blob": digest, **ids()})
 

@@ -10,7 +10,6 @@ import pytest
 
 from inspector.analyse.graph_view import GraphView
 from inspector.model import Graph, Recording, Stage
-from inspector.probes.compiles.graph_nodes import MAX_REASONS, Refused
 from inspector.reader.reader import Reader
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent, kept_cache
@@ -263,14 +262,3 @@ def lines_are_linked(reader: Reader, graph: Graph) -> None:
         assert text.startswith(f"{call.number} ") and call.name in text
         others = {c.n for c in launches} - {call.n}
         assert call.n in to_code[row] and not others & set(to_code[row])
-
-
-def test_reasons_beyond_the_bound_are_counted() -> None:
-    refused = Refused()
-    for n in range(MAX_REASONS + 7):
-        refused.add(f"op{n}", "op_x", "numel mismatch %s", (n,))
-    for _ in range(3):
-        refused.add("op0", "op_x", "numel mismatch %s", (0,))
-    assert len(refused.reasons) == MAX_REASONS and refused.more == 7
-    assert [n for key, n in refused.reasons.items() if key[0] == "op0"] == [4]
-    assert next(iter(refused.reasons))[3] == "numel mismatch 0"
