@@ -15,7 +15,17 @@ from typing import TYPE_CHECKING, Any
 from .. import private_names
 from ..hooks import argument, during, per_recording
 from ..writer import emit
-from .trials import Trial, config_of, emulated, first_line, infinite, number, times_of, trial_of
+from .trials import (
+    Trial,
+    config_of,
+    emulated,
+    first_line,
+    infinite,
+    number,
+    times_of,
+    trial_of,
+    write,
+)
 
 if TYPE_CHECKING:
     from ..hooks import After, Before
@@ -80,21 +90,16 @@ def _cached(cache: Any, meta: Any, configs: Any, best: Any) -> None:
     trials = [Trial(config_of(c), "not measured: the best one was in the cache") for c in configs]
     index = next((n for n, t in enumerate(trials) if t.config == winner.config), len(trials))
     trials[index : index + 1] = [winner]
-    emit(
-        {
-            "event": "autotune",
-            "tuning": number(),
-            "by": "inductor",
-            "name": meta.get("kernel_name"),
-            "file": getattr(_now, "file", None),
-            "key": sizes(getattr(_now, "hints", None)),
-            "stopwatch": None,
-            "method": "coordinate descent" if stored.get("found_by_coordesc") else None,
-            "from_cache": True,
-            "seconds": None,
-            "configurations": [t.event() for t in trials],
-            "winner": index,
-        }
+    write(
+        "inductor",
+        meta.get("kernel_name"),
+        [trial.event() for trial in trials],
+        tuning=number(),
+        file=getattr(_now, "file", None),
+        key=sizes(getattr(_now, "hints", None)),
+        method="coordinate descent" if stored.get("found_by_coordesc") else None,
+        from_cache=True,
+        winner=index,
     )
 
 
@@ -267,21 +272,16 @@ def _tell(tuner: Any, tuning: Tuning, chosen: Any, method: str | None) -> None:
         trial = trial_of(tuning.trials, config_of(chosen.config))
         trial.hash = trial.hash or _hash(chosen)
         winner = tuning.trials.index(trial) if trial.reason is None else None
-    emit(
-        {
-            "event": "autotune",
-            "tuning": tuning.number,
-            "by": "inductor",
-            "name": _name(tuner),
-            "file": getattr(tuner, "filename", None),
-            "key": sizes(getattr(tuner, "size_hints", None)),
-            "stopwatch": stopwatch() if any(t.times for t in tuning.trials) else None,
-            "method": method,
-            "from_cache": False,
-            "seconds": None,
-            "configurations": [t.event() for t in tuning.trials],
-            "winner": winner,
-        }
+    write(
+        "inductor",
+        _name(tuner),
+        [trial.event() for trial in tuning.trials],
+        tuning=tuning.number,
+        file=getattr(tuner, "filename", None),
+        key=sizes(getattr(tuner, "size_hints", None)),
+        stopwatch=stopwatch() if any(t.times for t in tuning.trials) else None,
+        method=method,
+        winner=winner,
     )
 
 

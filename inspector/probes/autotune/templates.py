@@ -21,7 +21,7 @@ from .. import private_names
 from ..hooks import Changed, argument, during, observed, per_recording
 from ..writer import emit
 from . import inductor
-from .trials import emulated, first_line, number
+from .trials import emulated, first_line, number, write
 
 if TYPE_CHECKING:
     from ..hooks import After, Before
@@ -245,23 +245,19 @@ def _tell(selection: Selection) -> None:
             }
         )
     sizes = ", ".join("x".join(_layout(node)[0]) for node in selection.inputs)
-    emit(
-        {
-            "event": "autotune",
-            **selection.asked,
-            "tuning": selection.number,
-            "by": "inductor",
-            "operation": selection.name,
-            "name": f"{selection.name}({sizes})",
-            "file": None,
-            "key": _key(selection, sizes),
-            "stopwatch": inductor.stopwatch() if finite else None,
-            "method": "templates",
-            "from_cache": bool(selection.timings) and not selection.measured and not emulated(),
-            "seconds": None if emulated() else selection.seconds,
-            "configurations": configurations,
-            "winner": min(finite)[1] if finite else None,
-        }
+    write(
+        "inductor",
+        f"{selection.name}({sizes})",
+        configurations,
+        **selection.asked,
+        tuning=selection.number,
+        operation=selection.name,
+        key=_key(selection, sizes),
+        stopwatch=inductor.stopwatch() if finite else None,
+        method="templates",
+        from_cache=bool(selection.timings) and not selection.measured and not emulated(),
+        seconds=None if emulated() else selection.seconds,
+        winner=min(finite)[1] if finite else None,
     )
 
 

@@ -8,7 +8,7 @@ import os
 import threading
 from typing import Any
 
-from ..writer import plain
+from ..writer import emit, plain
 
 now = threading.local()  # trial: the configuration that is measured in this thread
 _numbers = itertools.count()
@@ -47,6 +47,24 @@ def trial_of(trials: list[Trial], config: dict[str, Any]) -> Trial:
 def number() -> int:
     """A number for a tuning, unique in this process."""
     return next(_numbers)
+
+
+def write(by: str, name: Any, configurations: list[dict[str, Any]], **more: Any) -> None:
+    """Write the event of a tuning; ``more``: facts in the place of those that are unknown."""
+    event = {
+        "event": "autotune",
+        "by": by,
+        "name": name,
+        "file": None,
+        "key": None,
+        "stopwatch": None,
+        "method": None,
+        "from_cache": False,
+        "seconds": None,
+        "configurations": configurations,
+        "winner": None,
+    }
+    emit(event | more)
 
 
 def emulated() -> bool:

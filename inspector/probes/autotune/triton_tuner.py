@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from .. import private_names
 from ..calls import subjects
 from ..hooks import argument, during, observed
-from ..writer import emit, plain
+from ..writer import plain
 from .trials import (
     Trial,
     config_of,
@@ -29,6 +29,7 @@ from .trials import (
     number,
     times_of,
     trial_of,
+    write,
 )
 
 TUNER = "triton.runtime.autotuner:Autotuner"
@@ -224,20 +225,17 @@ def _tell(tuning: Tuning, kernel: Any) -> None:
     if winner is not None and winner.reason is not None:
         winner = None  # they all failed; Triton goes on with the first
     seconds = getattr(owner, "bench_time", None)
-    emit(
-        {
-            "event": "autotune",
-            "tuning": number(),
-            "by": "triton",
-            "name": owner.base_fn.__name__,
-            "file": _file(owner.base_fn),
-            "key": _key(tuning, added[-1] if added else None),
-            "stopwatch": _stopwatch(owner) if tuning.tried and not emulated() else None,
-            "from_cache": from_cache,
-            "seconds": seconds if tuning.tried and measured and not emulated() else None,
-            "configurations": [t.event() for t in tuning.trials[:MAX_CONFIGURATIONS]],
-            "winner": None if winner is None else tuning.trials.index(winner),
-        }
+    write(
+        "triton",
+        owner.base_fn.__name__,
+        [trial.event() for trial in tuning.trials[:MAX_CONFIGURATIONS]],
+        tuning=number(),
+        file=_file(owner.base_fn),
+        key=_key(tuning, added[-1] if added else None),
+        stopwatch=_stopwatch(owner) if tuning.tried and not emulated() else None,
+        from_cache=from_cache,
+        seconds=seconds if tuning.tried and measured and not emulated() else None,
+        winner=None if winner is None else tuning.trials.index(winner),
     )
 
 
