@@ -268,7 +268,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; its exit status. Errors become one sentence and what to do about it."""
     if COMPLETING in os.environ:
-        status: int = importlib.import_module("inspector.commands.completing").answer(COMMANDS)
+        status: int = importlib.import_module("inspector.commands.completion").answer(COMMANDS)
         return status
     given = list(sys.argv[1:] if argv is None else argv)
     printing.with_streams()

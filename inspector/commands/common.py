@@ -32,8 +32,8 @@ def open_profiled(
 ) -> Profiled:
     """A reader on a path, or on the newest recording, and the report of ncu that is tied to it.
 
-    ``more`` are recordings that are read as one with it. ``device`` is what figures are told for.
-    ``reports`` are ncu's; without any, those that lie beside the recording or are kept with it. A
+    ``more`` are recordings that are read as one with it. ``device`` is the device of figures.
+    ``reports`` are ncu's; without any, those beside the recording or kept with it. A
     path may be a report itself.
     """
     # Imported here, as all below: who runs a program opens nothing, and it would wait for that.
@@ -96,7 +96,7 @@ def split_path(words: list[str]) -> tuple[str | None, str | None]:
 def split_program(argv: list[str], valued: Sequence[str]) -> tuple[list[str], str, list[str]]:
     """Our options, the kind of program, and the program's words; ``valued`` options take a value.
 
-    The program's words begin at the first that is no option of ours.
+    The program's words begin at the first that is not our option.
     """
     at = 0
     while at < len(argv):

@@ -27,12 +27,7 @@ from inspector.analyse.occupancy import occupancy
 from inspector.capture import compiling
 from inspector.capture.compilers import CompilerInput, check_options
 from inspector.capture.compiling import CompileOutcome, CompileRequest, compile_files
-from inspector.capture.triton_ahead import (
-    GivenKernels,
-    constexprs_of,
-    settings_of,
-    signature_of,
-)
+from inspector.capture.triton_ahead import GivenKernels, constexprs_of, settings_of, signature_of
 from inspector.commands.common import print_json, reader_of, seconds
 from inspector.commands.open import browse, on_terminal
 from inspector.errors import Exit, UsageError
@@ -63,55 +58,75 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "files", nargs="*", metavar="FILE", help="what to compile; - is standard input"
     )
     parser.add_argument(
-        "--target", action="append", default=[], metavar="ARCH[,ARCH]",
+        "--target",
+        action="append",
+        default=[],
+        metavar="ARCH[,ARCH]",
         help="architectures, each a column (sm_80,sm_90a); default: the one that the file names, "
         "else sm_90",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--options", action="append", default=[], metavar="'OPTIONS'",
+        "--options",
+        action="append",
+        default=[],
+        metavar="'OPTIONS'",
         help="a set of the compiler's own options, each a column; again for more. What stands "
         "after -- is added to every set",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--language", choices=LANGUAGES, help="of standard input, or of files of another ending"
     )
     parser.add_argument(
-        "-o", "--out", metavar="PATH",
+        "-o",
+        "--out",
+        metavar="PATH",
         help="where the recording goes: a folder, or a single file x.ptxview (default: a folder of "
         "its own in the user's state folder)",
-    )  # fmt: skip
+    )
     kernels = parser.add_argument_group("kernels of a .py, without running it for its calls")
     kernels.add_argument(
-        "--signature", metavar="'x: *fp32:16, n: i32'",
+        "--signature",
+        metavar="'x: *fp32:16, n: i32'",
         help="types of a kernel's arguments; :16 where one is divisible by 16. A tuner's "
         "configurations are compiled each, unless --constexpr says what they choose",
-    )  # fmt: skip
+    )
     kernels.add_argument(
-        "--constexpr", action="append", default=[], metavar="NAME=VALUE",
+        "--constexpr",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
         help="the value of a constant; again for more",
-    )  # fmt: skip
+    )
     kernels.add_argument(
         "--kernel", action="append", default=[], metavar="NAME", help="which kernel; again for more"
     )
     parser.add_argument("--python", metavar="PATH", help="the interpreter that has Triton")
     parser.add_argument(
-        "--limit", type=seconds, default=LIMIT, metavar="S",
+        "--limit",
+        type=seconds,
+        default=LIMIT,
+        metavar="S",
         help=f"seconds that one compiler may take ({LIMIT:.0f})",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--threads", type=_threads, metavar="N",
+        "--threads",
+        type=_threads,
+        metavar="N",
         help="threads of a block, for the occupancy of kernels that do not say how many; without "
         "dynamic shared memory",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--diff", nargs=2, metavar=("A", "B"),
+        "--diff",
+        nargs=2,
+        metavar=("A", "B"),
         help="compare two columns, by target (sm_80 sm_90a) or number (1 2), kernel by kernel",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--watch", action="store_true",
+        "--watch",
+        action="store_true",
         help="compile again whenever a file, or one that it includes, is saved, and show what that "
         "changed",
-    )  # fmt: skip
+    )
     parser.add_argument("--no-tui", action="store_true", help="print the table on a terminal, too")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -350,11 +365,7 @@ def table_of(reader: Reader, threads: int | None = None) -> CompiledTable:
     )
 
 
-def _everywhere(
-    one: Compilation,
-    rows: Cells,
-    heads: Heads,
-) -> None:
+def _everywhere(one: Compilation, rows: Cells, heads: Heads) -> None:
     """A file that did not compile has an error in the rows of all of its kernels; else its own."""
     if one.symbols or one.kernel is not None:
         return
@@ -369,10 +380,7 @@ def _everywhere(
 
 
 def _cell(
-    reader: Reader,
-    one: Compilation,
-    found: tuple[Kernel, Variant] | None,
-    threads: int | None,
+    reader: Reader, one: Compilation, found: tuple[Kernel, Variant] | None, threads: int | None
 ) -> CompiledCell:
     if found is None or one.failed is not None:
         return CompiledCell(one)

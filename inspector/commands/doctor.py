@@ -1,4 +1,4 @@
-"""What was found on this machine, and what each missing thing costs."""
+"""Tools, compilers and devices of this machine, and the cost of each missing one."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def examine(asked: str | None) -> dict[str, object]:
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
-    """Print what was found."""
+    """Print tools, compilers and devices."""
     args = parser.parse_args(argv)
     report = examine(args.python)
     if args.json:
@@ -93,7 +93,7 @@ _MODULES = {
 }
 _DRIVER = {
     "driver library": "launches at the CUDA driver are not recorded (kernels of libraries, grids "
-    "of CUDA C++). apt install gcc, then pip install --force-reinstall --no-deps ptxview",
+    "of CUDA C++). apt install gcc, then pip install --force-reinstall --no-deps ptxview"
 }
 _COMPILERS = {
     "cc": "an installation from source has no driver library. apt install gcc",

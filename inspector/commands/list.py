@@ -150,10 +150,16 @@ def _brief(reader: Reader, as_json: bool) -> int:
     rec = reader.recording
     pairs = rec.variants()
     about = {
-        "path": rec.path, "mode": rec.mode, "target": rec.target, "complete": rec.complete,
-        "kernels": len(rec.kernels), "variants": len(pairs), "graphs": len(rec.graphs),
-        "problems": len(rec.problems), "failed": tables.failed(rec),
-    }  # fmt: skip
+        "path": rec.path,
+        "mode": rec.mode,
+        "target": rec.target,
+        "complete": rec.complete,
+        "kernels": len(rec.kernels),
+        "variants": len(pairs),
+        "graphs": len(rec.graphs),
+        "problems": len(rec.problems),
+        "failed": tables.failed(rec),
+    }
     failed = any(variant.failed for _, variant in pairs)
     reader.count_hints([variant for _, variant in pairs])
     stored = times(rec.path)
@@ -174,12 +180,9 @@ def _brief(reader: Reader, as_json: bool) -> int:
 
 
 def print_kernels(
-    reader: Reader,
-    out: Console,
-    clock: tables.Clock | None = None,
-    seconds: float = facts.COUNTING,
+    reader: Reader, out: Console, clock: tables.Clock | None = None, seconds: float = facts.COUNTING
 ) -> None:
-    """The table of kernels. On a terminal its first rows stand at once, a dash where a tool has
+    """The table of kernels. On a terminal its first rows appear at once, a dash where a tool has
     not said yet, and give way to the whole when every figure is known, and hints have been counted
     for so many seconds."""
     rec = reader.recording
@@ -197,9 +200,10 @@ def print_kernels(
 
 
 def _read(reader: Reader, out: Console | None, seconds: float = facts.COUNTING) -> int:
-    """Read the figures of all variants, the tools side by side, and count hints for so many
-    seconds; how many variants are left without a count. ``out`` is a terminal that is told how far
-    it is."""
+    """Read the figures of all variants, the tools side by side, and count hints for ``seconds``.
+
+    Returns the number of variants without a count. ``out`` is a terminal for the progress.
+    """
     variants = [v for _, v in reader.recording.variants()]
     began, told = time.monotonic(), 0.0
     with contextlib.ExitStack() as stack:
@@ -221,7 +225,7 @@ def _read(reader: Reader, out: Console | None, seconds: float = facts.COUNTING) 
 
 
 def _standing(reader: Reader, out: Console, said: str) -> Group:
-    """The rows that fit on the screen, with what is known by now, and what is being done."""
+    """The rows that fit on the screen, with the figures so far, and the present task."""
     room = max(out.height - 4, 1)
     rec = reader.recording
     first: list[Kernel] = []
@@ -270,7 +274,7 @@ def _operations(reader: Reader) -> int:
         try:
             told.append((one, reader.graph_view(one)))
         except PtxviewError as error:
-            narrate(f"ptxview: graph {one.id} cannot be told: {error.message}")
+            narrate(f"ptxview: graph {one.id} cannot be shown: {error.message}")
     printing.lines(list(graph.table(told)))
     if not reader.recording.graphs:
         narrate("No graph was recorded: only torch.compile makes them.")
@@ -285,7 +289,7 @@ def _with_operations(reader: Reader, value: dict[str, object]) -> None:
         try:
             told["operations"] = graph.operations(reader.graph_view(one))
         except PtxviewError as error:
-            narrate(f"ptxview: graph {one.id} cannot be told: {error.message}")
+            narrate(f"ptxview: graph {one.id} cannot be shown: {error.message}")
             told["operations"] = None
 
 

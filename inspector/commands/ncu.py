@@ -27,8 +27,16 @@ from inspector.measure.ncu.model import Report
 from inspector.printing import narrate
 from inspector.system.process import run_program
 
-VALUED = ("-o", "--out", "--python", "--kernel", "--launch-count", "--launch-skip", "--set",
-          "--report")  # fmt: skip
+VALUED = (
+    "-o",
+    "--out",
+    "--python",
+    "--kernel",
+    "--launch-count",
+    "--launch-skip",
+    "--set",
+    "--report",
+)
 SETS = ("full", "detailed", "basic")
 REMEDY = (
     "Run it as root, or have the driver allow everyone: as root,\n"
@@ -41,10 +49,12 @@ REMEDY = (
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``ncu``, all of them before the program."""
     parser.add_argument(
-        "-o", "--out", metavar="PATH",
+        "-o",
+        "--out",
+        metavar="PATH",
         help="where the recording goes: a folder, or a single file x.ptxview "
         "(default: a new folder in the user's state folder)",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--kernel",
         metavar="NAME",
@@ -84,7 +94,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     try:
         request = request_of("ncu", kind, words, args, environment)
         if not gpu_present():
-            raise ToolMissing("ncu needs an NVIDIA GPU, and there is none on this machine")
+            raise ToolMissing("ncu needs an NVIDIA GPU; this machine has none")
         tool = ncu_files.need()
         made = Run(replace(request, driver=False))  # ncu refuses to run beside the library
     except RunFailed as error:
@@ -96,9 +106,14 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
 def _measure(args: argparse.Namespace, made: Run, tool: Path, folder: Path) -> int:
     log, report = folder / "ncu.log", folder / "report.ncu-rep"
     options = ncu_files.arguments(
-        report.with_suffix(""), log, args.set, args.kernel, args.launch_count, args.launch_skip,
+        report.with_suffix(""),
+        log,
+        args.set,
+        args.kernel,
+        args.launch_count,
+        args.launch_skip,
         args.children,
-    )  # fmt: skip
+    )
     command = ncu_files.command(tool, options, made.argv)
     error: PtxviewError | None = None
     found = Report(())

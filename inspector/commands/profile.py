@@ -29,7 +29,7 @@ from inspector.commands.run import request_of, summary
 from inspector.errors import Exit, PtxviewError, RunFailed, Unreadable, UsageError
 from inspector.measure.profile.model import Profile, Window
 from inspector.measure.profile.read import profiles, trace_of, why_none
-from inspector.measure.profile.stacks import stacks
+from inspector.measure.profile.sum import stacks
 from inspector.model import Recording
 from inspector.printing import narrate
 from inspector.recording.layout import is_recording, kept_cache
@@ -38,9 +38,22 @@ from inspector.report import profile as profile_report
 from inspector.text import shown
 
 VALUED = (
-    "-o", "--out", "--target", "--python", "--wait", "--warmup", "--active", "--repeat", "--step",
-    "--seconds", "--trace", "--stacks", "--stacks-by", "--window", "--top",
-)  # fmt: skip
+    "-o",
+    "--out",
+    "--target",
+    "--python",
+    "--wait",
+    "--warmup",
+    "--active",
+    "--repeat",
+    "--step",
+    "--seconds",
+    "--trace",
+    "--stacks",
+    "--stacks-by",
+    "--window",
+    "--top",
+)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,22 +69,28 @@ def arguments(parser: argparse.ArgumentParser) -> None:
             f"--{name}", type=int, default=default, metavar="N", help=f"{what} ({default})"
         )
     plan.add_argument(
-        "--step", default="auto", metavar="WHAT",
+        "--step",
+        default="auto",
+        metavar="WHAT",
         help="what a step is: optimizer, each optimizer's step; MODULE:FUNCTION or "
         "MODULE:CLASS.METHOD of an imported module, each call of it; none, all of the program is "
         "one window (auto: optimizer where there is one, else none)",
-    )  # fmt: skip
+    )
     plan.add_argument(
-        "--seconds", type=float, default=10.0, metavar="S",
+        "--seconds",
+        type=float,
+        default=10.0,
+        metavar="S",
         help="a window without steps ends after that long, at the next place that is watched (10)",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--trace", metavar="PATH", help="write the Chrome trace there, for Perfetto (x.json[.gz])"
     )
     parser.add_argument(
-        "--stacks", metavar="PATH",
+        "--stacks",
+        metavar="PATH",
         help="record Python's stacks too, and write them there as a flame graph's input",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--stacks-by", choices=("cpu", "gpu"), help="which time the stacks have (gpu where it was)"
     )
@@ -79,15 +98,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", metavar="sm_90", help="on the emulated device, as for run")
     parser.add_argument("--python", metavar="PATH", help="the program's interpreter, as for run")
     parser.add_argument(
-        "--stored", action="store_true",
+        "--stored",
+        action="store_true",
         help="run nothing, show what a recording holds: profile --stored [PATH]",
-    )  # fmt: skip
+    )
     parser.add_argument("--window", type=int, metavar="N", help="which window is shown (the last)")
     parser.add_argument("--top", type=int, default=15, metavar="N", help="rows of a table (15)")
     parser.add_argument(
-        "--json", action="store_true",
+        "--json",
+        action="store_true",
         help="print JSON; the program's own standard output then goes to standard error",
-    )  # fmt: skip
+    )
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:

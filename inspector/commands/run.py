@@ -32,15 +32,7 @@ TIME_BUDGET, TIME_SECONDS, TIME_LIMIT = 120, 1.0, 30.0
 # part of a second, for which nobody who runs a program has asked, and the prompt waits.
 FEW = 8
 # ptxview's options with a value; the program begins at the first word that is not an option.
-VALUED = (
-    "-o",
-    "--out",
-    "--target",
-    "--python",
-    "--devices",
-    "--values",
-    "--value-seconds",
-)
+VALUED = ("-o", "--out", "--target", "--python", "--devices", "--values", "--value-seconds")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -139,9 +131,14 @@ def request_of(
             raise RunFailed(f"no device is known of {target}", f"Known are: {known}.")
     out = Path(args.out) if args.out else None
     return RunRequest(
-        kind=kind, words=tuple(words), out=out, target=target, python=args.python,
-        environment=environment, driver=not getattr(args, "no_driver", False),
-    )  # fmt: skip
+        kind=kind,
+        words=tuple(words),
+        out=out,
+        target=target,
+        python=args.python,
+        environment=environment,
+        driver=not getattr(args, "no_driver", False),
+    )
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:

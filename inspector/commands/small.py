@@ -90,12 +90,18 @@ def print_kernel(
     for region in regions(reader, variant, stage):
         lines = listing.between(region.first, region.last)
         source = region.source
-        hottest.append({
-            "first": region.first, "last": region.last, "by": region.by,
-            "percent": region.percent, "depth": region.depth, "live": region.live,
-            "text": next((line.text.strip() for line in lines if line.opcode is not None), ""),
-            "source": None if source is None else {"file": source.file, "line": source.line},
-        })  # fmt: skip
+        hottest.append(
+            {
+                "first": region.first,
+                "last": region.last,
+                "by": region.by,
+                "percent": region.percent,
+                "depth": region.depth,
+                "live": region.live,
+                "text": next((line.text.strip() for line in lines if line.opcode is not None), ""),
+                "source": None if source is None else {"file": source.file, "line": source.line},
+            }
+        )
     value = brief.kernel(
         (reader.recording.path, handle(reader.recording, kernel, variant)),
         kernel,

@@ -39,22 +39,29 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = report.legend()
     takes_launch(parser)
     parser.add_argument(
-        "--blocks", type=wanted, default="auto", metavar="all|N|X,Y,Z",
+        "--blocks",
+        type=wanted,
+        default="auto",
+        metavar="all|N|X,Y,Z",
         help="which blocks to run: all, so many spread over the grid, or one by its coordinates "
         "(all where that is cheap, else some, and it says of how many)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--by", choices=ROLLED, metavar="STAGE",
+        "--by",
+        choices=ROLLED,
+        metavar="STAGE",
         help="lines of another stage (source, ttgir, sass …), each with what the PTX that is tied "
         "to it comes to; a line of PTX that is tied to several counts on each",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--lines", type=span, metavar="A[:B]", help="these lines alone, by their numbers"
     )
     parser.add_argument(
-        "--bars", choices=tuple(report.BARS), default="lanes",
+        "--bars",
+        choices=tuple(report.BARS),
+        default="lanes",
         help="what the bars are drawn of (lanes: those that ran it)",
-    )  # fmt: skip
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -131,11 +138,19 @@ def _told(chosen: ChosenLaunch, launched: TracedLaunch) -> report.TracedKernel:
         return reference.isa().cost("ptx", opcode)
 
     return report.TracedKernel(
-        chosen.kernel.demangled, variant.id, variant.target or "", tables.config(variant),
-        chosen.call, len(variant.calls), chosen.seed, chosen.given, launched,
-        executed_totals(launched.facts, cost), source,
+        chosen.kernel.demangled,
+        variant.id,
+        variant.target or "",
+        tables.config(variant),
+        chosen.call,
+        len(variant.calls),
+        chosen.seed,
+        chosen.given,
+        launched,
+        executed_totals(launched.facts, cost),
+        source,
         approximations(chosen.program, reference.table("approximate")),
-    )  # fmt: skip
+    )
 
 
 def _between(
@@ -147,9 +162,13 @@ def _between(
 
 
 def _print(
-    told: report.TracedKernel, chosen: ChosenLaunch, lines: tuple[ExecutedLine, ...],
-    stage: Stage, drawn: str, found: Sequence[Finding],
-) -> None:  # fmt: skip
+    told: report.TracedKernel,
+    chosen: ChosenLaunch,
+    lines: tuple[ExecutedLine, ...],
+    stage: Stage,
+    drawn: str,
+    found: Sequence[Finding],
+) -> None:
     out = printing.out()
     head = "  ".join(filter(None, (told.kernel, told.variant, told.target, told.settings)))
     out.print(Text(shown(head), style="bold"), soft_wrap=True)
@@ -163,8 +182,10 @@ def _print(
         narrate("none of these lines was run, or is tied to one that was")
         return
     if stage is not Stage.PTX:
-        said = (f"By line of {stage.value}: what the PTX that is tied to a line comes to; a line "
-                "of PTX that is tied to several counts on each.")  # fmt: skip
+        said = (
+            f"By line of {stage.value}: what the PTX that is tied to a line comes to; a line "
+            "of PTX that is tied to several counts on each."
+        )
         out.print(Text(said, style="dim"))
     try:
         listing = chosen.reader.listing(chosen.variant, stage)

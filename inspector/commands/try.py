@@ -54,19 +54,27 @@ MOST_INPUT = 64 << 20
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``try``."""
     parser.add_argument(
-        "words", nargs="*", metavar="[PATH] KERNEL",
+        "words",
+        nargs="*",
+        metavar="[PATH] KERNEL",
         help="what to open, and which kernel of it: a name, a glob, a variant's id, NAME#2",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--stage", nargs="+", default=[], metavar=("STAGE", "FILE"),
+        "--stage",
+        nargs="+",
+        default=[],
+        metavar=("STAGE", "FILE"),
         help="ttir, ttgir, llir or ptx, and the file with its edited text (- is standard input); "
         "without a file the stage from which the recorded text is taken",
-    )  # fmt: skip
+    )
     options = parser.add_argument_group("options to try, each combination a column")
     options.add_argument(
-        "--target", action="append", default=[], metavar="ARCH[,ARCH]",
+        "--target",
+        action="append",
+        default=[],
+        metavar="ARCH[,ARCH]",
         help="other architectures (sm_80,sm_100)",
-    )  # fmt: skip
+    )
     for name, what in (
         ("--num-warps", "warps of a block"),
         ("--num-stages", "stages of a pipelined loop"),
@@ -74,20 +82,27 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     ):
         options.add_argument(name, action="append", default=[], metavar="N[,N]", help=what)
     options.add_argument(
-        "--ptxas-options", action="append", default=[], metavar="'OPTIONS'",
+        "--ptxas-options",
+        action="append",
+        default=[],
+        metavar="'OPTIONS'",
         help="a set of ptxas's own options, each a column; again for more",
-    )  # fmt: skip
-    parser.add_argument("--no-run", action="store_true", help="ignored: nothing is launched")
+    )
     parser.add_argument(
-        "--diff", metavar="STAGE", choices=(*STAGES, "sass", "none"),
+        "--diff",
+        metavar="STAGE",
+        choices=(*STAGES, "sass", "none"),
         help="the stage whose difference is shown (of one column ptx, of an edited ptx sass; of "
         "several none)",
-    )  # fmt: skip
+    )
     parser.add_argument("--python", metavar="PATH", help="the interpreter that has Triton")
     parser.add_argument(
-        "--limit", type=seconds, default=LIMIT, metavar="S",
+        "--limit",
+        type=seconds,
+        default=LIMIT,
+        metavar="S",
         help=f"seconds that one compiler may take ({LIMIT:.0f})",
-    )  # fmt: skip
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 

@@ -45,9 +45,17 @@ DRAIN = 0.5
 TO_ALL = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 # Faults are our own, where they are faults; the rest is of stopping, going on and window sizes.
 _OURS = {
-    signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGTRAP,
-    signal.SIGSYS, signal.SIGCONT, signal.SIGWINCH, *STOPPING,
-}  # fmt: skip
+    signal.SIGSEGV,
+    signal.SIGBUS,
+    signal.SIGFPE,
+    signal.SIGILL,
+    signal.SIGABRT,
+    signal.SIGTRAP,
+    signal.SIGSYS,
+    signal.SIGCONT,
+    signal.SIGWINCH,
+    *STOPPING,
+}
 
 
 class Watched:

@@ -69,16 +69,22 @@ class _Inlining:
 
     def whole(self, kernel: PtxFunction) -> PtxFunction:
         out = PtxFunction(
-            kernel.name, kernel.entry, kernel.line, kernel.parameters, reqntid=kernel.reqntid,
+            kernel.name,
+            kernel.entry,
+            kernel.line,
+            kernel.parameters,
+            reqntid=kernel.reqntid,
             unread=list(kernel.unread),
-        )  # fmt: skip
+        )
         out.names, out.registers = list(kernel.names), list(kernel.registers)
         out.variables = dict(kernel.variables)
         self._copy(out, kernel, (), _Names(0, "", {}, {}))
         rows = out.instructions
-        if not rows or rows[-1].base not in ("ret", "exit", "trap", "bra") or (
-            rows[-1].guard is not None or len(rows) in out.labels.values()
-        ):  # fmt: skip
+        if (
+            not rows
+            or rows[-1].base not in ("ret", "exit", "trap", "bra")
+            or (rows[-1].guard is not None or len(rows) in out.labels.values())
+        ):
             line = rows[-1].line if rows else kernel.line
             rows.append(PtxInstruction(line, "ret", ("ret",), ()))
         return out
@@ -143,12 +149,17 @@ class _Inlining:
         if call.guard is not None:
             out.instructions.append(
                 PtxInstruction(
-                    call.line, "bra", ("bra",), (SymbolOperand(prefix + "@end"),), call.guard,
+                    call.line,
+                    "bra",
+                    ("bra",),
+                    (SymbolOperand(prefix + "@end"),),
+                    call.guard,
                     not call.inverted,
                 )
-            )  # fmt: skip
-        self._copy(out, function, (*around, function.name),
-                   _Names(first, prefix, symbols, registers))  # fmt: skip
+            )
+        self._copy(
+            out, function, (*around, function.name), _Names(first, prefix, symbols, registers)
+        )
         return True
 
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from inspector.execute.access import Observer
 from inspector.execute.faults import Fault, LaunchError, OutOfBudget
 from inspector.execute.kinds import Array, i64
 from inspector.execute.lanes import Lanes, Triple
-from inspector.execute.machine import Machine, Observer, Work
+from inspector.execute.machine import Machine, Work
 from inspector.execute.memory import Memory
 from inspector.execute.program import Argument, Program
 
@@ -48,10 +49,18 @@ class Execution:
 
 
 def execute(
-    program: Program, grid: Sequence[int], block: Sequence[int], arguments: Sequence[Argument], *,
-    memory: Memory, shared: int = 0, blocks: Chosen = None, budget: int | None = None,
-    observer: Observer | None = None, chunk: int = CHUNK,
-) -> Execution:  # fmt: skip
+    program: Program,
+    grid: Sequence[int],
+    block: Sequence[int],
+    arguments: Sequence[Argument],
+    *,
+    memory: Memory,
+    shared: int = 0,
+    blocks: Chosen = None,
+    budget: int | None = None,
+    observer: Observer | None = None,
+    chunk: int = CHUNK,
+) -> Execution:
     """Runs a kernel on ``memory``.
 
     ``grid`` and ``block`` have one to three dimensions; ``shared`` is the launch's dynamic shared
@@ -94,9 +103,15 @@ def execute(
     written = memory.names(memory.written)
     work = launch.work
     return Execution(
-        program.name, *sizes, total, len(numbers), work.done, written, tuple(work.printed),
+        program.name,
+        *sizes,
+        total,
+        len(numbers),
+        work.done,
+        written,
+        tuple(work.printed),
         work.cost,
-    )  # fmt: skip
+    )
 
 
 def choose(grid: Triple, blocks: Chosen) -> Array:
@@ -134,9 +149,16 @@ class _Launch:
     """One launch under way."""
 
     def __init__(
-        self, program: Program, sizes: tuple[Triple, Triple], numbers: Array, parameters: Array,
-        shared: int, memory: Memory, budget: int | None, observer: Observer | None,
-    ) -> None:  # fmt: skip
+        self,
+        program: Program,
+        sizes: tuple[Triple, Triple],
+        numbers: Array,
+        parameters: Array,
+        shared: int,
+        memory: Memory,
+        budget: int | None,
+        observer: Observer | None,
+    ) -> None:
         self.program, self.sizes, self.numbers = program, sizes, numbers
         self.parameters, self.shared, self.memory = parameters, shared, memory
         self.observer = observer
@@ -171,6 +193,12 @@ class _Launch:
         sizes = (self.shared, self.program.shared_bytes(self.shared))
         lanes = Lanes(*self.sizes, numbers, shared=sizes)
         return Machine(
-            self.program, lanes, self.memory, self.parameters, dynamic=self.shared,
-            addresses=self.addresses, work=self.work, observer=self.observer,
-        )  # fmt: skip
+            self.program,
+            lanes,
+            self.memory,
+            self.parameters,
+            dynamic=self.shared,
+            addresses=self.addresses,
+            work=self.work,
+            observer=self.observer,
+        )

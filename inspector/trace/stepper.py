@@ -19,8 +19,8 @@ from inspector.execute.facts import as_values
 from inspector.execute.kinds import WIDTHS, Array
 from inspector.listing.ptx_code import registers_in
 from inspector.model import Location
-from inspector.trace.block import TracedBlock
 from inspector.trace.inputs import LaunchInputs
+from inspector.trace.tracing import TracedBlock
 
 WARP = 32
 AROUND = 5
@@ -43,9 +43,23 @@ HELP = (
     ("where", "this step again"),
     ("quit", "the end"),
 )
-_SHORT = {"n": "next", "b": "back", "m": "mine", "u": "until", "p": "print", "l": "list",
-          "r": "registers", "w": "where", "q": "quit", "h": "help", "?": "help", "exit": "quit",
-          "s": "next", "goto": "go", "regs": "registers"}  # fmt: skip
+_SHORT = {
+    "n": "next",
+    "b": "back",
+    "m": "mine",
+    "u": "until",
+    "p": "print",
+    "l": "list",
+    "r": "registers",
+    "w": "where",
+    "q": "quit",
+    "h": "help",
+    "?": "help",
+    "exit": "quit",
+    "s": "next",
+    "goto": "go",
+    "regs": "registers",
+}
 
 
 STORES = ("st", "red")
@@ -356,7 +370,7 @@ class Stepper:
         try:
             if handler is None:
                 near = difflib.get_close_matches(word, list(_COMMANDS), n=1)
-                hint = f"; did you mean {near[0]}?" if near else "; help tells what there is"
+                hint = f"; did you mean {near[0]}?" if near else "; help lists commands"
                 raise NotUnderstood(f"there is no command {word}{hint}")
             return handler(self, command, words[1:])
         except NotUnderstood as error:
@@ -540,13 +554,24 @@ class Stepper:
 
 Handler = Callable[[Stepper, str, list[str]], StepAnswer]
 _COMMANDS: Mapping[str, Handler] = {
-    "next": Stepper._next, "back": Stepper._back, "mine": Stepper._mine, "until": Stepper._until,
+    "next": Stepper._next,
+    "back": Stepper._back,
+    "mine": Stepper._mine,
+    "until": Stepper._until,
     "before": Stepper._before,
-    "nan": Stepper._nan, "parts": Stepper._parts, "store": Stepper._store, "go": Stepper._go,
-    "start": Stepper._start, "end": Stepper._end, "where": Stepper._where, "lane": Stepper._lane,
-    "print": Stepper._print, "lanes": Stepper._lanes, "registers": Stepper._all,
+    "nan": Stepper._nan,
+    "parts": Stepper._parts,
+    "store": Stepper._store,
+    "go": Stepper._go,
+    "start": Stepper._start,
+    "end": Stepper._end,
+    "where": Stepper._where,
+    "lane": Stepper._lane,
+    "print": Stepper._print,
+    "lanes": Stepper._lanes,
+    "registers": Stepper._all,
     "list": Stepper._list,
-}  # fmt: skip
+}
 
 
 def _plain(values: Array, lane: int, threads: int) -> float | int | tuple[float | int, ...]:

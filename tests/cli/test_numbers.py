@@ -56,27 +56,53 @@ def test_no_number_of_a_recording_is_a_traceback(tmp_path: Path, batch: int) -> 
 
     path = written(tmp_path / "r", change, fields(TIMED, "", odd))
     asked: tuple[list[str | Path], ...] = (
-                  ["list", path], ["list", path, "--calls"], ["list", path, "--json"],
-                  ["show", path, IDENT, "-a"], ["show", path, IDENT, "--json"],
-                  ["diff", path, RECORDING], ["diff", path, "matmul_kernel"],
-                  ["time", path, "--stored"], ["time", path, "--stored", "--json"],
-                  ["profile", "--stored", path])  # fmt: skip
+        ["list", path],
+        ["list", path, "--calls"],
+        ["list", path, "--json"],
+        ["show", path, IDENT, "-a"],
+        ["show", path, IDENT, "--json"],
+        ["diff", path, RECORDING],
+        ["diff", path, "matmul_kernel"],
+        ["time", path, "--stored"],
+        ["time", path, "--stored", "--json"],
+        ["profile", "--stored", path],
+    )
     for words in asked:
         assert_sane(*words)
 
 
 NESTED: list[Any] = []
 ANYTHING: tuple[Any, ...] = (
-    *ODD, -(10**400), float("-inf"), -(1 << 63), 1e-320, True, "", "\ud800", "\udcff\x1b[2J\n",
-    "\0", "1e400", "../../etc/passwd", [[]], [{}], [None], {"": None}, {"a": {"b": [float("nan")]}},
-    [1, 2, 3, 4], [-1, -1, -1], [1 << 40] * 3, [float("nan")] * 3, [10**400, "x"], "a" * 10_000,
+    *ODD,
+    -(10**400),
+    float("-inf"),
+    -(1 << 63),
+    1e-320,
+    True,
+    "",
+    "\ud800",
+    "\udcff\x1b[2J\n",
+    "\0",
+    "1e400",
+    "../../etc/passwd",
+    [[]],
+    [{}],
+    [None],
+    {"": None},
+    {"a": {"b": [float("nan")]}},
+    [1, 2, 3, 4],
+    [-1, -1, -1],
+    [1 << 40] * 3,
+    [float("nan")] * 3,
+    [10**400, "x"],
+    "a" * 10_000,
     functools.reduce(lambda inner, _: [inner], range(150), NESTED),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_nothing_in_any_field_is_a_traceback(tmp_path: Path, seed: int) -> None:
-    """A tenth of the fields at a time, whatever they are; what is JSON is JSON."""
+    """A tenth of all fields at a time; JSON stays JSON."""
     chance = random.Random(seed)
 
     def change(name: str, value: Any) -> Any:
@@ -85,14 +111,18 @@ def test_nothing_in_any_field_is_a_traceback(tmp_path: Path, seed: int) -> None:
 
     path = written(tmp_path / "r", change, fields(TIMED, "", change))
     plain: tuple[tuple[str | Path, ...], ...] = (
-        ("list", path), ("show", path, IDENT, "-a"), ("diff", path, RECORDING),
-        ("time", path, "--stored"), ("profile", "--stored", path),
-    )  # fmt: skip
+        ("list", path),
+        ("show", path, IDENT, "-a"),
+        ("diff", path, RECORDING),
+        ("time", path, "--stored"),
+        ("profile", "--stored", path),
+    )
     for words in plain:
         assert_sane(*words)
     jsons: tuple[tuple[str | Path, ...], ...] = (
-        ("list", path, "--json"), ("show", path, IDENT, "--json"),
-    )  # fmt: skip
+        ("list", path, "--json"),
+        ("show", path, IDENT, "--json"),
+    )
     for words in jsons:
         done = call(*words)
         assert "fault of" not in done.said, (words, done.said)

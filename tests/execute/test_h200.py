@@ -18,7 +18,7 @@ from tests.execute import random_programs, random_ptx
 from tests.execute.programs import launch
 
 FOLDER = Path(__file__).parent.parent / "data" / "execute" / "h200"
-ANEW = "the generator no longer gives what the H200 was given"
+CHANGED = "the generator no longer gives what the H200 was given"
 SETS, KEPT_SETS = 65_536, 4096
 """Sets of operands of each instruction that the H200 ran, and those whose results are kept."""
 PROGRAMS, PIECE = 200, 20
@@ -37,9 +37,9 @@ def test_every_instruction() -> None:
     """557 instructions on 4,096 sets of operands, many of them at an edge of their type."""
     kept = rows("instructions.txt")
     chosen = [(row[0], row[1], row[2]) for row in kept]
-    assert chosen == random_ptx.instructions(), ANEW
+    assert chosen == random_ptx.instructions(), CHANGED
     words = random_ptx.words(SETS, 5)[:KEPT_SETS]
-    assert {row[3] for row in kept} == {digest(words.tobytes())}, ANEW
+    assert {row[3] for row in kept} == {digest(words.tobytes())}, CHANGED
     module = read_module(parse_ptx(random_ptx.instruction_module(chosen)))
     different = []
     for k, row in enumerate(kept):
@@ -60,7 +60,7 @@ def test_random_programs(piece: int) -> None:
         words = random_ptx.words(random_programs.LANES, seed)
         memory = random_programs.memory_for(seed)
         text = random_programs.entry("p", seed, chosen)
-        assert digest(text.encode(), words.tobytes(), memory.tobytes()) == given, ANEW
+        assert digest(text.encode(), words.tobytes(), memory.tobytes()) == given, CHANGED
         module = random_ptx.HEAD + random_programs.MODULE + text
         launch(module, (random_programs.BLOCKS,), random_programs.THREADS, [words, memory])
         if digest(memory.tobytes()) != left:

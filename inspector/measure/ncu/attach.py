@@ -88,9 +88,7 @@ def _labels(listing: Listing, function: Function) -> Iterator[tuple[str, int]]:
             waiting = []
 
 
-def _same(
-    theirs: str, ours: str, base: int, end: int, labels: dict[str, int], start: int
-) -> bool:  # fmt: skip
+def _same(theirs: str, ours: str, base: int, end: int, labels: dict[str, int], start: int) -> bool:
     left, right = _words(theirs).replace(".reuse", ""), _words(ours).replace(".reuse", "")
     if left == right:
         return True

@@ -74,8 +74,12 @@ class TimeWish:
 
     def told(self) -> Said:
         """The part of every child's job that the wish determines."""
-        return {"stopwatches": list(self.stopwatches), "cache": self.cache,
-                "seconds": self.seconds, "limit": self.limit}  # fmt: skip
+        return {
+            "stopwatches": list(self.stopwatches),
+            "cache": self.cache,
+            "seconds": self.seconds,
+            "limit": self.limit,
+        }
 
 
 class ChildEnd(NamedTuple):
@@ -211,8 +215,14 @@ def measure(
             remaining = None
             if wish.budget is not None:
                 remaining = max(wish.budget - (time.monotonic() - began), 0)
-            job = {**wish.told(), "alignment": alignment, "budget": remaining,
-                   "building": building, "copy": not gathered.copies, "launches": jobs}  # fmt: skip
+            job = {
+                **wish.told(),
+                "alignment": alignment,
+                "budget": remaining,
+                "building": building,
+                "copy": not gathered.copies,
+                "launches": jobs,
+            }
             seconds = STARTING + (len(jobs) + 1) * (wish.limit + building)
             end = run_child(python, "session", job, wish.limit, folder, seconds, child)
             jobs = _left(python, jobs, end, gathered)
@@ -300,8 +310,7 @@ def interpreter(
             return python
     by = f" It was recorded by: {shown(' '.join(recorded)[:200])}" if recorded else ""
     raise ToolMissing(
-        "no interpreter with torch was found to run the calls under",
-        f"Name one with --python.{by}",
+        "no interpreter with torch was found to run the calls under", f"Name one with --python.{by}"
     )
 
 

@@ -177,19 +177,25 @@ def cpu_build() -> list[str]:
 
 
 def runtime_archive(home: str) -> Path:
-    """The stand-in for libcudart and libc10_cuda, compiled once for each torch and toolkit.
+    """Path of the library that replaces libcudart and libc10_cuda; one for each torch and toolkit.
 
     Raises CannotBuild.
     """
     torch = torch_folder()
-    cxx = compiler()
-    if torch is None or cxx is None:
+    if torch is None or compiler() is None:
         raise CannotBuild("no C++ compiler was found (g++, or $CXX)")
-    source = INCLUDE / "ptxview_runtime.cpp"
-    digest = hashlib.sha256(f"{torch_version(torch)} {home}".encode() + source.read_bytes())
-    digest.update((INCLUDE / "ptxview_launch.h").read_bytes())
+    digest = hashlib.sha256(f"{torch_version(torch)} {home}".encode())
+    for name in ("ptxview_runtime.cpp", "ptxview_launch.h"):
+        digest.update((INCLUDE / name).read_bytes())
     place = writable(cache_root() / "runtime" / digest.hexdigest()[:20])
-    archive = place / "libptxview_cudart.a"
+    return place / "libptxview_cudart.a"
+
+
+def build_runtime(home: str) -> Path:
+    """Build ``runtime_archive`` unless it exists. Raises CannotBuild."""
+    archive = runtime_archive(home)
+    place, torch, source = archive.parent, torch_folder(), INCLUDE / "ptxview_runtime.cpp"
+    assert torch is not None
     with open(place / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if archive.exists():
@@ -197,7 +203,8 @@ def runtime_archive(home: str) -> Path:
         item = place / "runtime.o"
         done = subprocess.run(
             [
-                cxx, "-O1", "-w", "-std=c++20", "-fPIC", "-c", str(source), "-o", str(item),
+                str(compiler()), "-O1", "-w", "-std=c++20", "-fPIC",
+                "-c", str(source), "-o", str(item),
                 f"-D_GLIBCXX_USE_CXX11_ABI={new_abi(torch)}", f"-I{INCLUDE}", *cpu_build(),
                 f"-I{torch}/include", f"-I{torch}/include/torch/csrc/api/include",
                 "-isystem", f"{home}/include",

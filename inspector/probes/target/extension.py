@@ -75,10 +75,14 @@ def _environment(**values: str) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _runtime() -> list[str]:
-    """Linker arguments for the runtime's stand-in, its names kept to the extension."""
+def _runtime(of_cuda: bool) -> list[str]:
+    """Linker arguments for the replacement of the CUDA runtime, hidden from other libraries.
+
+    nvcc_main.py builds it beside the first source of CUDA C++; ``of_cuda`` says that there is one.
+    """
     try:
-        archive = build.runtime_archive(nvcc.homes()[0])
+        home = nvcc.homes()[0]
+        archive = build.runtime_archive(home) if of_cuda else build.build_runtime(home)
     except (build.CannotBuild, IndexError) as error:
         say.once("no-runtime", f"{error}: extensions that call the CUDA runtime cannot be imported")
         return []
@@ -90,7 +94,7 @@ def _link_flags(original: Callable[..., list[str]]) -> Callable[..., list[str]]:
         flags = original(extra, False if with_cuda else with_cuda, *rest, **given)
         if not with_cuda:
             return flags
-        return [f for f in flags if f not in CUDA_LINK_FLAGS] + _runtime()
+        return [f for f in flags if f not in CUDA_LINK_FLAGS] + _runtime(of_cuda=True)
 
     return prepare
 
@@ -140,6 +144,8 @@ def _jit(original: Callable[..., Any]) -> Callable[..., Any]:
             say.once("no-nvcc", nvcc.lacking())
             _report(folder, cuda, "no nvcc")
             return _stand_in(name, nvcc.lacking())
+        if not cuda:
+            _runtime(of_cuda=False)
         try:
             with WAITING.on("extensions built", name):
                 made = original(*args, **given)
@@ -229,7 +235,8 @@ def _cuda_extension(original: Callable[..., Any]) -> Callable[..., Any]:
     def extension(name: str, sources: Any, *args: Any, **given: Any) -> Any:
         made = original(name, sources, *args, **given)
         made.libraries = [x for x in made.libraries if x not in CUDA_LIBRARIES]
-        made.extra_link_args = [*(made.extra_link_args or []), *_runtime()]
+        of_cuda = any(str(source).endswith(".cu") for source in sources)
+        made.extra_link_args = [*(made.extra_link_args or []), *_runtime(of_cuda)]
         return made
 
     return extension

@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 
@@ -27,7 +28,12 @@ def main(argv: list[str]) -> int:
     source, output, depends, flags = nvcc.split(argv)
     if source is None or output is None:
         return _empty_object(build.compiler(), output)
-    record = nvcc.compile_source(homes[0], Path(source), flags, target)
+    with ThreadPoolExecutor() as pool:
+        runtime = pool.submit(build.build_runtime, homes[0])
+        record = nvcc.compile_source(homes[0], Path(source), flags, target)
+    if error := runtime.exception():
+        print(error, file=sys.stderr)
+        return 1
     sys.stderr.write(record["log"])
     if record["object"]:
         shutil.copy(record["object"], output)
