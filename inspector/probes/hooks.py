@@ -62,7 +62,7 @@ def observed(
     The result or the exception of ``original`` is passed on unchanged, without our frames in the
     traceback. A failure of a hook changes nothing: the call goes on as it would without it.
     """
-    name = name or _name_of(after or before or original)
+    name = name or name_of(after or before or original)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         token = _SKIPPED
@@ -122,7 +122,7 @@ def during(local: Any, name: str, value: Before) -> tuple[Before, After]:
 
 def guarded(function: Callable[..., Any], name: str | None = None) -> Any:
     """Return a function that cannot raise; it returns None where ``function`` fails."""
-    name = name or _name_of(function)
+    name = name or name_of(function)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if _failures.get(name, 0) >= FAILURES_ALLOWED:
@@ -153,7 +153,8 @@ def _failed(name: str, error: BaseException) -> bool:
     return False
 
 
-def _name_of(function: Any) -> str:
+def name_of(function: Any) -> str:
+    """The name of a hook, under which its failures are counted."""
     function = getattr(function, "func", function)  # of a partial
     module = str(getattr(function, "__module__", "")).removeprefix(f"{PACKAGE}.")
     return f"{module}.{getattr(function, '__qualname__', type(function).__name__)}"

@@ -18,7 +18,7 @@ import sys
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any
 
-from .hooks import observed, per_recording
+from .hooks import name_of, observed, per_recording
 from .writer import problem
 
 if TYPE_CHECKING:
@@ -69,7 +69,9 @@ def wrap(
         missing(name)
         return False
     kind = type(value) if isinstance(value, staticmethod | classmethod) else None
-    made = observed(value if kind is None else value.__func__, before, after, _dotted(name))
+    # Several probes may observe one name, and each fails alone.
+    label = f"{_dotted(name)} ({name_of(after or before)})"
+    made = observed(value if kind is None else value.__func__, before, after, label)
     setattr(owner, last, made if kind is None else kind(made))
     return True
 
