@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
+    Args = tuple[Any, ...]
+    Kwargs = dict[str, Any]
     AfterImport = Callable[[ModuleType], object]
-    Before = Callable[[tuple[Any, ...], dict[str, Any]], Any]
+    Before = Callable[[Args, Kwargs], Any]
     After = Callable[[Any, Any, "BaseException | None"], object]
 
 PACKAGE = __name__.rpartition(".")[0]
@@ -39,7 +41,7 @@ class Changed:
 
     __slots__ = ("args", "kwargs", "token")
 
-    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], token: Any = None) -> None:
+    def __init__(self, args: Args, kwargs: Kwargs, token: Any = None) -> None:
         self.args, self.kwargs, self.token = args, kwargs, token
 
 
@@ -109,7 +111,7 @@ def argument(place: int, name: str = "") -> Before:
 def during(local: Any, name: str, value: Before) -> tuple[Before, After]:
     """Return hooks that set an attribute of a thread's locals while a call runs."""
 
-    def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def before(args: Args, kwargs: Kwargs) -> Any:
         outer = getattr(local, name, None)
         setattr(local, name, value(args, kwargs))
         return outer
@@ -271,7 +273,7 @@ def _watch_loader(spec: ModuleSpec, name: str) -> None:
     if original is None:
         return
 
-    def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> ModuleType:
+    def before(args: Args, kwargs: Kwargs) -> ModuleType:
         vars(loader).pop("exec_module", None)
         module: ModuleType = args[0]
         return module

@@ -22,8 +22,7 @@ from .hooks import argument, per_recording
 from .writer import blob, emit, file_blob
 
 if TYPE_CHECKING:
-    Args = tuple[Any, ...]
-    Kwargs = dict[str, Any]
+    from .hooks import Args, Kwargs
 
 BY = "numba.cuda"
 MAX_KERNELS = 1000

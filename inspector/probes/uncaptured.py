@@ -17,10 +17,8 @@ from .hooks import observed, per_recording
 from .writer import blob, emit
 
 if TYPE_CHECKING:
-    from .hooks import Before
+    from .hooks import Args, Before, Kwargs
 
-    Args = tuple[Any, ...]
-    Kwargs = dict[str, Any]
 
 MAX_KERNELS = 1000
 MAX_NAME_CHARACTERS = 400

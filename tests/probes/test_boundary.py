@@ -101,6 +101,16 @@ def test_a_hook_may_change_arguments_and_after_is_called_only_if_before_was() ->
     assert plain(4) == 4 and len(seen) == 1
 
 
+def test_a_token_may_be_an_argument_and_a_call_may_set_a_threads_local() -> None:
+    local, seen = threading.local(), list[Any]()
+    inner = hooks.observed(
+        lambda x: seen.append(local.now), *hooks.during(local, "now", hooks.argument(0, "x"))
+    )
+    inner(1)
+    inner(x=2)
+    assert seen == [1, 2] and local.now is None
+
+
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
 def test_the_programs_own_ways_to_end_pass_through(kind: type[BaseException]) -> None:
     with pytest.raises(kind):

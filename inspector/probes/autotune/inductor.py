@@ -28,10 +28,8 @@ from .trials import (
 )
 
 if TYPE_CHECKING:
-    from ..hooks import After, Before
+    from ..hooks import After, Args, Before, Kwargs
 
-    Args = tuple[Any, ...]
-    Kwargs = dict[str, Any]
 
 HEURISTICS = "torch._inductor.runtime.triton_heuristics"
 _now = threading.local()  # file, hints: of the kernel whose configuration is looked for

@@ -24,10 +24,8 @@ from . import inductor
 from .trials import emulated, first_line, number, write
 
 if TYPE_CHECKING:
-    from ..hooks import After, Before
+    from ..hooks import After, Args, Before, Kwargs
 
-    Args = tuple[Any, ...]
-    Kwargs = dict[str, Any]
 
 CODE = "torch._inductor.codegen.triton:TritonScheduling"
 CACHE = "torch._inductor.select_algorithm:AlgorithmSelectorCache"

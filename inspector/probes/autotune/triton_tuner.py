@@ -13,7 +13,7 @@ import threading
 import weakref
 from collections.abc import Collection
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import private_names
 from ..calls import subjects
@@ -31,6 +31,9 @@ from .trials import (
     trial_of,
     write,
 )
+
+if TYPE_CHECKING:
+    from ..hooks import Args, Kwargs
 
 TUNER = "triton.runtime.autotuner:Autotuner"
 MAX_CONFIGURATIONS = 4096
@@ -121,7 +124,7 @@ def _ran(owner: Any, kernel: Any, error: BaseException | None) -> None:
 # -- pruning --------------------------------------------------------------------------------------
 
 
-def _before_pruning(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
+def _before_pruning(args: Args, kwargs: Kwargs) -> tuple[Any, Any] | None:
     if getattr(_now, "warming", False) or os.environ.get("TRITON_INTERPRET") == "1":
         return None
     return args[0], args[1] if len(args) > 1 else kwargs["kwargs"]
@@ -152,7 +155,7 @@ class Trying(NamedTuple):
     outer: Trial | None
 
 
-def _before_trying(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trying | None:
+def _before_trying(args: Args, kwargs: Kwargs) -> Trying | None:
     stack = getattr(_now, "begun", None)
     if not stack or stack[-1].owner is not args[0]:
         return None
