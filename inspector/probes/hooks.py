@@ -108,6 +108,16 @@ def argument(place: int, name: str = "") -> Before:
     return lambda args, kwargs: args[place] if len(args) > place else kwargs[name]
 
 
+def arguments(*names: str) -> Before:
+    """Return a hook whose token are the arguments with these names, the call's first ones."""
+
+    def before(args: Args, kwargs: Kwargs) -> tuple[Any, ...]:
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        return tuple(given[name] for name in names)
+
+    return before
+
+
 def during(local: Any, name: str, value: Before) -> tuple[Before, After]:
     """Return hooks that set an attribute of a thread's locals while a call runs."""
 

@@ -13,7 +13,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from .. import private_names
-from ..hooks import argument, during, per_recording
+from ..hooks import argument, arguments, during, per_recording
 from ..writer import emit
 from .trials import (
     Trial,
@@ -28,7 +28,7 @@ from .trials import (
 )
 
 if TYPE_CHECKING:
-    from ..hooks import After, Args, Before, Kwargs
+    from ..hooks import After, Args, Kwargs
 
 
 HEURISTICS = "torch._inductor.runtime.triton_heuristics"
@@ -40,7 +40,11 @@ def attach_cached(module: Any) -> None:
     recheck = f"{HEURISTICS}:CachingAutotuner.recheck_autotune_cache"
     private_names.wrap(recheck, *during(_now, "hints", lambda args, kwargs: args[0].size_hints))
     private_names.wrap(f"{HEURISTICS}:AutotuneCache.create", _before_create)
-    private_names.wrap(f"{HEURISTICS}:AutotuneCache.read_best", _before_read, _read)
+    private_names.wrap(
+        f"{HEURISTICS}:AutotuneCache.read_best",
+        arguments("self", "inductor_meta", "configs"),
+        _read,
+    )
     cached = during(_now, "hints", argument(0, "size_hints"))
     private_names.wrap(f"{HEURISTICS}:cached_autotune", *cached)
 
@@ -64,11 +68,6 @@ def unpacked(key: Any) -> str | None:
 
 def _before_create(args: Args, kwargs: Kwargs) -> None:
     _now.file = args[1] if len(args) > 1 else kwargs.get("filename")
-
-
-def _before_read(args: Args, kwargs: Kwargs) -> tuple[Any, Any, Any]:
-    given = dict(zip(("self", "inductor_meta", "configs"), args, strict=False), **kwargs)
-    return given["self"], given["inductor_meta"], given["configs"]
 
 
 def _read(asked: tuple[Any, Any, Any], best: Any, error: BaseException | None) -> None:
@@ -126,9 +125,9 @@ def attach(module: Any) -> None:
     tuner = f"{HEURISTICS}:CachingAutotuner"
     for name, method in PHASES.items():
         private_names.wrap(f"{tuner}.{name}", _before_phase, _after_phase(method))
-    private_names.wrap(f"{tuner}.bench", _with_tuner(argument(1, "launcher")), _measured)
+    private_names.wrap(f"{tuner}.bench", arguments("self", "launcher"), _measured)
     private_names.wrap(f"{tuner}.precompile", argument(0), _precompiled)
-    private_names.wrap(f"{tuner}._precompile_config", _with_tuner(argument(1, "cfg")), _compiled)
+    private_names.wrap(f"{tuner}._precompile_config", arguments("self", "cfg"), _compiled)
     attach_cached(module)
 
 
@@ -161,10 +160,6 @@ def _after_phase(method: str | None) -> After:
         _tell(tuner, tuning, chosen, method)
 
     return after
-
-
-def _with_tuner(other: Before) -> Before:
-    return lambda args, kwargs: (args[0], other(args, kwargs))
 
 
 def _measured(asked: tuple[Any, Any], measured: Any, error: BaseException | None) -> None:
