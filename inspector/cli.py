@@ -273,10 +273,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if argv is None else argv)
     printing.with_streams()
     with printing.guarded(), _thread_errors_as_sentences():
-        return _told(given)
+        return _guarded_run(given)
 
 
-def _told(given: list[str]) -> int:
+def _guarded_run(given: list[str]) -> int:
     try:
         return _dispatch(given)
     except PtxviewError as error:

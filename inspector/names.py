@@ -107,7 +107,7 @@ def shortest_ids(digests: Iterable[str]) -> dict[str, str]:
 
 # -- as a table has room for them -----------------------------------------------------------------
 
-LONGEST = 72
+MAX_NAME_CHARS = 72
 """Characters of a short name."""
 
 # What says nothing of which kernel it is.
@@ -132,7 +132,7 @@ def short_name(name: str) -> str:
     found = _operation(inner)
     own = base.rpartition("::")[2] or base
     short = (f"{own}<{found}>" if found else own) or name
-    return short if len(short) <= LONGEST else f"{short[: LONGEST - 1]}…"
+    return short if len(short) <= MAX_NAME_CHARS else f"{short[: MAX_NAME_CHARS - 1]}…"
 
 
 def _split(text: str) -> tuple[str, str]:

@@ -19,29 +19,16 @@ from pathlib import Path
 
 import pytest
 
+from inspector.text import words
+
 ROOT = Path(__file__).resolve().parent.parent
 HOUSE = ROOT / "inspector"
 LONGEST = 700
 STARTS = ("exec", "spawn", "posix_spawn", "system", "popen", "fork", "startfile")
-READS = {
-    "open",
-    "read_text",
-    "read_bytes",
-    "write_text",
-    "write_bytes",
-    "iterdir",
-    "glob",
-    "rglob",
-    "mkdir",
-    "unlink",
-    "rename",
-    "touch",
-    "stat",
-    "exists",
-    "is_file",
-    "is_dir",
-    "resolve",
-}
+READS = words(
+    "open read_text read_bytes write_text write_bytes iterdir glob rglob mkdir unlink "
+    "rename touch stat exists is_file is_dir resolve"
+)
 IO = (
     "subprocess",
     "os",

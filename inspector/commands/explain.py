@@ -27,7 +27,7 @@ _KINDS = {k.replace(" ", "-"): k for k in KINDS}
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``explain``."""
     parser.add_argument(
-        "words", nargs="*", metavar="WORD", help="a word, or a whole instruction in quotes"
+        "words", nargs="*", metavar="WORD", help="word, or a whole instruction in quotes"
     )
     parser.add_argument(
         "--list",

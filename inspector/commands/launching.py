@@ -42,37 +42,35 @@ def takes_launch(parser: argparse.ArgumentParser) -> None:
         "words",
         nargs="*",
         metavar="[PATH] KERNEL",
-        help="what to open, and which kernel of it: a name, a glob, a variant's id, NAME#2",
+        help="recording or file, and kernel: a name, glob, variant id or NAME#2",
     )
     parser.add_argument(
         "--call",
         type=int,
         metavar="N",
-        help="which recorded call, from 0 (the most frequent; ptxview list --calls tells them)",
+        help="number of the recorded call (default: the most frequent; see list --calls)",
     )
     parser.add_argument(
         "--inputs",
         type=Path,
         metavar="FILE.npz",
-        help="arrays by the names of arguments, of no dimensions for numbers, instead of new ones",
+        help="arrays by argument name, without dimensions for numbers, in place of new ones",
     )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of new inputs (0)")
     parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="of the new inputs' values (0)"
-    )
-    parser.add_argument(
-        "--grid", type=triple, metavar="X[,Y,Z]", help="blocks, instead of the call's"
+        "--grid", type=triple, metavar="X[,Y,Z]", help="blocks, in place of the call's"
     )
     parser.add_argument(
         "--threads",
         type=triple,
         metavar="X[,Y,Z]",
-        help="threads of a block, instead of the call's",
+        help="threads of a block, in place of the call's",
     )
     parser.add_argument(
         "--shared",
         type=amount,
         metavar="BYTES",
-        help="dynamic shared memory of a block, instead of the call's",
+        help="dynamic shared memory of a block, in place of the call's",
     )
     parser.add_argument(
         "--budget",

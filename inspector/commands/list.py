@@ -32,7 +32,6 @@ from inspector.reader.figures import GLANCE
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
 from inspector.report import (
-    brief,
     calls,
     compiles,
     graph,
@@ -50,7 +49,10 @@ from inspector.text import plural, shown
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``list``."""
     parser.add_argument(
-        "path", nargs="?", metavar="PATH", help="what to open; the newest recording if left out"
+        "path",
+        nargs="?",
+        metavar="PATH",
+        help="recording, cache or file (default: the newest recording)",
     )
     parser.add_argument(
         "more", nargs="*", metavar="PATH", help="recordings of other machines, read as one with it"
@@ -58,35 +60,33 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--calls",
         action="store_true",
-        help="the distinct calls of each kernel, graph and extension's function with their counts, "
-        "and what differs between them",
+        help="distinct calls of kernels, graphs and extension functions, with counts and "
+        "differences",
     )
     parser.add_argument(
         "--ops",
         action="store_true",
-        help="what each compiled graph computes, call by call: the model's lines, modules and "
-        "operators of each kernel and library call; with --json each graph has them too",
+        help="operations of each compiled graph: lines, modules and operators of each call",
     )
     parser.add_argument(
         "--compiles",
         action="store_true",
-        help="what torch.compile and Triton compiled, as a timeline of the compiler's parts, with "
-        "caches, graph breaks, recompiles and dynamic shapes",
+        help="timeline of torch.compile and Triton, with caches, breaks, recompiles and shapes",
     )
     parser.add_argument(
         "--breaks",
         action="store_true",
-        help="graph breaks: the line and reason of each, how often, and what it cost",
+        help="graph breaks: line, reason, count and cost",
     )
     parser.add_argument(
         "--recompiles",
         action="store_true",
-        help="recompiles: the guards that failed, and what each cost",
+        help="recompiles: failed guards and cost",
     )
     parser.add_argument(
         "--guards",
         action="store_true",
-        help="guards: what each compiled function takes for granted, and for which line",
+        help="guards of each compiled function, and their lines",
     )
     small.takes_small(parser, "what there is")
     takes_reports(parser)
@@ -147,6 +147,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
 
 def _brief(reader: Reader, as_json: bool) -> int:
     """The recording in short."""
+    from inspector.report import brief
+
     rec = reader.recording
     pairs = rec.variants()
     about = {

@@ -25,13 +25,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FOLDER",
-        help="a folder of which anything may be read; again for more (default: the working "
-        "directory and the user's recordings)",
+        help="folder that may be read; repeatable (default: the working directory and your "
+        "recordings)",
     )
     parser.add_argument(
         "--allow-run",
         action="store_true",
-        help="let it run programs too: record a script, compile a .py, measure times",
+        help="allow running programs: record a script, compile a .py, measure times",
     )
 
 

@@ -26,17 +26,9 @@ from inspector.measure.ncu import files as ncu_files
 from inspector.measure.ncu.model import Report
 from inspector.printing import narrate
 from inspector.system.process import run_program
+from inspector.text import words
 
-VALUED = (
-    "-o",
-    "--out",
-    "--python",
-    "--kernel",
-    "--launch-count",
-    "--launch-skip",
-    "--set",
-    "--report",
-)
+VALUED = words("-o --out --python --kernel --launch-count --launch-skip --set --report")
 SETS = ("full", "detailed", "basic")
 REMEDY = (
     "Run it as root, or have the driver allow everyone: as root,\n"
@@ -52,8 +44,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--out",
         metavar="PATH",
-        help="where the recording goes: a folder, or a single file x.ptxview "
-        "(default: a new folder in the user's state folder)",
+        help="write the recording to this folder or x.ptxview (default: your state folder)",
     )
     parser.add_argument(
         "--kernel",
@@ -64,23 +55,25 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--launch-count", type=int, default=50, metavar="N", help="measure at most N launches (50)"
     )
     parser.add_argument(
-        "--launch-skip", type=int, default=0, metavar="N", help="after the first N that fit (0)"
+        "--launch-skip",
+        type=int,
+        default=0,
+        metavar="N",
+        help="skip the first N fitting launches (0)",
     )
     parser.add_argument(
         "--set",
         choices=SETS,
         default="full",
-        help="what ncu measures: full has the samples of lines and every rule, basic is quickest",
+        help="ncu's sections: full has line samples and all rules, basic is fastest",
     )
     parser.add_argument(
-        "--children", action="store_true", help="measure what processes that it starts launch, too"
+        "--children", action="store_true", help="measure launches of child processes, too"
     )
     parser.add_argument(
         "--report", metavar="PATH", help="keep ncu's own report as well, for its interface"
     )
-    parser.add_argument(
-        "--python", metavar="PATH", help="the program's interpreter (as for ptxview run)"
-    )
+    parser.add_argument("--python", metavar="PATH", help="interpreter of the program, as for run")
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:

@@ -30,7 +30,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "(the help of the interface, ?, shows how); PTXVIEW_TRACEBACK=1 shows where it failed."
     )
     parser.add_argument(
-        "path", nargs="?", metavar="PATH", help="what to open; the newest recording if left out"
+        "path",
+        nargs="?",
+        metavar="PATH",
+        help="recording, cache or file (default: the newest recording)",
     )
     parser.add_argument(
         "more", nargs="*", metavar="PATH", help="recordings of other machines, read as one with it"

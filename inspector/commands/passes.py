@@ -16,8 +16,7 @@ from rich.text import Text
 from inspector import printing
 from inspector.analyse.passes import PassFilter, PassRun
 from inspector.capture.opening import is_there
-from inspector.commands.common import open_reader, print_json, seconds
-from inspector.diff import beside
+from inspector.commands.common import open_reader, print_beside, print_json, seconds
 from inspector.diff.passes import change_of, lines_changed
 from inspector.errors import Exit, UsageError
 from inspector.printing import narrate
@@ -45,19 +44,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "words",
         nargs="*",
         metavar="[PATH] KERNEL [PASS]",
-        help="whose passes; of a graph's id Inductor's own, as torch told them; "
-        "PASS: what that one changed",
+        help="recording, kernel (or graph id, for Inductor's passes), and a pass to show",
     )
     parser.add_argument("--stage", choices=STAGES, help="those that make this stage")
     parser.add_argument(
         "--introduces",
         metavar="OP",
-        help="those after which there are more of an operation: convert_layout, "
-        "ttg.local_alloc, a glob; of a call what it calls",
+        help="passes that add an operation: convert_layout, ttg.local_alloc, a glob",
     )
     parser.add_argument("--removes", metavar="OP", help="those after which there are fewer")
     parser.add_argument(
-        "--full", action="store_true", help="passes that changed nothing, too; of PASS, all lines"
+        "--full", action="store_true", help="unchanged passes, too; with PASS all lines"
     )
     parser.add_argument(
         "--context",
@@ -175,19 +172,12 @@ def _one(whose: _Whose, made: PassList, chosen: PassRun, args: argparse.Namespac
     said = report.operations(chosen, None)
     if said:
         out.print(Text(shown(said)), soft_wrap=True)
-    rows = change.rows()
-    kept = rows if args.full else beside.folded(rows, args.context)
     if change.diff.identical and not args.full:
         out.print("Names or the order of attributes are all that differs.")
     else:
-        out.print(
-            Text(diff_text.LEGEND.replace("in a", "before").replace("in b", "after"), style="dim"),
-            soft_wrap=True,
-        )
-        lines = (change.listings[0].lines, change.listings[1].lines)
-        colour = out.color_system is not None and not out.no_color
-        for text in diff_text.beside(kept, lines, change.intra, args.width or out.width, colour):
-            out.print(text, soft_wrap=True)
+        legend = diff_text.LEGEND.replace("in a", "before").replace("in b", "after")
+        out.print(Text(legend, style="dim"), soft_wrap=True)
+        print_beside(change, context=None if args.full else args.context, width=args.width)
     _remarks(made)
     return _status(made)
 

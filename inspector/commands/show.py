@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -29,17 +28,16 @@ from inspector.reader.listings import decode
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import select_graph, select_one
 from inspector.recording.layout import kept_cache
-from inspector.report import annotated, brief, card, failure, jsons, ncu, tables, timings
+from inspector.report import annotated, card, failure, jsons, ncu, tables, timings
 from inspector.report import graph as graph_report
 from inspector.text import plural, shown
 
-EXECUTED, EXECUTED_MOST = 10_000_000, 200_000_000
+CHEAP_INSTRUCTIONS, MAX_INSTRUCTIONS = 10_000_000, 200_000_000
 """Lane-instructions that ``--execute`` spends, and after which it gives up: about a second, and
 about ten."""
 STAGES = tuple(s.value for s in Stage)
 LANGUAGES = tuple(s.value for s in (Stage.PTX, Stage.SASS, Stage.TTIR, Stage.TTGIR, Stage.LLIR))
-MOST_INPUT = 64 << 20
-MOST_ASSEMBLED = 1 << 20
+MAX_ASSEMBLED_BYTES = 1 << 20
 """Bytes of a .ptx that is assembled unasked: ptxas takes minutes for many more."""
 
 
@@ -49,35 +47,31 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "words",
         nargs="*",
         metavar="[PATH] KERNEL",
-        help="what to open, and which kernel of it: a name, a glob, a variant's id, NAME#2, "
-        "or a graph's id; - is standard input",
+        help="recording or file, and kernel: a name, glob, variant id, NAME#2 or graph id; - is "
+        "standard input",
     )
-    parser.add_argument("--stage", choices=STAGES, help="default: ptx, else the lowest there is")
     parser.add_argument(
-        "--beside", choices=STAGES, metavar="STAGE", help="a second stage beside it"
+        "--stage", choices=STAGES, help="stage to show (default: ptx, else the lowest)"
     )
+    parser.add_argument("--beside", choices=STAGES, metavar="STAGE", help="second stage beside it")
     parser.add_argument(
         "-a",
         "--annotate",
         action="store_true",
-        help="the card and the hints, and at each line live registers, stall cycles and what it "
-        "does; without it the text alone",
+        help="card and hints, and at each line live registers, stalls and meaning",
     )
     parser.add_argument(
         "--execute",
         action="store_true",
-        help="run some blocks of the most frequent recorded call first, as trace does, so that "
-        "hints of accesses, branches and idle lanes are counted; kept for the next time",
+        help="run some blocks of the most frequent call first, so that hints count accesses and "
+        "branches",
     )
     parser.add_argument(
         "--device",
         metavar="ARCH",
-        help="device of occupancy and hints, and target of a .ptx (sm_80); default: "
-        "what it was compiled for",
+        help="device of occupancy and hints, and target of a .ptx (default: its own; sm_80)",
     )
-    parser.add_argument(
-        "--language", choices=LANGUAGES, help="of standard input, where that is not clear"
-    )
+    parser.add_argument("--language", choices=LANGUAGES, help="language of standard input")
     small.takes_small(
         parser,
         "the kernel, or with --lines the text, sentences and hints of these,",
@@ -162,6 +156,8 @@ def _brief_lines(
     as_json: bool,
 ) -> int:
     """Text, sentence and hints of some lines."""
+    from inspector.report import brief
+
     listing = profiled.reader.listing(variant, stage)
     names = ("n", "text", "sentence", "notes")
     rows = [
@@ -186,10 +182,10 @@ def _opened(path: str | None, args: argparse.Namespace) -> Profiled:
         raise UsageError("--language is of standard input", "Files are known by their endings.")
     elif path is None or Path(path).suffix.lower() != ".ptx" or not Path(path).is_file():
         return open_profiled(path, args.device, args.ncu)
-    elif args.device is None and Path(path).stat().st_size > MOST_ASSEMBLED:
+    elif args.device is None and Path(path).stat().st_size > MAX_ASSEMBLED_BYTES:
         if not args.json:
             narrate(
-                f"ptxview: not assembled, for it is larger than {MOST_ASSEMBLED >> 20} MiB: "
+                f"ptxview: not assembled, for it is larger than {MAX_ASSEMBLED_BYTES >> 20} MiB: "
                 "--device sm_90 does, and takes ptxas' time"
             )
         return open_profiled(path, None, args.ncu)
@@ -220,11 +216,7 @@ def _narrate(recording: Recording) -> None:
 
 
 def _standard_input(language: str | None) -> Recording:
-    data = sys.stdin.buffer.read(MOST_INPUT + 1)
-    if len(data) > MOST_INPUT:
-        raise UsageError(
-            f"standard input is longer than {MOST_INPUT >> 20} MiB", "Show it from a file."
-        )
+    data = common.standard_input("Show it from a file.")
     if not data.strip():
         raise Unreadable("standard input is empty")
     if b"\0" in data[:65536]:
@@ -255,8 +247,8 @@ def _execute(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Na
         chosen.program,
         chosen.launch,
         chosen.make,
-        budget=EXECUTED_MOST,
-        cheap=EXECUTED,
+        budget=MAX_INSTRUCTIONS,
+        cheap=CHEAP_INSTRUCTIONS,
         values=False,
     )
     executed = launched.executed

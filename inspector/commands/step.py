@@ -28,19 +28,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``step``."""
     takes_launch(parser)
     parser.add_argument(
-        "--block", type=place, default=(0, 0, 0), metavar="X[,Y,Z]", help="which block (0,0,0)"
+        "--block", type=place, default=(0, 0, 0), metavar="X[,Y,Z]", help="block to run (0,0,0)"
     )
     parser.add_argument(
         "--lane",
         type=int,
         default=0,
         metavar="N",
-        help="whose values are shown at first: a thread of the block (0)",
+        help="thread of the block whose values are shown first (0)",
     )
     parser.add_argument(
         "--commands",
         metavar="'C; C…'",
-        help="what to do, instead of asking: 'until 47; print %%r5'",
+        help="commands, in place of a prompt: 'until 47; print %%r5'",
     )
     parser.add_argument("--json", action="store_true", help="print JSON, a document a command")
 

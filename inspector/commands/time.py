@@ -144,19 +144,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--roofline",
         action="store_true",
-        help="plot operations a second over operations a byte, below the device's roofs",
+        help="plot operations a second over operations a byte",
     )
     parser.add_argument(
         "--bytes",
         type=positive,
         metavar="N",
-        help="what one launch of KERNEL moves, instead of the estimate",
+        help="bytes that one launch of KERNEL moves, in place of the estimate",
     )
     parser.add_argument(
         "--flops",
         type=positive,
         metavar="N",
-        help="how many operations one launch of KERNEL does, instead of the estimate",
+        help="operations of one launch of KERNEL, in place of the estimate",
     )
     of_scripts = parser.add_argument_group(
         "variants of a script",
@@ -201,53 +201,52 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "words",
         nargs="*",
         metavar="[PATH] KERNEL…",
-        help="the recording (the newest if left out) and which kernels, graphs or extensions' "
-        "functions of it (all)",
+        help="recording (default: the newest), and kernels, graphs or extension functions "
+        "(default: all)",
     )
     parser.add_argument(
         "--stopwatch",
         choices=(*STOPWATCHES, "all"),
         default="cupti",
-        help="how the time is taken: cupti, the kernel's own duration; event, a pair of events "
-        "around one launch; Triton's do_bench; cudagraph, its do_bench_cudagraph; or all, side by "
-        "side (cupti)",
+        help="stopwatch: cupti, the kernel's duration; event, a pair of events; Triton's "
+        "do_bench or cudagraph; all (cupti)",
     )
     parser.add_argument(
         "--cache",
         choices=CACHES,
         default="cold",
-        help="the L2 before each launch: cold and clean, hot, or dirty with other data; do_bench "
-        "and cudagraph have their own (cold)",
+        help="L2 before each launch: cold and clean, hot, or dirty; do_bench and cudagraph have "
+        "their own (cold)",
     )
     parser.add_argument(
-        "--seconds", type=float, default=2.0, metavar="S", help="at most, for one stopwatch (2)"
+        "--seconds",
+        type=float,
+        default=2.0,
+        metavar="S",
+        help="seconds of one stopwatch at most (2)",
     )
     parser.add_argument(
         "--limit",
         type=float,
         default=60.0,
         metavar="S",
-        help="after which a launch is given up, with all its stopwatches (60)",
+        help="seconds of one launch at most, with all stopwatches (60)",
     )
     parser.add_argument(
         "--calls",
         type=int,
         default=3,
         metavar="N",
-        help="how many distinct calls of a variant, graph or function, the most frequent ones (3)",
+        help="distinct calls of each variant, graph or function, the most frequent ones (3)",
     )
     parser.add_argument(
         "--python",
         metavar="PATH",
-        help="the interpreter (ptxview's own where torch is installed with it, else the activated "
-        "environment's, python3; never one that a recording names)",
+        help="interpreter (default: ptxview's own if it has torch, the activated environment's, "
+        "python3)",
     )
-    parser.add_argument(
-        "--trust", action="store_true", help="run the code of a recording that is not your own"
-    )
-    parser.add_argument(
-        "--stored", action="store_true", help="show the times that were taken before, take none"
-    )
+    parser.add_argument("--trust", action="store_true", help="run the code of another's recording")
+    parser.add_argument("--stored", action="store_true", help="show earlier times, take none")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_options(parser)
 

@@ -43,24 +43,21 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         type=wanted,
         default="auto",
         metavar="all|N|X,Y,Z",
-        help="which blocks to run: all, so many spread over the grid, or one by its coordinates "
-        "(all where that is cheap, else some, and it says of how many)",
+        help="blocks to run: all, N spread over the grid, or one by its coordinates (default: "
+        "all if cheap)",
     )
     parser.add_argument(
         "--by",
         choices=ROLLED,
         metavar="STAGE",
-        help="lines of another stage (source, ttgir, sass …), each with what the PTX that is tied "
-        "to it comes to; a line of PTX that is tied to several counts on each",
+        help="lines of another stage, with the sum of their PTX lines",
     )
-    parser.add_argument(
-        "--lines", type=span, metavar="A[:B]", help="these lines alone, by their numbers"
-    )
+    parser.add_argument("--lines", type=span, metavar="A[:B]", help="lines of this range alone")
     parser.add_argument(
         "--bars",
         choices=tuple(report.BARS),
         default="lanes",
-        help="what the bars are drawn of (lanes: those that ran it)",
+        help="figure of the bars (lanes)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -96,7 +93,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         )
     except LaunchError as error:
         raise UsageError(error.message, error.hint) from None
-    told = _told(chosen, launched)
+    told = _traced_kernel(chosen, launched)
     executed = launched.executed
     found = () if executed is None else chosen.reader.counted(chosen.variant, executed)
     if executed is not None and _usual(args, chosen):
@@ -130,7 +127,7 @@ def _usual(args: argparse.Namespace, chosen: ChosenLaunch) -> bool:
     )
 
 
-def _told(chosen: ChosenLaunch, launched: TracedLaunch) -> report.TracedKernel:
+def _traced_kernel(chosen: ChosenLaunch, launched: TracedLaunch) -> report.TracedKernel:
     source: Callable[[int], Location | None] = chosen.source
     variant = chosen.variant
 

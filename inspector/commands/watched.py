@@ -58,7 +58,7 @@ _OURS = {
 }
 
 
-class Watched:
+class ProgramSession:
     """A program that runs, and the threads that tell ``live`` of it."""
 
     def __init__(self, request: RunRequest) -> None:
@@ -290,7 +290,7 @@ def watch(
     Gives how the run ended (None: it could not be completed), and whether the interface is still
     wanted: it had to go because the program needed the terminal.
     """
-    watched = Watched(request)
+    watched = ProgramSession(request)
     live = watched.live
     with watched.signals():
         try:

@@ -270,7 +270,7 @@ def _points(
 
 
 SIZE = 128
-DEEPEST = 5
+MAX_DIMENSIONS = 5
 
 ELEMENTS: tuple[tuple[str, str], ...] = (
     ("u8", "u1"),
@@ -295,10 +295,10 @@ SWIZZLE_BYTES = (16, 32, 64, 128)
 _LAYOUT = np.dtype(
     [
         ("address", "<u8"),
-        ("strides", "<u8", (DEEPEST - 1,)),
-        ("dims", "<u4", (DEEPEST,)),
-        ("box", "<u4", (DEEPEST,)),
-        ("steps", "<u4", (DEEPEST,)),
+        ("strides", "<u8", (MAX_DIMENSIONS - 1,)),
+        ("dims", "<u4", (MAX_DIMENSIONS,)),
+        ("box", "<u4", (MAX_DIMENSIONS,)),
+        ("steps", "<u4", (MAX_DIMENSIONS,)),
         ("rank", "u1"),
         ("element", "u1"),
         ("interleave", "u1"),
@@ -366,7 +366,7 @@ class TensorMap:
         """The tensor map in 128 bytes. Raises ValueError if it is no known map."""
         row = np.frombuffer(data[: _LAYOUT.itemsize], _LAYOUT)[0]
         rank = int(row["rank"]) + 1
-        if rank > DEEPEST or int(row["element"]) >= len(ELEMENTS):
+        if rank > MAX_DIMENSIONS or int(row["element"]) >= len(ELEMENTS):
             raise ValueError("this is not a tensor map")
         made = TensorMap(
             int(row["address"]),

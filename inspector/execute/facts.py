@@ -21,6 +21,7 @@ from inspector.execute.kinds import DTYPES, Array, Mask, f16, i64, u16, u64
 from inspector.execute.lanes import Lanes
 from inspector.execute.program import Program
 from inspector.listing.ptx_code import PtxInstruction
+from inspector.text import words
 
 SECTOR, LINE, BANKS = 32, 128, 32
 NONE = ~u64(0)
@@ -116,16 +117,6 @@ class LineFacts:
     """Warps of which some lanes took the branch and some did not."""
     accesses: list[AccessFacts] = field(default_factory=list)
     values: list[ValueFacts] = field(default_factory=list)
-
-    @property
-    def predicated_off(self) -> float | None:
-        """The share of lanes that came here and did not run it; None where none came."""
-        return 1 - self.active / self.threads if self.threads else None
-
-    @property
-    def lanes_per_warp(self) -> float | None:
-        """Lanes that ran it, on average, of a warp's 32; None where no warp came."""
-        return self.active / self.executed if self.executed else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,24 +268,7 @@ class Facts(Observer):
 
 
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)\Z")
-_ONE = frozenset(
-    (
-        "add",
-        "sub",
-        "mul",
-        "div",
-        "min",
-        "max",
-        "sqrt",
-        "rsqrt",
-        "rcp",
-        "ex2",
-        "lg2",
-        "sin",
-        "cos",
-        "tanh",
-    )
-)
+_ONE = words("add sub mul div min max sqrt rsqrt rcp ex2 lg2 sin cos tanh")
 _REAL = frozenset(("f16", "bf16", "f32", "f64", "f16x2", "bf16x2", "f32x2"))
 
 

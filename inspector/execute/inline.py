@@ -17,9 +17,9 @@ from inspector.listing.ptx_code import (
     VectorOperand,
 )
 
-DEEPEST = 64
+MAX_CALL_DEPTH = 64
 """Calls within calls; what calls itself is left as a call."""
-MOST = 200_000
+MAX_INSTRUCTIONS = 200_000
 """Instructions of a kernel with its calls replaced, beyond which calls are left."""
 
 
@@ -117,10 +117,10 @@ class _Inlining:
         """Whether the call was replaced by its function's body."""
         name = callee_of(call)
         function = None if name is None else self.module.functions.get(name)
-        if function is None or function.name in around or len(around) >= DEEPEST:
+        if function is None or function.name in around or len(around) >= MAX_CALL_DEPTH:
             return False
         self.count += len(function.instructions)
-        if self.count > MOST:
+        if self.count > MAX_INSTRUCTIONS:
             return False
         self.made += 1
         prefix = f"call{self.made}@"

@@ -9,49 +9,20 @@ from __future__ import annotations
 import numpy as np
 
 from inspector.execute.kinds import Array, Mask, i64, u32, u64
+from inspector.text import words
 
 Triple = tuple[int, int, int]
 SPECIALS = frozenset(
     [
         f"%{name}.{axis}"
-        for name in (
-            "tid",
-            "ntid",
-            "ctaid",
-            "nctaid",
-            "clusterid",
-            "nclusterid",
-            "cluster_ctaid",
-            "cluster_nctaid",
-        )
+        for name in words("tid ntid ctaid nctaid clusterid nclusterid cluster_ctaid cluster_nctaid")
         for axis in "xyz"
     ]
-) | frozenset(
-    [
-        "%laneid",
-        "%warpid",
-        "%nwarpid",
-        "%smid",
-        "%nsmid",
-        "%gridid",
-        "%cluster_ctarank",
-        "%cluster_nctarank",
-        "%is_explicit_cluster",
-        "%clock",
-        "%clock_hi",
-        "%clock64",
-        "%globaltimer",
-        "%globaltimer_lo",
-        "%globaltimer_hi",
-        "%dynamic_smem_size",
-        "%total_smem_size",
-        "WARP_SZ",
-        "%lanemask_eq",
-        "%lanemask_le",
-        "%lanemask_lt",
-        "%lanemask_ge",
-        "%lanemask_gt",
-    ]
+) | words(
+    "%laneid %warpid %nwarpid %smid %nsmid %gridid %cluster_ctarank %cluster_nctarank "
+    "%is_explicit_cluster %clock %clock_hi %clock64 %globaltimer %globaltimer_lo "
+    "%globaltimer_hi %dynamic_smem_size %total_smem_size WARP_SZ %lanemask_eq "
+    "%lanemask_le %lanemask_lt %lanemask_ge %lanemask_gt"
 )
 """The special registers that have a value here."""
 

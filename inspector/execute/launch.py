@@ -19,8 +19,8 @@ CHUNK = 32_768
 """Lanes that run at once: enough that numpy's own cost is small, few enough for the caches."""
 CHUNK_BYTES = 1 << 28
 """Most shared and local memory of a chunk."""
-MOST_BLOCKS = 1 << 31
-MOST_SHARED, MOST_LOCAL = 1 << 18, 1 << 19
+MAX_BLOCKS = 1 << 31
+MAX_SHARED_BYTES, MAX_LOCAL_BYTES = 1 << 18, 1 << 19
 """Bytes a block and a thread; no device has more (CUDA C++ Programming Guide, "Technical
 Specifications per Compute Capability")."""
 
@@ -64,8 +64,8 @@ def execute(
     """Runs a kernel on ``memory``.
 
     ``grid`` and ``block`` have one to three dimensions; ``shared`` is the launch's dynamic shared
-    memory in bytes, ``budget`` the most lane-instructions (what fewer than ``machine.FEWEST`` lanes
-    run costs as much as so many), ``chunk`` how many lanes run at once.
+    memory in bytes, ``budget`` the most lane-instructions (an instruction costs at least
+    ``machine.MIN_LANES_COST``), ``chunk`` the lanes that run at once.
 
     Raises CannotRun before anything is written; LaunchError where no device would take the launch;
     Fault for what a GPU would end it for, and for what would never end; OutOfBudget.
@@ -80,11 +80,11 @@ def execute(
             f"{program.name} demands blocks of {program.required_block} threads, not {sizes[1]}"
         )
     bytes_shared = program.shared_bytes(shared)
-    if bytes_shared > MOST_SHARED or program.local_size > MOST_LOCAL:
+    if bytes_shared > MAX_SHARED_BYTES or program.local_size > MAX_LOCAL_BYTES:
         raise LaunchError(
             f"{program.name}: {bytes_shared:,} bytes of shared memory a block and "
-            f"{program.local_size:,} of local memory a thread, of at most {MOST_SHARED:,} and "
-            f"{MOST_LOCAL:,}"
+            f"{program.local_size:,} of local memory a thread, of at most {MAX_SHARED_BYTES:,} and "
+            f"{MAX_LOCAL_BYTES:,}"
         )
     parameters = program.pack(arguments)
     numbers = choose(sizes[0], blocks)
@@ -140,7 +140,7 @@ def choose(grid: Triple, blocks: Chosen) -> Array:
 
 def _triple(sizes: Sequence[int], what: str) -> Triple:
     x, y, z = (*(int(n) for n in sizes), 1, 1)[:3]
-    if min(x, y, z) < 1 or x * y * z > MOST_BLOCKS:
+    if min(x, y, z) < 1 or x * y * z > MAX_BLOCKS:
         raise LaunchError(f"a {what} of {x}×{y}×{z} cannot be launched")
     return x, y, z
 

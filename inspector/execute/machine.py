@@ -26,7 +26,7 @@ from inspector.execute.messages import Messages
 from inspector.execute.program import Program
 from inspector.listing.ptx_code import PtxInstruction
 
-FEWEST = 512
+MIN_LANES_COST = 512
 PRODUCTS_A_LANE = 128
 """Multiplications of wgmma, which BLAS does, that cost as much as one lane's instruction."""
 """Minimum lanes that an instruction costs: numpy's price of a call."""
@@ -43,7 +43,7 @@ class Work:
     def spend(self, lanes: int, instructions: int) -> None:
         """Raises OutOfBudget where it is too much."""
         self.done += lanes * instructions
-        self._pay(max(lanes, FEWEST) * instructions)
+        self._pay(max(lanes, MIN_LANES_COST) * instructions)
 
     def multiply(self, products: int) -> None:
         """A product of matrices, whose instruction is one; raises OutOfBudget."""

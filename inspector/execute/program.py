@@ -29,7 +29,7 @@ HANDLERS: Mapping[str, Handler] = {
 Argument = Buffer | int | float | bytes | bytearray
 """What a kernel is given: a pointer (a buffer or an address), a number, or a structure's bytes."""
 
-MOST_VARIABLE = 1 << 32
+MAX_VARIABLE_BYTES = 1 << 32
 """Bytes of a variable in global memory."""
 MALFORMED = (LookupError, ValueError, TypeError)
 """Raised by instructions with too few operands or an invalid type."""
@@ -215,7 +215,7 @@ class Program:
             arrays: dict[str, Array] = {}
             for name in self._globals:
                 variable = self.module.variables[name]
-                if variable.size > MOST_VARIABLE:
+                if variable.size > MAX_VARIABLE_BYTES:
                     raise LaunchError(f"the variable {name} has {variable.size:,} bytes")
                 array = np.zeros(max(variable.size, 1), u8)
                 buffer = memory.add(name, array, writable=variable.space == "global")

@@ -23,7 +23,7 @@ from inspector.trace.inputs import LaunchInputs
 from inspector.trace.tracing import TracedBlock
 
 WARP = 32
-AROUND = 5
+CONTEXT_LINES = 5
 """Lines before and after the one at hand that ``list`` shows."""
 HELP = (
     ("next [N]", "the next step, or N steps on"),
@@ -509,7 +509,7 @@ class Stepper:
         return StepAnswer(command, self.place(), note, shows_place=False, values=values)
 
     def _list(self, command: str, words: list[str]) -> StepAnswer:
-        around = _count(words, AROUND)
+        around = _count(words, CONTEXT_LINES)
         current = self.trace.steps[self.at].line
         lines = sorted(self._by_line)
         middle = lines.index(current)

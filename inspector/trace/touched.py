@@ -19,7 +19,7 @@ SECTOR = 32
 WORD = 4
 ORDERED = frozenset(("volatile", "acquire", "relaxed", "mmio"))
 """Loads that must be made again: somebody else may have stored."""
-MOST_SEEN = 4_000_000
+MAX_SEEN_ADDRESSES = 4_000_000
 """Addresses of lanes of a chunk that are remembered; beyond them, repetitions are not counted."""
 FOLLOWED = 1024
 """Lanes of a chunk of blocks that are followed, whole blocks, at least one: all do alike, and to
@@ -111,7 +111,7 @@ class Touches(Observer):
         keys = (lane << u64(48)) | (address & u64((1 << 48) - 1))
         if len(self._seen):
             self.repeated[line] += int(np.isin(keys, self._seen).sum())
-        if len(self._seen) < MOST_SEEN:
+        if len(self._seen) < MAX_SEEN_ADDRESSES:
             self._seen = np.union1d(self._seen, keys)
 
     def _stored(self, address: Array) -> None:

@@ -32,7 +32,7 @@ BUDGET = 1_000_000_000
 """Lane-instructions that a launch may take unless somebody says otherwise: a minute or two."""
 CHEAP = 100_000_000
 """Lane-instructions up to which every block is run without being asked: a few seconds."""
-LEAST_BLOCKS = 8
+MIN_BLOCKS = 8
 
 Wanted = str | int | Sequence[int | Triple]
 """Which blocks: ``auto``, ``all``, so many spread over the grid, or these."""
@@ -141,7 +141,7 @@ def trace_launch(
     if each * total <= cheap:
         rest = [n for n in range(total) if n != first]
     else:
-        count = max(LEAST_BLOCKS, cheap // each)
+        count = max(MIN_BLOCKS, cheap // each)
         begun.sampled = count < total
         rest = [n for n in choose(launch.grid, count - 1).tolist() if n != first]
     return runner.run(rest)
@@ -166,7 +166,7 @@ class _Runner:
         self.budget = budget
         facts, touches = Facts(program, values=values), Touches(program)
         self.out = TracedLaunch(program, launch, inputs, facts, touches)
-        self.observer: Observer = Watched((facts, touches), stop or _never)
+        self.observer: Observer = ObserverGroup((facts, touches), stop or _never)
 
     def run(self, numbers: Sequence[int]) -> TracedLaunch:
         """Runs these blocks after those that were run before."""
@@ -203,7 +203,7 @@ Stop = Callable[[], bool]
 """Whether what is under way is to end."""
 
 
-class Watched(Observer):
+class ObserverGroup(Observer):
     """An observer that tells several others what happens, and ends it where ``stop`` says so.
 
     Raises Stopped between two instructions. ``steps`` counts them.
@@ -279,7 +279,7 @@ def trace_block(
     observers: list[Observer] = [trace] if facts is None else [trace, facts]
     observer: Observer = trace
     if facts is not None or stop is not None:
-        observer = Watched(observers, stop or _never)
+        observer = ObserverGroup(observers, stop or _never)
     fault: Fault | None = None
     ended: str | None = None
     try:

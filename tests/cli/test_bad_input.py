@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import importlib
-import json
 import os
 import pty
 import re
@@ -328,15 +327,6 @@ def test_no_color_is_obeyed_and_a_terminal_has_colours() -> None:
     assert "\x1b" not in ptxview("list", LECTURE, env=bright).text
 
 
-def test_listing_on_a_terminal_shows_controls_and_obeys_none(tmp_path: Path) -> None:
-    path = tmp_path / "x.ptx"
-    path.write_bytes(b"// \x1b]0;evil\x07 \x1b[2J [bold]x[/bold]\n")
-    env = environment(TERM="xterm-256color", NO_COLOR="1")
-    _, text = on_terminal(command(["show", path]), 80, env)
-    assert "\x1b]0" not in text and "\x1b[2J" not in text and "\x07" not in text
-    assert "[bold]x[/bold]" in text
-
-
 # -- pipes, signals, tools ----------------------------------------------------------------------
 
 
@@ -519,11 +509,3 @@ def test_a_terminal_of_another_encoding_and_odd_sizes_is_no_traceback() -> None:
     ):
         done = ptxview("list", LECTURE, env=environment(**changes))
         assert done.status == 0 and "Traceback" not in done.said, (changes, done.said)
-
-
-def test_json_of_everything_is_one_document_on_one_line() -> None:
-    for words in (["list", LECTURE], ["show", LECTURE, "matmul_kernel"], ["doctor"]):
-        done = call(*words, "--json")
-        assert done.out.count(b"\n") == 1 and done.out.endswith(b"\n")
-        assert isinstance(json.loads(done.out), dict)
-        assert done.out.isascii()

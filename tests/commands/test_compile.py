@@ -669,6 +669,7 @@ def test_a_compiler_is_ended_by_ctrl_c(work: Path) -> None:
 
 
 @pytest.mark.nvcc
+@pytest.mark.nightly
 def test_the_examples_of_the_help_work(work: Path) -> None:
     tool("nvcc")
     (lines,) = (c.examples for c in COMMANDS if c.name == "compile")

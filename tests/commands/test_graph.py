@@ -110,7 +110,7 @@ def test_its_stages_are_the_recorded_texts_linked_by_line(graph: Path) -> None:
     ("stage", "said"),
     [
         ("backward", "there is no backward of graph 0/0"),
-        ("ir_pre_fusion", "lacks it"),
+        ("ir_pre_fusion", "lack it"),
         ("ptx", "0/0 is a graph: it has dynamo, operations, output_code"),
     ],
 )

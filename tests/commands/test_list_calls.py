@@ -91,12 +91,6 @@ def test_calls_of_another_length_and_calls_of_other_variants() -> None:
     assert lines[2] == "  1× as the first but variant bb"
 
 
-def test_control_characters_of_calls_are_shown() -> None:
-    evil = replace(X, name="\x1b[31m", dtype="\x07")
-    text = "".join(recorded(replace(FIRST, arguments=(evil,)), FIRST))
-    assert "\x1b" not in text and "\x07" not in text
-
-
 def test_list_prints_the_calls_of_kernels_graphs_and_functions(
     recording: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

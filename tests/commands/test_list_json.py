@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from inspector.text import words
 from tests.helpers.ptxview import (
     EXTENSION,
     LECTURE,
@@ -28,16 +29,10 @@ from tests.helpers.tools import needs
 
 RECORDING = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
 STAGES = ["source", "output_code", "ttir", "ttgir", "llir", "ptx", "sass"]
-FIGURES = {
-    "registers",
-    "stack_bytes",
-    "spill_store_bytes",
-    "spill_load_bytes",
-    "static_shared_bytes",
-    "dynamic_shared_bytes",
-    "barriers",
-    "max_threads",
-}
+FIGURES = words(
+    "registers stack_bytes spill_store_bytes spill_load_bytes static_shared_bytes "
+    "dynamic_shared_bytes barriers max_threads"
+)
 OPTIONAL = (str, type(None))
 
 

@@ -206,26 +206,6 @@ def test_the_code_of_a_report_alone_can_be_read(
     assert "machine code alone" in capsys.readouterr().err
 
 
-def test_what_a_report_says_is_shown_and_not_obeyed(
-    recording: Path, pages: dict[str, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    nasty = "\x1b[31m[bold]"
-    for page in ("details", "source"):
-        text = pages[page].read_text()
-        text = text.replace("CPIStall", f"CPI{nasty}").replace("On average", nasty)
-        pages[page].write_text(text.replace("stall_long_sb", f"stall_{nasty}"))
-    named = ["--ncu", str(pages["details"]), "--ncu", str(pages["source"])]
-    asked = ["show", str(recording), "a4fe74f3", "--stage", "sass", "-a", *named]
-    assert main(asked) == 0
-    said = capsys.readouterr().out
-    assert "\x1b" not in said
-    assert said.count("␛[31m[bold]") > 3 and "ncu:CPI␛[31m[bold]" in said
-    pages["details"].write_text(pages["details"].read_text().replace("square_kernel", nasty))
-    assert main(["list", str(pages["details"])]) == 0
-    heard = capsys.readouterr()
-    assert "\x1b" not in heard.out + heard.err and "␛[31m[bold]" in heard.out
-
-
 @pytest.mark.parametrize("verb", ["list", "open", "show"])
 @pytest.mark.parametrize("content", ["a,b\n1,2\n", '"ID","Kernel Name","Metric Na'])
 def test_what_is_no_report_costs_one_sentence(

@@ -271,6 +271,7 @@ def test_what_is_not_there_is_a_sentence(bare: Path, tmp_path: Path) -> None:
     assert lacking.status == 3 and "has no Triton" in lacking.said
 
 
+@pytest.mark.nightly
 def test_from_a_later_stage_the_passes_before_it_are_said_to_be_unknown(
     bare: Path, tmp_path: Path
 ) -> None:

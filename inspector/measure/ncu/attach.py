@@ -133,7 +133,7 @@ Key = tuple[str, str]
 Placement = dict[int, Samples] | str
 """The samples of a launch by the lines of a listing; or why they cannot be shown there."""
 
-FEWEST_REGISTERS = 16
+MIN_REPORTED_REGISTERS = 16
 """The count that ncu reports if the code needs fewer: seen on an H200 with 12."""
 
 UNRECORDED = "no kernel here is called"
@@ -215,7 +215,11 @@ def _summed(launches: Iterable[Attached]) -> dict[int, Samples]:
 
 def _takes(needed: int | None, launched: int | None) -> bool:
     """Whether a launch with ``launched`` registers can be of code that needs ``needed``."""
-    return needed is None or launched is None or launched in (needed, max(needed, FEWEST_REGISTERS))
+    return (
+        needed is None
+        or launched is None
+        or launched in (needed, max(needed, MIN_REPORTED_REGISTERS))
+    )
 
 
 def _counted(candidate: Candidate, launch: NcuLaunch) -> bool:

@@ -284,7 +284,7 @@ def _variant(short: str, digest: str, launches: Sequence[NcuLaunch]) -> Variant:
         digest,
         symbol,
         target=_target(first),
-        config=_told(launches),
+        config=_settings(launches),
         stages=stages,
         known=Resources(registers=first.registers),
         launches=len(launches),
@@ -293,14 +293,14 @@ def _variant(short: str, digest: str, launches: Sequence[NcuLaunch]) -> Variant:
     )
 
 
-MOST = 3
+MAX_LAUNCHES = 3
 """Launches of one variant that its line in the interface shows."""
 
 
-def _told(launches: Sequence[NcuLaunch]) -> dict[str, object]:
+def _settings(launches: Sequence[NcuLaunch]) -> dict[str, object]:
     """What distinguishes launches, in place of the configuration, which a report does not have."""
-    first_launches = launches[:MOST]
-    rest = ["…"] if len(launches) > MOST else []
+    first_launches = launches[:MAX_LAUNCHES]
+    rest = ["…"] if len(launches) > MAX_LAUNCHES else []
     times = [
         f"{launch.duration_us:.2f}" for launch in first_launches if launch.duration_us is not None
     ]

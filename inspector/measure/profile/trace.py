@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from inspector.errors import Unreadable
 from inspector.measure.profile.model import Three
+from inspector.text import words
 
 # -- what ran on the CPU --------------------------------------------------------------------------
 # What ran on the CPU, a lane for each thread: which call contains which, by torch's rules.
@@ -199,17 +200,10 @@ CPU_KINDS = {
 }
 GPU_KINDS = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
 # Names that torch's own tables leave out.
-LEFT_OUT = frozenset(
-    (
-        "[memory]",
-        "[OutOfMemory]",
-        "profiler::_record_function_enter",
-        "profiler::_record_function_enter_new",
-        "profiler::_record_function_exit",
-        "aten::is_leaf",
-        "aten::output_nr",
-        "aten::_version",
-    )
+LEFT_OUT = words(
+    "[memory] [OutOfMemory] profiler::_record_function_enter "
+    "profiler::_record_function_enter_new profiler::_record_function_exit "
+    "aten::is_leaf aten::output_nr aten::_version"
 )
 # The prefix of the emulated device's own operators.
 OURS = "ptxview_target::"

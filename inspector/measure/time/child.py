@@ -85,13 +85,11 @@ class TimeWish:
 class ChildEnd(NamedTuple):
     """How a child process ended: ``status`` is None if it took too long as a whole.
 
-    ``problem`` says why it ended early, if it did. ``overdue``: it ended itself since a step took
-    longer than its limit. ``records`` are what it wrote.
+    ``problem`` says why it ended early, if it did. ``records`` are what it wrote.
     """
 
     status: int | None
     problem: str
-    overdue: bool
     records: list[Said]
 
 
@@ -110,9 +108,8 @@ def run_child(
     try:
         done = child(argv, seconds, folder)
     except Unreadable as error:
-        return ChildEnd(None, error.message, False, records(results))
-    overdue = b"Timeout (" in done.err
-    return ChildEnd(done.status, why_ended(done, limit), overdue, records(results))
+        return ChildEnd(None, error.message, records(results))
+    return ChildEnd(done.status, why_ended(done, limit), records(results))
 
 
 def records(results: Path) -> list[Said]:

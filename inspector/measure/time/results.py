@@ -72,7 +72,7 @@ CACHES = ("cold", "hot", "dirty")
 WANTED = 0.01
 # A warning is given if clocks differ by more than this part within one measurement.
 STEADY = 0.03
-FEWEST_OF_A_THIRD = 20
+MIN_SAMPLES_OF_A_THIRD = 20
 NOTHING: Mapping[str, object] = {}
 
 
@@ -243,7 +243,7 @@ def _warnings(middle: Median, clocks: Mapping[str, object]) -> list[str]:
 def _drift(samples: Sequence[float]) -> list[str]:
     """A warning if the last third of the samples took another time than the first."""
     third = len(samples) // 3
-    if third < FEWEST_OF_A_THIRD:
+    if third < MIN_SAMPLES_OF_A_THIRD:
         return []
     first, last = median(samples[:third]), median(samples[-third:])
     if first is None or last is None or abs(last.value - first.value) <= STEADY * first.value:

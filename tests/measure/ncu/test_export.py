@@ -253,22 +253,6 @@ def test_a_source_page_of_fewer_launches_is_not_guessed_at() -> None:
     assert len(report.problems) == 1 and "2 of 5" in report.problems[0]
 
 
-def test_hostile_cells_are_data() -> None:
-    rng = random.Random(1)
-    lines = text("details").split("\n")[:60]
-    for _ in range(60):
-        row = rng.randrange(len(lines))
-        at = rng.randrange(len(lines[row]) + 1)
-        hurt = list(lines)
-        hurt[row] = (
-            hurt[row][:at] + rng.choice(['"', "\x1b[31m", ",", "9" * 400, "[b]"]) + (hurt[row][at:])
-        )
-        try:
-            read("\n".join(hurt), "x.csv")
-        except Unreadable:
-            pass
-
-
 @pytest.mark.parametrize(
     ("demangled", "name"),
     [

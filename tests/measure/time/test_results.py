@@ -22,6 +22,7 @@ from inspector.measure.time.results import (
 )
 from inspector.report import timings
 from inspector.report.jsons import dumps
+from inspector.text import words
 
 BARE = Timing(
     "square_kernel",
@@ -38,27 +39,10 @@ BARE = Timing(
 )
 STEADY = {"low_mhz": 1980, "high_mhz": 1980, "most_mhz": 1980, "celsius": 30, "slowed_by": []}
 PEAK = Peak("cupti", "cold", 4000.0, 2 << 30)
-CONTRACT = {
-    "kernel",
-    "variant",
-    "call",
-    "stopwatch",
-    "cache",
-    "median_us",
-    "low_us",
-    "high_us",
-    "samples",
-    "grid",
-    "block",
-    "bytes",
-    "flops",
-    "gb_per_s",
-    "percent_of_peak",
-    "warnings",
-    "kind",
-    "kernels",
-    "cpu_us",
-}
+CONTRACT = words(
+    "kernel variant call stopwatch cache median_us low_us high_us samples grid block "
+    "bytes flops gb_per_s percent_of_peak warnings kind kernels cpu_us"
+)
 
 
 def taken(samples: list[float], **clocks: object) -> Timing:
