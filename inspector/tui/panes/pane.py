@@ -344,9 +344,7 @@ class Pane(Vertical):
     def _find_folds(self, source: Highlighter) -> None:
         def find() -> Foldable:
             found, listing = regions(source.listing), source.listing
-            flow = attempt(
-                lambda: FlowLanes(arrows(source.texts, listing.functions, listing.language))
-            )
+            flow = attempt(lambda: FlowLanes(arrows(listing)))
             files: object = None
             if listing.language == Stage.PTX.value:
                 files = attempt(lambda: read_files(listing.text))
