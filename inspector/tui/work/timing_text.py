@@ -114,7 +114,5 @@ def before(sessions: Sequence[Session], width: int) -> Iterator[Part]:
 
 def table(session: Session, width: int) -> str:
     """The report's table as text, indented."""
-    console = Console(width=width - 2, color_system=None)
-    with console.capture() as shown:
-        console.print(timings.table(session, width - 2))
-    return textwrap.indent(shown.get(), "  ")
+    lines = Console(width=width - 2).render_lines(timings.table(session, width - 2), pad=False)
+    return "".join(f"  {''.join(segment.text for segment in line)}\n" for line in lines)
