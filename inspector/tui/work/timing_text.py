@@ -6,11 +6,10 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from math import prod
 
-from rich.console import Console
-
 from inspector.measure.time.calls import ReplayableCall
 from inspector.measure.time.planning import Plan, PlannedLaunch, inputs
 from inspector.measure.time.results import Session
+from inspector.printing import page
 from inspector.report import timings
 from inspector.text import kibibytes, plural
 from inspector.tui.widgets import recorded_times as times
@@ -114,5 +113,6 @@ def before(sessions: Sequence[Session], width: int) -> Iterator[Part]:
 
 def table(session: Session, width: int) -> str:
     """The report's table as text, indented."""
-    lines = Console(width=width - 2).render_lines(timings.table(session, width - 2), pad=False)
-    return "".join(f"  {''.join(segment.text for segment in line)}\n" for line in lines)
+    console, written = page(width - 2, colours=False)
+    console.print(timings.table(session, width - 2))
+    return textwrap.indent(written(), "  ")
