@@ -28,7 +28,6 @@ from inspector.tui.app.app import PtxviewApp
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.diff.diff_screen import DiffScreen
 from inspector.tui.main.main_screen import MainScreen
-from inspector.tui.main.remembered import Memory
 from inspector.tui.program.live import Live
 from inspector.tui.tree.rows import MANY, TreeKind
 from inspector.tui.variants.variants_screen import VariantsScreen
@@ -44,7 +43,6 @@ from tests.helpers.sample import (
 from tests.tui.app.test_live import Growth, until
 
 LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
-SIZES = [(80, 24), (160, 48)]
 
 Event = dict[str, Any]
 
@@ -302,7 +300,6 @@ def kernels_more(many: int) -> Recording:
     return replace(whole, complete=False, kernels=(*others, *whole.kernels))
 
 
-@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(
     ("keys", "expected"),
     [
@@ -312,11 +309,11 @@ def kernels_more(many: int) -> Recording:
     ],
 )
 async def test_who_types_while_kernels_come_goes_on_typing(
-    size: tuple[int, int], keys: tuple[str, ...], expected: str
+    keys: tuple[str, ...], expected: str
 ) -> None:
     growth = Growth()
     app = PtxviewApp(reader(kernels_more(0)), live=Live(growth))
-    async with app.run_test(size=size) as pilot:
+    async with app.run_test(size=(160, 48)) as pilot:
         screen = await settle(pilot)
         await pilot.press(*keys)
         await settle(pilot)
@@ -332,11 +329,10 @@ async def test_who_types_while_kernels_come_goes_on_typing(
         assert (screen.kernels.row and screen.kernels.row.key) == key
 
 
-@pytest.mark.parametrize("size", SIZES)
-async def test_what_lies_over_it_stays_and_the_cursor_beneath_it(size: tuple[int, int]) -> None:
+async def test_what_lies_over_it_stays_and_the_cursor_beneath_it() -> None:
     growth = Growth()
     app = PtxviewApp(reader(kernels_more(0)), live=Live(growth))
-    async with app.run_test(size=size) as pilot:
+    async with app.run_test(size=(160, 48)) as pilot:
         screen = await settle(pilot)
         await pilot.press("tab", *("j" * 4), "question_mark")
         await settle(pilot)
@@ -445,23 +441,3 @@ async def test_marks_and_a_diff_go_on_with_what_came_since() -> None:
 
 
 # What is remembered of a recording
-
-
-async def test_the_map_and_reading_are_remembered(tmp_path: Path) -> None:
-    memory = Memory(tmp_path / "remembered.json")
-    app = PtxviewApp(reader(), memory=memory)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot)
-        await pilot.press("tab", "m", "tab", "w", "q")
-    app = PtxviewApp(reader(), memory=Memory(memory.path))
-    async with app.run_test(size=(120, 40)) as pilot:
-        screen = await settle(pilot)
-        await settle(pilot)
-        source, ptx = (pane.view for pane in screen.panes.panes)
-        assert not source.folding.as_it_is and ptx.folding.as_it_is
-        assert source.groups is not None and ptx.groups is not None
-        await pilot.press("m", "q")
-    app = PtxviewApp(reader(), memory=Memory(memory.path))
-    async with app.run_test(size=(120, 40)) as pilot:
-        screen = await settle(pilot)
-        assert all(pane.view.groups is None for pane in screen.panes.panes)

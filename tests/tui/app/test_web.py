@@ -289,17 +289,3 @@ def test_a_port_that_is_taken_is_one_sentence(address: Address) -> None:
     assert done.returncode == 2
     assert "cannot be listened on" in done.stderr
     assert "Traceback" not in done.stderr + done.stdout
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("/nonexistent", "--web"),
-        (str(SAMPLE), "--web", "--port", "x"),
-        (str(SAMPLE), "/nonexistent", "--web"),
-    ],
-)
-def test_what_cannot_be_served_is_said_at_once(words: tuple[str, ...]) -> None:
-    done = subprocess.run(command(*words), cwd=ROOT, capture_output=True, text=True, timeout=300)
-    assert done.returncode in (2, 4)
-    assert "Traceback" not in done.stderr

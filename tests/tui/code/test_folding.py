@@ -60,11 +60,6 @@ def test_ptx_folds_its_debug_sections_as_one_and_comments_of_several_lines() -> 
     assert found[Fold.DEBUG][0].words == "… 10 lines of debug sections"
 
 
-def test_a_section_that_is_not_closed_reaches_to_the_end() -> None:
-    found = regions(listing("ptx", "ret;\n.section .debug_info\n{\n.b8 1"))
-    assert found[Fold.DEBUG] == (Region(2, 4, Fold.DEBUG),)
-
-
 @pytest.mark.parametrize(
     ("language", "text", "debug"),
     [
