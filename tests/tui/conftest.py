@@ -134,8 +134,10 @@ def parts_styled_once() -> Iterator[None]:
         if (rules, parts) not in asked:
             asked[rules, parts] = asked_of(sheet, parts)
         names, states = asked[rules, parts]
-        path = ((type(n), n._id, names & n._classes, *map(n.has_pseudo_class, sorted(states)))
-                for n in node.css_path_nodes)  # fmt: skip
+        path = (
+            (type(n), n._id, names & n._classes, *map(n.has_pseudo_class, sorted(states)))
+            for n in node.css_path_nodes
+        )
         return (rules, *path)
 
     def styled(self: Stylesheet, node: DOMNode) -> None:

@@ -261,9 +261,12 @@ class PtxviewApp(App[None]):
     ) -> None:
         """Show a word in the corner, which names what strangers wrote and so is never markup."""
         super().notify(
-            lines_shown(message), title=shown(title), severity=severity, timeout=timeout,
+            lines_shown(message),
+            title=shown(title),
+            severity=severity,
+            timeout=timeout,
             markup=False,
-        )  # fmt: skip
+        )
 
     def panic(self, *renderables: RenderableType) -> None:
         """End with one sentence instead of a traceback, unless PTXVIEW_TRACEBACK asks for it."""
@@ -283,8 +286,9 @@ class PtxviewApp(App[None]):
         """Report a fault in a thread, and go on."""
         if event.state is WorkerState.ERROR:
             error = event.worker.error
-            self.notify(f"{type(error).__name__}: {error}", title="A bug in ptxview",
-                        severity="error")  # fmt: skip
+            self.notify(
+                f"{type(error).__name__}: {error}", title="A bug in ptxview", severity="error"
+            )
 
 
 def run_tui(opener: Opener, name: str, live: Live | None = None) -> None:

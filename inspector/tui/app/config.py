@@ -66,8 +66,9 @@ def parse_config(said: Mapping[str, object]) -> Config:
     from inspector.tui.keys.command_table import TABLE
     from inspector.tui.keys.keymap import rebind
 
-    problems = [f"there is no setting {label(name)}" for name in said
-                if name not in ("keys", "theme")]  # fmt: skip
+    problems = [
+        f"there is no setting {label(name)}" for name in said if name not in ("keys", "theme")
+    ]
     theme = said.get("theme", "auto")
     if theme not in THEMES:
         problems.append(f"theme is {label(str(theme))}; it can be {', '.join(THEMES)}")

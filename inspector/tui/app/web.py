@@ -118,9 +118,13 @@ class WebServer(Server):
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.request_exit)
         web.run_app(
-            self._make_app(), host=self.host, port=self.port, handle_signals=False, loop=loop,
+            self._make_app(),
+            host=self.host,
+            port=self.port,
+            handle_signals=False,
+            loop=loop,
             print=lambda *_: self.announce(),
-        )  # fmt: skip
+        )
 
     def announce(self) -> None:
         """Say where, on standard error as all that is no data, once somebody listens there."""

@@ -46,8 +46,14 @@ from inspector.tui.widgets.visible import label
 MARGIN = 2
 """Lines kept visible above and below the cursor and a linked run."""
 
-_STYLES = {"cursor": "code--mark", "match": "code--found", "note": "code--note",
-           "linked": "code--link", "hot": "code--peak", "peak": "code--peak"}  # fmt: skip
+_STYLES = {
+    "cursor": "code--mark",
+    "match": "code--found",
+    "note": "code--note",
+    "linked": "code--link",
+    "hot": "code--peak",
+    "peak": "code--peak",
+}
 
 
 # -- what a pane shows of a listing ---------------------------------------------------------------
@@ -78,12 +84,26 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         warning: bool = False
 
     COMPONENT_CLASSES: ClassVar = {
-        "code--gutter", "code--cursor", "code--linked", "code--match", "code--mark",
-        "code--notice", "code--hint", "code--note", "code--peak", "code--register",
-        "code--chosen", "code--found", "code--link", "code--current", "code--value",
-        "code--loop", "code--branch", "code--own",
+        "code--gutter",
+        "code--cursor",
+        "code--linked",
+        "code--match",
+        "code--mark",
+        "code--notice",
+        "code--hint",
+        "code--note",
+        "code--peak",
+        "code--register",
+        "code--chosen",
+        "code--found",
+        "code--link",
+        "code--current",
+        "code--value",
+        "code--loop",
+        "code--branch",
+        "code--own",
         *(f"code--{how}-{hue}" for how in ("tint", "lit") for hue in range(1, HUES + 1)),
-    }  # fmt: skip
+    }
 
     @dataclass
     class Columned(Message):
@@ -645,9 +665,13 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             return {}
         telling = self.rows.gutter.telling
         wanted = {
-            "cursor": (self.cursor,), "match": self.matches, "note": telling.noted,
-            "linked": self.linked, "hot": telling.hottest, "peak": telling.peaks,
-        }  # fmt: skip
+            "cursor": (self.cursor,),
+            "match": self.matches,
+            "note": telling.noted,
+            "linked": self.linked,
+            "hot": telling.hottest,
+            "peak": telling.peaks,
+        }
         return {
             y: (SIGNS[kind], self._part(_STYLES[kind]))
             for y, kind in placed(wanted, self.map, height)

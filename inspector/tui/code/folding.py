@@ -97,12 +97,24 @@ def _llvm(texts: Sequence[str]) -> Iterator[bool]:
 
 
 _DEBUGS: dict[str, Callable[[Sequence[str]], Iterator[bool]]] = {
-    "ptx": _ptx, "sass": _sass, "ttir": _mlir, "ttgir": _mlir, "llvm": _llvm, "llir": _llvm,
-}  # fmt: skip
+    "ptx": _ptx,
+    "sass": _sass,
+    "ttir": _mlir,
+    "ttgir": _mlir,
+    "llvm": _llvm,
+    "llir": _llvm,
+}
 _COMMENTS: dict[str, tuple[str, ...]] = {
-    "ptx": ("//",), "sass": ("//",), "ttir": ("//",), "ttgir": ("//",), "llvm": (";",),
-    "llir": (";",), "python": ("#",), "output_code": ("#",), "source": ("//", "#!", "# "),
-}  # fmt: skip
+    "ptx": ("//",),
+    "sass": ("//",),
+    "ttir": ("//",),
+    "ttgir": ("//",),
+    "llvm": (";",),
+    "llir": (";",),
+    "python": ("#",),
+    "output_code": ("#",),
+    "source": ("//", "#!", "# "),
+}
 
 
 def _runs(flags: Iterator[bool], texts: Sequence[str], kind: Fold) -> Iterator[Region]:
@@ -202,8 +214,9 @@ class RowMap:
                 self._hidden.append(self._hidden[-1] + hidden)
         self._firsts = [region.first for region in self.closed]
         # The row of each region's first line.
-        self._rows = [first - 1 - hidden for first, hidden
-                      in zip(self._firsts, self._hidden, strict=False)]  # fmt: skip
+        self._rows = [
+            first - 1 - hidden for first, hidden in zip(self._firsts, self._hidden, strict=False)
+        ]
 
     @property
     def rows(self) -> int:

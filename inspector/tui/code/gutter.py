@@ -18,8 +18,13 @@ LIVE, STALL, NOTES, SAMPLES = "live", "stall", "notes", "samples"
 profiler's, in percent of the kernel's."""
 
 VALUE, WARPS, LANES, DIVERGES, SECTORS, CONFLICTS = (
-    "value", "warps", "lanes", "diverges", "sectors", "conflicts",
-)  # fmt: skip
+    "value",
+    "warps",
+    "lanes",
+    "diverges",
+    "sectors",
+    "conflicts",
+)
 """Columns of a listing whose kernel was run: what the line gave the chosen lane, and what happened
 at it; see ``inspector/report/trace.py``."""
 RUN = (WARPS, LANES, DIVERGES, SECTORS, CONFLICTS, VALUE)
@@ -39,20 +44,45 @@ COUNTED = {LIVE: "live register", STALL: "stall cycle", SAMPLES: "sample"}
 
 BARS = "▁▂▃▄▅▆▇█"
 
-_WIDTHS = {LIVE: 5, STALL: 6, SAMPLES: 8, WARPS: 7, LANES: 6, DIVERGES: 6, SECTORS: 8,
-           CONFLICTS: 7, VALUE: 16}  # fmt: skip
-_HEADS = {LIVE: "live", STALL: "stall", SAMPLES: "samples", WARPS: "warps", LANES: "lanes",
-          DIVERGES: "parts", SECTORS: "sector", CONFLICTS: "confl.", VALUE: "value"}  # fmt: skip
+_WIDTHS = {
+    LIVE: 5,
+    STALL: 6,
+    SAMPLES: 8,
+    WARPS: 7,
+    LANES: 6,
+    DIVERGES: 6,
+    SECTORS: 8,
+    CONFLICTS: 7,
+    VALUE: 16,
+}
+_HEADS = {
+    LIVE: "live",
+    STALL: "stall",
+    SAMPLES: "samples",
+    WARPS: "warps",
+    LANES: "lanes",
+    DIVERGES: "parts",
+    SECTORS: "sector",
+    CONFLICTS: "confl.",
+    VALUE: "value",
+}
 
 
 def title(column: str) -> str:
     """What a column is called."""
     kind, _, one = column.partition(":")
-    words = {LIVE: "live registers", STALL: "stall cycles", NOTES: "notes",
-             SAMPLES: "samples (ncu)", VALUE: "the chosen lane's value",
-             WARPS: "times executed, by warps", LANES: "active lanes of a warp's 32",
-             DIVERGES: "divergent of the branches", SECTORS: "sectors of global memory",
-             CONFLICTS: "conflicts of shared memory's banks"}[kind]  # fmt: skip
+    words = {
+        LIVE: "live registers",
+        STALL: "stall cycles",
+        NOTES: "notes",
+        SAMPLES: "samples (ncu)",
+        VALUE: "the chosen lane's value",
+        WARPS: "times executed, by warps",
+        LANES: "active lanes of a warp's 32",
+        DIVERGES: "divergent of the branches",
+        SECTORS: "sectors of global memory",
+        CONFLICTS: "conflicts of shared memory's banks",
+    }[kind]
     return f"{words}: {one}" if one else words
 
 

@@ -79,8 +79,10 @@ _NAMED = re.compile(r"…[\w$.\[\]]+(?=[],+\s]|\Z)")
 
 def _with_names(text: str, spans: Iterable[Span]) -> Spans:
     """Tokens of a line in which parameters are named: a name is one token, whatever it is like."""
-    names = [(m.start(), m.end() - (m.group().count("]") > m.group().count("[")), Name.Variable)
-             for m in _NAMED.finditer(text)]  # fmt: skip
+    names = [
+        (m.start(), m.end() - (m.group().count("]") > m.group().count("[")), Name.Variable)
+        for m in _NAMED.finditer(text)
+    ]
     free = (s for s in spans if not any(a < s[1] and s[0] < b for a, b, _ in names))
     return tuple(sorted((*free, *names), key=itemgetter(0)))
 

@@ -20,9 +20,12 @@ def watched_text(recording: Recording, live: Live) -> Content:
         return Content.assemble(
             ("No kernels here yet.  ", "bold"),
             (f"Running: {label(' '.join(recording.command or ()))}\n", ""),
-            ("They come here as soon as the program compiles one. What it writes stands beneath; if"
-             " it asks for input, it gets the whole terminal.", "$quiet"),
-        )  # fmt: skip
+            (
+                "They come here as soon as the program compiles one. What it writes stands beneath; if"
+                " it asks for input, it gets the whole terminal.",
+                "$quiet",
+            ),
+        )
     parts: list[tuple[str, str]] = [("No kernels here.  ", "bold")]
     status = live.status if live.status is not None else recording.exit_status
     if live.killed_by is not None:
@@ -61,8 +64,9 @@ def empty_text(recording: Recording) -> Content:
         how = ended_by(recording.exit_status) or f"ended with status {recording.exit_status}"
         parts.append((f"The program {'was ' if 'by' in how else ''}{how}.\n", "$warning"))
     if not recording.complete:
-        parts.append(("The recording is unfinished: the program was killed, or still runs.\n",
-                      "$warning"))  # fmt: skip
+        parts.append(
+            ("The recording is unfinished: the program was killed, or still runs.\n", "$warning")
+        )
     parts += [(f"! {label(problem)}\n", "$warning") for problem in recording.problems[:5]]
     parts.append(("\nWhat to do next\n", "bold $primary"))
     if recording.command:

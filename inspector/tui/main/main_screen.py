@@ -196,9 +196,14 @@ class MainScreen(PaneScreen[None]):
             beside=self.panes.beside,
             tree=self.tree_wanted,
             tree_width=self.tree_width,
-            folds=folds, columns=columns, wrapped=wrapped, mapped=self.panes.mapped,
-            layout=name, widths=widths, heights=heights,
-        )  # fmt: skip
+            folds=folds,
+            columns=columns,
+            wrapped=wrapped,
+            mapped=self.panes.mapped,
+            layout=name,
+            widths=widths,
+            heights=heights,
+        )
 
     def restore(self, view: View) -> None:
         """Look at it so again, where what was looked at is still there."""
@@ -502,8 +507,10 @@ class MainScreen(PaneScreen[None]):
             self.warn("There is no variant here to mark.")
             return
         self.mark(TreeSubject(subject.kernel, subject.variant).marked_in(self.marked))
-        names = [f"{letter} {label(one.name)} {one.key[1]}"
-                 for letter, one in zip("AB", self.marked, strict=False)]  # fmt: skip
+        names = [
+            f"{letter} {label(one.name)} {one.key[1]}"
+            for letter, one in zip("AB", self.marked, strict=False)
+        ]
         hint = ("d marks another, then D compares them", "D compares them")
         if names:
             self.say(f"Marked: {', '.join(names)}. {hint[len(names) - 1]}.")
@@ -548,9 +555,13 @@ class MainScreen(PaneScreen[None]):
             self.warn("There is no kernel here to show variants of.")
             return
         table = VariantsScreen(
-            self.reads, self.scope_of(above), self.marked, row.subject.variant, self.times,
+            self.reads,
+            self.scope_of(above),
+            self.marked,
+            row.subject.variant,
+            self.times,
             lambda: self.scope_of(above),
-        )  # fmt: skip
+        )
         self.app.push_screen(table, self._left)
 
     def scope_of(self, above: TreeRow) -> Scope:

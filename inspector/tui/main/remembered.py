@@ -63,11 +63,19 @@ def _is(kind: type) -> Check:
 
 _TEXTS, _SHARES = _all(_is(str)), _all(lambda n: type(n) is int and 0 < n <= MAX_SHARE)
 _CHECKS: dict[str, Check] = {
-    "subject": _TEXTS, "stages": _TEXTS, "folds": _all(_TEXTS), "columns": _all(_TEXTS),
-    "beside": _is(bool), "tree": _is(bool), "mapped": _is(bool), "layout": _is(str),
-    "wrapped": _all(_is(bool)), "widths": _SHARES, "heights": _SHARES,
+    "subject": _TEXTS,
+    "stages": _TEXTS,
+    "folds": _all(_TEXTS),
+    "columns": _all(_TEXTS),
+    "beside": _is(bool),
+    "tree": _is(bool),
+    "mapped": _is(bool),
+    "layout": _is(str),
+    "wrapped": _all(_is(bool)),
+    "widths": _SHARES,
+    "heights": _SHARES,
     "tree_width": lambda n: type(n) is int and 0 < n < MAX_TREE_CELLS,
-}  # fmt: skip
+}
 
 
 def _tuples(value: object) -> object:

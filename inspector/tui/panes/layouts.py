@@ -31,12 +31,18 @@ class Layout:
 
 LAYOUTS = (
     # What Inductor generates has no other source than its output_code.
-    Layout("lowering", "source · PTX · SASS",
-           ((Stage.SOURCE, Stage.OUTPUT_CODE), (Stage.PTX,), (Stage.SASS,))),
-    Layout("generated", "source · output_code · PTX",
-           ((Stage.SOURCE,), (Stage.OUTPUT_CODE,), (Stage.PTX,))),
+    Layout(
+        "lowering",
+        "source · PTX · SASS",
+        ((Stage.SOURCE, Stage.OUTPUT_CODE), (Stage.PTX,), (Stage.SASS,)),
+    ),
+    Layout(
+        "generated",
+        "source · output_code · PTX",
+        ((Stage.SOURCE,), (Stage.OUTPUT_CODE,), (Stage.PTX,)),
+    ),
     Layout("whole", "one pane, whole"),
-)  # fmt: skip
+)
 """In the order in which one key goes through them."""
 
 

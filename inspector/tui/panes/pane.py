@@ -351,9 +351,10 @@ class Pane(Vertical):
             if listing.language == Stage.PTX.value:
                 files = attempt(lambda: read_files(listing.text))
             return Foldable(
-                found, files if isinstance(files, dict) else {},
+                found,
+                files if isinstance(files, dict) else {},
                 flow if isinstance(flow, FlowLanes) else None,
-            )  # fmt: skip
+            )
 
         def show(found: Foldable | Notice) -> None:
             if source is self.view.source and isinstance(found, Foldable):

@@ -216,9 +216,13 @@ class PaneScreen(ToolScreen[ResultType]):
             device = (reads.recording.device or {}).get("name")
             times = tuple(self.times.lines(subject.kernel, subject.variant, str(device or "")))
         asked = Question(
-            what, subject, self.panes.active.stage, self.view.cursor, times,
+            what,
+            subject,
+            self.panes.active.stage,
+            self.view.cursor,
+            times,
             self.app.size.width - FRAME_CELLS,
-        )  # fmt: skip
+        )
         in_thread(self, lambda: answer(reads, asked), partial(self._answered, asked), "understand")
 
     def _answered(self, asked: Question, found: Content | tuple[Finding, ...] | Notice) -> None:

@@ -207,9 +207,10 @@ class Panes(Container):
             stage = pane.preferred
             if stage is None or not subject.has(stage):
                 later = tuple(
-                    p.preferred for p in self.panes[index + 1 :]
+                    p.preferred
+                    for p in self.panes[index + 1 :]
                     if p.preferred is not None and subject.has(p.preferred)
-                )  # fmt: skip
+                )
                 stage = subject.default(index, taken + later)
             taken += (stage,)
             pane.show(subject, stage)
@@ -340,8 +341,9 @@ class Panes(Container):
     def _border_at(self, event: events.MouseEvent) -> Border | None:
         grid = self.has_class("-grid")
         regions = [pane.region for pane in self._in_view]
-        return border_at(event.screen_x, event.screen_y, regions, self.region,
-                         self.has_class("-beside"), grid)  # fmt: skip
+        return border_at(
+            event.screen_x, event.screen_y, regions, self.region, self.has_class("-beside"), grid
+        )
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Take hold of the border that is there."""
@@ -498,9 +500,12 @@ class Panes(Container):
             self.follow(move=True)
 
         in_thread(
-            self, lambda: self.reads.links_of(variant, graph, a.stage, b.stage), linked, "links",
+            self,
+            lambda: self.reads.links_of(variant, graph, a.stage, b.stage),
+            linked,
+            "links",
             exclusive=False,
-        )  # fmt: skip
+        )
 
     def _begin(self, request: ListingRequest, links: Links) -> None:
         """Begin where something lights up: on the kernel's first line that is linked."""
@@ -581,9 +586,12 @@ class Panes(Container):
             self._grouped(request, self._groups[request])
         else:
             in_thread(
-                self, lambda: self.reads.groups(variant, stage),
-                lambda found: self._grouped(request, found), "groups", exclusive=False,
-            )  # fmt: skip
+                self,
+                lambda: self.reads.groups(variant, stage),
+                lambda found: self._grouped(request, found),
+                "groups",
+                exclusive=False,
+            )
 
     def _grouped(self, request: ListingRequest, groups: SourceGroups | Notice) -> None:
         while len(self._groups) > MAX_MAPS:

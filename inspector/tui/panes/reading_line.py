@@ -90,8 +90,10 @@ class ReadingLine(Widget):
         out: list[tuple[str, str]] = []
         if self.said.words.sentence:
             out.append((self.said.words.sentence, "$foreground"))
-        out += [(f"{SIGNS.get(n.severity, '·')} {n.rule}: {n.text}", "$warning")
-                for n in self.said.told.notes]  # fmt: skip
+        out += [
+            (f"{SIGNS.get(n.severity, '·')} {n.rule}: {n.text}", "$warning")
+            for n in self.said.told.notes
+        ]
         out += [(wait, "$secondary") for wait in self.said.words.waits]
         for one in self.said.registers:
             if one.name == self.register:

@@ -288,10 +288,11 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         top = self.scroll_offset.y
         shown = [row.subject for row in self.rows[top : top + max(1, self.size.height)]]
         wanted = [
-            one for one in shown
+            one
+            for one in shown
             if one.variant is not None
             and (one.key[:2] not in self._resources or one.key[:2] in self._stale)
-        ]  # fmt: skip
+        ]
 
         def read() -> Read:
             found: list[tuple[Key, Resources | None]] = []
@@ -313,8 +314,11 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
     def read_every(self) -> None:
         """Read the figures of all variants."""
         pairs = self.recording.variants()
-        wanted = [one for one in (TreeSubject(*pair) for pair in pairs)
-                  if one.key[:2] not in self._resources]  # fmt: skip
+        wanted = [
+            one
+            for one in (TreeSubject(*pair) for pair in pairs)
+            if one.key[:2] not in self._resources
+        ]
 
         def read() -> Read:
             # Some at once, so that the tools run side by side.
@@ -393,8 +397,12 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         gap = " " * max(0, width - cell_len(lead) - cell_len(text) - cell_len(figures))
         style = self.part(_STYLES[row.kind]) if row.kind in _STYLES else Style()
         right = base + self.part("warning" if warned else "figures")
-        parts = [(lead, base + self.part("quiet")), (text, base + style), (gap, base),
-                 (figures, right)]  # fmt: skip
+        parts = [
+            (lead, base + self.part("quiet")),
+            (text, base + style),
+            (gap, base),
+            (figures, right),
+        ]
         return Strip([Segment(*part) for part in parts]).adjust_cell_length(width, base)
 
     def _fitted(self, row: TreeRow, room: int) -> str:

@@ -166,15 +166,20 @@ def _kernel(
     beneath = [
         TreeEntry(
             TreeRow(
-                (*key, one.id), depth + 1, TreeKind.VARIANT, label(str(told)),
-                TreeSubject(of, one, graph), winner=_won(one), short=label(told.short),
+                (*key, one.id),
+                depth + 1,
+                TreeKind.VARIANT,
+                label(str(told)),
+                TreeSubject(of, one, graph),
+                winner=_won(one),
+                short=label(told.short),
                 failed=_failed([(of, one)]),
             ),
             f"{words} {_own_words(one)}",
             digest=one.hash,
         )
         for (of, one), told in zip(both, own, strict=True)
-    ]  # fmt: skip
+    ]
     # A kernel of that name without any variant has no row of its own beneath.
     folded = len(kernels) > 1 or len(beneath) > MANY
     row = replace(row, count=len(beneath), open=not folded, failed=_failed(both))
@@ -234,9 +239,14 @@ def whole_tree(recording: Recording) -> tuple[TreeEntry, ...]:
             of_graphs = sum(e.row.count for e in beneath if e.row.kind is TreeKind.GRAPH)
             count = of_graphs + len(own)
             row = TreeRow(
-                key, 0, TreeKind.ORIGIN, heading, TreeSubject(), count,
+                key,
+                0,
+                TreeKind.ORIGIN,
+                heading,
+                TreeSubject(),
+                count,
                 failed=_failed_beneath(beneath),
-            )  # fmt: skip
+            )
             words = _words(heading, origin.value)
             entries.append(TreeEntry(row, words, tuple(beneath)))
     return tuple(entries)

@@ -8,8 +8,17 @@ from textual.containers import Horizontal
 from textual.message import Message
 from textual.widgets import Input, Static
 
-SIGNS = {"search": "/", "goto": ":", "filter": "filter", "parts": "parts", "store": "store",
-         "lane": "lane", "go": "go", "block": "block", "passes": "/"}  # fmt: skip
+SIGNS = {
+    "search": "/",
+    "goto": ":",
+    "filter": "filter",
+    "parts": "parts",
+    "store": "store",
+    "lane": "lane",
+    "go": "go",
+    "block": "block",
+    "passes": "/",
+}
 HINTS = {
     "parts": "two lanes of the block: 0 31",
     "store": "an address: a tensor's name, x+40 (bytes), 0x7f…",

@@ -27,9 +27,14 @@ RIGHT = (Stage.PTX, Stage.SASS, Stage.LLIR, Stage.TTGIR, Stage.TTIR, Stage.OUTPU
 
 
 OF_GRAPH = (
-    Stage.OPERATIONS, Stage.SOURCE, Stage.OUTPUT_CODE, Stage.POST_GRAD, Stage.FORWARD,
-    Stage.BACKWARD, Stage.DYNAMO,
-)  # fmt: skip
+    Stage.OPERATIONS,
+    Stage.SOURCE,
+    Stage.OUTPUT_CODE,
+    Stage.POST_GRAD,
+    Stage.FORWARD,
+    Stage.BACKWARD,
+    Stage.DYNAMO,
+)
 """What the panes show of a graph as a whole, the best first."""
 
 
@@ -158,9 +163,16 @@ def told_alike(one: Variant | None, other: Variant | None) -> bool:
 def _told_of(variant: Variant) -> tuple[object, ...]:
     calls: Iterator[Call] = (replace(call, count=1, first=None) for call in variant.calls)
     return (
-        variant.hash, variant.symbol, variant.stages, variant.locations_cubin, variant.known,
-        variant.missing, variant.fusion, variant.failed, tuple(calls),
-    )  # fmt: skip
+        variant.hash,
+        variant.symbol,
+        variant.stages,
+        variant.locations_cubin,
+        variant.known,
+        variant.missing,
+        variant.fusion,
+        variant.failed,
+        tuple(calls),
+    )
 
 
 def successor(kernel: Kernel, variant: Variant) -> Variant:

@@ -292,11 +292,16 @@ def kernels_more(many: int) -> Recording:
     whole = recording()
     first = whole.kernels[0]
     others = tuple(
-        Kernel(f"n{n}", f"new_{n}", f"new_{n}", origin,
-               (replace(first.variants[0], id=f"{n:08x}", hash=f"{n:08x}" * 8),))
+        Kernel(
+            f"n{n}",
+            f"new_{n}",
+            f"new_{n}",
+            origin,
+            (replace(first.variants[0], id=f"{n:08x}", hash=f"{n:08x}" * 8),),
+        )
         for n in range(many)
         for origin in ([Origin.TRITON, Origin.NVCC][n % 2],)
-    )  # fmt: skip
+    )
     return replace(whole, complete=False, kernels=(*others, *whole.kernels))
 
 

@@ -264,9 +264,13 @@ def hostile(name: str) -> FakeReader:
         name, "deadbeef", *ALL, target=name, config={name: name}, missing={Stage.LLIR: name}
     )
     of = Recording(
-        f"/tmp/{name}", (Kernel("k", name, name, Origin.TRITON, (made, replace(made, id="f00d"))),),
-        command=(name,), device={"name": name}, mode="gpu", problems=(name,),
-    )  # fmt: skip
+        f"/tmp/{name}",
+        (Kernel("k", name, name, Origin.TRITON, (made, replace(made, id="f00d"))),),
+        command=(name,),
+        device={"name": name},
+        mode="gpu",
+        problems=(name,),
+    )
     texts = {(i, stage): LINES for i in ("deadbeef", "f00d") for stage in ALL}
     return FakeReader(of, texts, broken={Stage.SASS: OSError(name)})
 

@@ -31,8 +31,15 @@ def recorded(folder: Path, trace: bytes | None) -> Path:
     ptx = writer.blob((SQUARE / "square_kernel.ptx").read_bytes())
     writer.event(event="triton", name="square_kernel", hash="ab" * 32, files={"ptx": ptx}, pid=1)
     if trace is not None:
-        writer.event(event="profile", time=2.0, trace=writer.blob(gzip.compress(trace)), gpu=True,
-                     began=1.0, ended=2.0, mode="whole")  # fmt: skip
+        writer.event(
+            event="profile",
+            time=2.0,
+            trace=writer.blob(gzip.compress(trace)),
+            gpu=True,
+            began=1.0,
+            ended=2.0,
+            mode="whole",
+        )
     writer.close()
     return folder
 

@@ -93,10 +93,13 @@ class Branching(FakeReader):
         """Its lines."""
         texts = ("$L1:", "\tadd;", "\tbra $L1;", "\tbra $gone;", "\tret;")
         targets = ((), (), ("$L1",), ("$gone",), ())
-        return Listing("ptx", tuple(
-            Line(n, text, Kind.UNKNOWN, targets=t)
-            for n, (text, t) in enumerate(zip(texts, targets, strict=True), 1)
-        ))  # fmt: skip
+        return Listing(
+            "ptx",
+            tuple(
+                Line(n, text, Kind.UNKNOWN, targets=t)
+                for n, (text, t) in enumerate(zip(texts, targets, strict=True), 1)
+            ),
+        )
 
 
 async def test_enter_follows_a_branch_and_the_way_leads_back() -> None:
@@ -192,9 +195,13 @@ def test_a_loc_says_where_its_instructions_are_from() -> None:
     listing = parse(Stage.PTX, PTX)
     told = {n: place(location_of(listing, n)) for n in (6, 7, 8, 9, 10, 11)}
     assert told == {
-        6: "no source location", 7: "made.py:12:5", 8: "made.py:12:5",
-        9: "made.py:13:5", 10: "made.py:14:5", 11: "made.py:14:5",
-    }  # fmt: skip
+        6: "no source location",
+        7: "made.py:12:5",
+        8: "made.py:12:5",
+        9: "made.py:13:5",
+        10: "made.py:14:5",
+        11: "made.py:14:5",
+    }
 
 
 def test_the_peak_is_that_of_the_registers_that_are_counted() -> None:

@@ -48,23 +48,58 @@ def recorded(folder: Path) -> tuple[Path, int, str, int]:
     bad = re.sub(r"\bmul\.f32\b", "mulx.f32", good, count=1)
     line, said = refused(bad, folder)
     writer = Writer(folder / "rec")
-    kept = {"file": "/home/me/square.py", "blob": writer.blob(SOURCE.encode()), "first": 3,
-            "last": 12}  # fmt: skip
+    kept = {
+        "file": "/home/me/square.py",
+        "blob": writer.blob(SOURCE.encode()),
+        "first": 3,
+        "last": 12,
+    }
     common = {"name": "square_kernel", "source": kept, "pid": 1}
     writer.event(event="recording", schema=1, mode="gpu", time=1.0)
-    message = {"severity": "error", "message": "NameError('absent is not defined')",
-               "tool": "triton", "file": "/home/me/square.py", "line": 5}  # fmt: skip
-    writer.event(event="triton_failed", hash="1a" * 32, stage="ttir", constexprs={"B": 1},
-                 message=message["message"], messages=[message], **common)  # fmt: skip
-    writer.event(event="triton_failed", hash="2b" * 32, stage="sass", constexprs={"B": 2},
-                 files={"ptx": writer.blob(bad.encode())}, message=said, **common,
-                 messages=[{"severity": "error", "message": said, "tool": "ptxas", "file": "ptx",
-                            "line": line}])  # fmt: skip
+    message = {
+        "severity": "error",
+        "message": "NameError('absent is not defined')",
+        "tool": "triton",
+        "file": "/home/me/square.py",
+        "line": 5,
+    }
+    writer.event(
+        event="triton_failed",
+        hash="1a" * 32,
+        stage="ttir",
+        constexprs={"B": 1},
+        message=message["message"],
+        messages=[message],
+        **common,
+    )
+    writer.event(
+        event="triton_failed",
+        hash="2b" * 32,
+        stage="sass",
+        constexprs={"B": 2},
+        files={"ptx": writer.blob(bad.encode())},
+        message=said,
+        **common,
+        messages=[
+            {"severity": "error", "message": said, "tool": "ptxas", "file": "ptx", "line": line}
+        ],
+    )
     for digest, block in (("3c" * 32, 3), ("4d" * 32, 4)):
-        writer.event(event="triton", hash=digest, constexprs={"B": block},
-                     files={"ptx": writer.blob(good.encode())}, **common)  # fmt: skip
-    writer.event(event="not_loaded", hash="3c" * 32, required=300, limit=200,
-                 resource="threads", error="OutOfResources: out of resource: threads")  # fmt: skip
+        writer.event(
+            event="triton",
+            hash=digest,
+            constexprs={"B": block},
+            files={"ptx": writer.blob(good.encode())},
+            **common,
+        )
+    writer.event(
+        event="not_loaded",
+        hash="3c" * 32,
+        required=300,
+        limit=200,
+        resource="threads",
+        error="OutOfResources: out of resource: threads",
+    )
     writer.close()
     came_of = re.findall(r"\.loc\s+1 (\d+)", bad[: bad.index("mulx.f32")])[-1]
     return folder / "rec", line, said, int(came_of)
@@ -144,8 +179,9 @@ async def test_the_table_tells_a_reason_whole_and_has_no_column_of_nothing(tmp_p
     ptx = writer.blob((SQUARE / "square_kernel.ptx").read_bytes())
     why = "no such file or directory: /a/folder/that/has/a/long/name/libdevice.10.bc"
     writer.event(event="triton", name="square_kernel", hash="1a" * 32, files={"ptx": ptx})
-    writer.event(event="triton_failed", name="square_kernel", hash="2b" * 32, stage="llir",
-                 message=why)  # fmt: skip
+    writer.event(
+        event="triton_failed", name="square_kernel", hash="2b" * 32, stage="llir", message=why
+    )
     writer.close()
     reader = open_reader(str(tmp_path / "rec"))
     for size in ((200, 60), (80, 24)):
