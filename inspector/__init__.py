@@ -16,7 +16,7 @@ def record(path: str | os.PathLike[str] | None = None, *, target: str | None = N
     """Record what a block compiles and launches: ``with inspector.record() as recording: …``.
 
     ``path`` is where the recording goes: a folder, or one file (``x.ptxview``); without it, a
-    folder of its own in the user's state folder. ``target`` (``sm_90``) gives the program an
+    new folder in the user's state folder. ``target`` (``sm_90``) gives the program an
     emulated device, before it has imported torch. At the block's end the program is as it was
     before. Raises ``inspector.errors.PtxviewError`` where nothing can be recorded.
     """

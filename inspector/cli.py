@@ -268,15 +268,15 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; its exit status. Errors become one sentence and what to do about it."""
     if COMPLETING in os.environ:
-        status: int = importlib.import_module("inspector.commands.completing").answer(COMMANDS)
+        status: int = importlib.import_module("inspector.commands.completion").answer(COMMANDS)
         return status
     given = list(sys.argv[1:] if argv is None else argv)
     printing.with_streams()
     with printing.guarded(), _thread_errors_as_sentences():
-        return _told(given)
+        return _guarded_run(given)
 
 
-def _told(given: list[str]) -> int:
+def _guarded_run(given: list[str]) -> int:
     try:
         return _dispatch(given)
     except PtxviewError as error:

@@ -117,9 +117,7 @@ _RANKS = {stage: rank for rank, stage in enumerate(Stage)}
 FX_STAGES = (Stage.DYNAMO, Stage.JOINT, Stage.FORWARD, Stage.BACKWARD, Stage.POST_GRAD)
 """Graphs of torch.fx, printed as Python."""
 
-GRAPH_STAGES = (
-    *FX_STAGES, Stage.IR_PRE_FUSION, Stage.IR_POST_FUSION, Stage.OPERATIONS,
-)  # fmt: skip
+GRAPH_STAGES = (*FX_STAGES, Stage.IR_PRE_FUSION, Stage.IR_POST_FUSION, Stage.OPERATIONS)
 """What a graph alone has, above its ``output_code``."""
 
 KERNEL_STAGES = tuple(stage for stage in Stage if stage not in GRAPH_STAGES)

@@ -66,7 +66,7 @@ def untagged(demangled: str) -> str:
 
 
 def argument_types(demangled: str) -> tuple[str, ...]:
-    """The types in the last parentheses of a demangled name; () where there are none."""
+    """The types in the last parentheses of a demangled name; () without any."""
     at = demangled.rstrip()
     if not at.endswith(")"):
         return ()
@@ -107,7 +107,7 @@ def shortest_ids(digests: Iterable[str]) -> dict[str, str]:
 
 # -- as a table has room for them -----------------------------------------------------------------
 
-LONGEST = 72
+MAX_NAME_CHARS = 72
 """Characters of a short name."""
 
 # What says nothing of which kernel it is.
@@ -115,7 +115,7 @@ _PLAIN = re.compile(
     r"^(?:-?[\d.]+(?:ul|u|l|f)?|\([\w:]+\)-?\d+|bool|char|short|int|long|unsigned.*|float|double|void|"
     r"true|false|c10::\w+|std::.*|__half|__nv_bfloat16|.*\*|at::detail::Array.*|OffsetCalculator.*|"
     r"TrivialOffset.*|\.\.\.|"
-    # What wraps the operation that one looks for.
+    # Templates around the operation of interest.
     r"BinaryFunctor|[AB]UnaryFunctor|ReduceOp|func_wrapper_t|GpuReduce.*)$"
 )
 _ANONYMOUS = re.compile(r"\(anonymous namespace\)::|\{lambda[^}]*\}|<unnamed>::")
@@ -132,11 +132,11 @@ def short_name(name: str) -> str:
     found = _operation(inner)
     own = base.rpartition("::")[2] or base
     short = (f"{own}<{found}>" if found else own) or name
-    return short if len(short) <= LONGEST else f"{short[: LONGEST - 1]}…"
+    return short if len(short) <= MAX_NAME_CHARS else f"{short[: MAX_NAME_CHARS - 1]}…"
 
 
 def _split(text: str) -> tuple[str, str]:
-    """What stands before the template's arguments or the function's, and the former."""
+    """The name before template or function arguments, and the template arguments."""
     at = next((n for n, c in enumerate(text) if c in "<("), len(text))
     if at == len(text) or text[at] == "(":
         return text[:at], ""

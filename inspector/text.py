@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 # -- sets of words --------------------------------------------------------------------------------
-# Sets of words, written as one reads them.
+# Sets of words, written as text.
 
 
 def words(text: str) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""What every test finds: folders of a user of its own, no terminal, copies of the captured data."""
+"""What every test finds: folders of a new user, no terminal, copies of the captured data."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tests.helpers import samples, warm, warm_python
 from tests.helpers.ptxview import LECTURE, Done, call
 from tests.helpers.samples import Disassembler, disassemble
 
-# A worker of pytest-xdist has the width of its parent's terminal here (80 where there is none), and
+# A worker of pytest-xdist has the width of its parent's terminal here (80 without one), and
 # tables that are no terminal's are as wide as this says. Child processes inherit it.
 for name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"):
     os.environ.pop(name, None)
 
-# Where no bytecode is written, each of hundreds of programs that are started compiles ptxview anew.
+# Without bytecode, each of hundreds of programs compiles ptxview again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # As in an environment that is activated: pip puts ninja beside the interpreter, where torch, which
@@ -43,19 +43,30 @@ hypothesis.settings.load_profile("ptxview")
 
 # What stands behind `&` in a script ignores SIGINT, behind `nohup` SIGHUP, under `perf` SIGUSR2; so
 # would all that tests start: programs that are asked to end by them would go on.
-for number, how in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL),
-                    (signal.SIGHUP, signal.SIG_DFL), (signal.SIGUSR1, signal.SIG_DFL),
-                    (signal.SIGUSR2, signal.SIG_DFL)):  # fmt: skip
+for number, how in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGQUIT, signal.SIG_DFL),
+    (signal.SIGHUP, signal.SIG_DFL),
+    (signal.SIGUSR1, signal.SIG_DFL),
+    (signal.SIGUSR2, signal.SIG_DFL),
+):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, how)
 
 TESTS = Path(__file__).parent
 FAST = ("analyse", "diff", "execute", "listing", "names", "report", "trace")
-"""Rooms that are pure: what stands in their folders has the marker ``fast``, but for these files,
+"""Rooms that are pure: every test in their folders has the marker ``fast``, but for these files,
 which try thousands of programs or every cubin that there is, or have Triton compile."""
-SLOW = ("analyse/flow", "analyse/test_reference_sass.py", "analyse/test_scheduling.py",
-        "diff/test_adversarial.py", "execute/test_integers.py", "execute/test_values.py",
-        "listing/test_lossless.py", "trace/test_counted_hints.py")  # fmt: skip
+SLOW = (
+    "analyse/flow",
+    "analyse/test_reference_sass.py",
+    "analyse/test_scheduling.py",
+    "diff/test_adversarial.py",
+    "execute/test_integers.py",
+    "execute/test_values.py",
+    "listing/test_lossless.py",
+    "trace/test_counted_hints.py",
+)
 
 
 LONG = ("probes", "faults", "kernels", "examples", "capture", "test_sizes.py", "test_trust.py")
@@ -161,13 +172,24 @@ def user_folders(tmp_path_factory: pytest.TempPathFactory, common: Path) -> Iter
         patch.setattr(samples, "SAID", common / "said")
         patch.setattr(disassembly, "run_tool", samples.remembered)
         patch.setattr(programs, "WARM", common / "warm" / "ptxview")
-        for name in ("XDG_STATE_HOME", "TRITON_CACHE_DIR",
-                     "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR"):  # fmt: skip
+        for name in (
+            "XDG_STATE_HOME",
+            "TRITON_CACHE_DIR",
+            "TORCHINDUCTOR_CACHE_DIR",
+            "TORCH_EXTENSIONS_DIR",
+        ):
             patch.setenv(name, str(root / name.lower()))
-        # No GPU, a page's width, and no colours, whatever the machine has.
+        # No GPU, a page's width, and no colours.
         patch.setenv("CUDA_VISIBLE_DEVICES", "")
-        for name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TORCH_LOGS", "TORCH_TRACE",
-                     "PYTHONPATH"):  # fmt: skip
+        for name in (
+            "COLUMNS",
+            "LINES",
+            "NO_COLOR",
+            "FORCE_COLOR",
+            "TORCH_LOGS",
+            "TORCH_TRACE",
+            "PYTHONPATH",
+        ):
             patch.delenv(name, raising=False)
         yield root
         warm.leave_all()
@@ -195,7 +217,7 @@ def triton_at_once(plain_python: Callable[..., str], monkeypatch: pytest.MonkeyP
 
 
 class Bomb:
-    """Unpickled, it makes a file; whoever loads it is found out."""
+    """Unpickled, it makes a file that shows who loaded it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,10 +1,10 @@
-"""``python -m tests.kills [TURNS] [--seed N]``: what is left when a run is killed at any moment.
+"""``python -m tests.kills [TURNS] [--seed N]``: results of runs that are killed at any moment.
 
 Each turn records a small program with ``-o x.ptxview`` and kills, by SIGKILL and at a random moment
 of its recording and finishing, the program, ``ptxview run``, or both at once; a turn in which that
 had ended before is taken again. What ``ptxview list
 x.ptxview`` then reads must hold every event that the program had written before, with its files
-whole; it must be called unfinished where it is, and nothing else may lie beside it. Prints how
+whole; it must be called unfinished where it is, and nothing else may be beside it. Prints how
 many turns came to what; exits with 1 if one was not so.
 """
 
@@ -64,7 +64,7 @@ WHOM = ("the program", "ptxview run", "both")
 
 @dataclass(frozen=True)
 class Turn:
-    """What was killed, when after the start, and what came of it; ``fault`` is what was not so."""
+    """What was killed, when after the start, and the result; ``fault`` is the broken promise."""
 
     whom: str
     at: float
@@ -73,7 +73,7 @@ class Turn:
 
 
 def started(folder: Path) -> int:
-    """``ptxview run -o x.ptxview program.py`` in a process group of its own; its pid."""
+    """``ptxview run -o x.ptxview program.py`` in a new process group; its pid."""
     pid = os.fork()
     if pid:
         with contextlib.suppress(OSError):

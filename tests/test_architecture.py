@@ -19,24 +19,51 @@ from pathlib import Path
 
 import pytest
 
+from inspector.text import words
 from tests.benchmarks import __main__ as benchmarks
 
 ROOT = Path(__file__).resolve().parent.parent
 HOUSE = ROOT / "inspector"
 LONGEST = 700
 STARTS = ("exec", "spawn", "posix_spawn", "system", "popen", "fork", "startfile")
-READS = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "iterdir", "glob", "rglob",
-         "mkdir", "unlink", "rename", "touch", "stat", "exists", "is_file", "is_dir",
-         "resolve"}  # fmt: skip
-IO = ("subprocess", "os", "socket", "tempfile", "shutil", "glob", "urllib", "pathlib.Path",
-      "io.open")  # fmt: skip
-# Rooms that read, and whoever stands on them; a room without I/O imports none.
-READING = ("inspector.recording", "inspector.system", "inspector.capture", "inspector.reader",
-           "inspector.commands", "inspector.tui", "inspector.printing",
-           "inspector.files")  # fmt: skip
-PURE = ("inspector.listing", "inspector.analyse", "inspector.execute", "inspector.trace",
-        "inspector.report", "inspector.diff", "inspector.model", "inspector.names",
-        "inspector.text", "inspector.errors")  # fmt: skip
+READS = words(
+    "open read_text read_bytes write_text write_bytes iterdir glob rglob mkdir unlink "
+    "rename touch stat exists is_file is_dir resolve"
+)
+IO = (
+    "subprocess",
+    "os",
+    "socket",
+    "tempfile",
+    "shutil",
+    "glob",
+    "urllib",
+    "pathlib.Path",
+    "io.open",
+)
+# Rooms that read, and rooms above them; a room without I/O imports none.
+READING = (
+    "inspector.recording",
+    "inspector.system",
+    "inspector.capture",
+    "inspector.reader",
+    "inspector.commands",
+    "inspector.tui",
+    "inspector.printing",
+    "inspector.files",
+)
+PURE = (
+    "inspector.listing",
+    "inspector.analyse",
+    "inspector.execute",
+    "inspector.trace",
+    "inspector.report",
+    "inspector.diff",
+    "inspector.model",
+    "inspector.names",
+    "inspector.text",
+    "inspector.errors",
+)
 # It asks readers for what is compared; the rest of its room is given listings.
 ASKS = {"inspector.diff.compare"}
 
@@ -102,7 +129,7 @@ def within(module: str, *packages: str) -> bool:
 
 
 def outside(*rooms: str) -> list[Module]:
-    """Modules of ours that are in none of these rooms."""
+    """Our modules outside these rooms."""
     return [m for m in OURS if not within(m.name, *rooms)]
 
 
@@ -157,11 +184,11 @@ def test_commands_that_print_load_no_torch_triton_or_textual(command: str) -> No
     assert not {"torch", "triton", "textual"} & set(done.stderr.splitlines()[-1].split())
 
 
-def test_nothing_of_ours_imports_torch_triton_or_the_probes() -> None:
+def test_no_room_imports_torch_triton_or_the_probes() -> None:
     assert not imported(OURS, "torch", "triton", "inspector.probes", "ptxview_probes")
 
 
-def test_probes_import_nothing_of_ours() -> None:
+def test_probes_import_no_room() -> None:
     allowed = {*sys.stdlib_module_names, "torch", "triton", "numpy", "ptxview_probes"}
     assert not [
         f"{m.name}:{line} imports {name}"
@@ -171,7 +198,7 @@ def test_probes_import_nothing_of_ours() -> None:
     ]
 
 
-def test_what_the_probes_load_of_ours_is_pure_and_needs_nothing_but_numpy() -> None:
+def test_what_the_probes_load_is_pure_and_needs_nothing_but_numpy() -> None:
     """The executor of PTX comes into the user's program, by one door, and what it stands on."""
     reached: set[str] = set()
     left = {"inspector.execute"}
@@ -198,16 +225,22 @@ def test_only_two_modules_of_system_start_processes() -> None:
     modules = outside("inspector.system.process", "inspector.system.terminal_program")
     faults = imported(modules, "subprocess", "multiprocessing", "pty", "concurrent.futures.process")
     for module in modules:
-        faults += [f"{module.name}:{line}" for line, name in module.imports
-                   if name.endswith(".ProcessPoolExecutor")]  # fmt: skip
+        faults += [
+            f"{module.name}:{line}"
+            for line, name in module.imports
+            if name.endswith(".ProcessPoolExecutor")
+        ]
         for node in module.nodes:
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 starts = node.attr.startswith((*STARTS, "create_subprocess"))
                 if node.value.id in ("os", "asyncio") and starts:
                     faults.append(f"{module.name}:{node.lineno} uses {node.attr}")
             elif isinstance(node, ast.ImportFrom) and node.module == "os":
-                faults += [f"{module.name}:{node.lineno} imports {alias.name}"
-                           for alias in node.names if alias.name.startswith(STARTS)]  # fmt: skip
+                faults += [
+                    f"{module.name}:{node.lineno} imports {alias.name}"
+                    for alias in node.names
+                    if alias.name.startswith(STARTS)
+                ]
     assert not faults
 
 
@@ -283,8 +316,15 @@ def _printing(node: ast.AST) -> bool:
         called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func
         called = called.id if isinstance(called, ast.Name) else called
         # A console of Rich's own would be a second way out.
-        if called in ("Console", "rich_print", "inspect", "print_help", "print_usage",
-                      "print_exc", "print_exception"):  # fmt: skip
+        if called in (
+            "Console",
+            "rich_print",
+            "inspect",
+            "print_help",
+            "print_usage",
+            "print_exc",
+            "print_exception",
+        ):
             return True
         if isinstance(node.func, ast.Attribute) and node.func.attr == "write" and node.args:
             first = node.args[0]
@@ -312,7 +352,7 @@ def test_only_the_layout_knows_the_layout() -> None:
 
 
 def test_only_listing_reads_declarations_of_ptx() -> None:
-    """Whoever asks what is declared asks ``listing``, so that no two answers differ."""
+    """Only ``listing`` reads declarations, so that no two answers differ."""
     # ``ld.param`` is an instruction, ``tt.func`` is Triton's
     directive = re.compile(r"(?<![a-z)])\\\.(?:\(\?:)?(?:reg|entry|func|param|reqntid|maxntid)\b")
     assert not [
@@ -338,7 +378,7 @@ def test_every_module_says_what_it_is() -> None:
     assert not [module.name for module in MODULES.values() if not module.docstring]
 
 
-# The drawing, held against the contract and against the code.
+# The drawing, compared with the contract and the code.
 
 DRAWING = (ROOT / "docs" / "architecture.md").read_text("utf-8")
 EVERYWHERE = ("model", "names", "text", "errors")
@@ -364,7 +404,7 @@ def contracts() -> list[dict[str, object]]:
 
 
 def rooms() -> set[str]:
-    """What stands in the house, from its folders and files."""
+    """Rooms of the house, from its folders and files."""
     folders = {p.parent.name for p in HOUSE.glob("*/__init__.py")}
     return folders | {p.stem for p in HOUSE.glob("*.py")} - {"__init__", "__main__"}
 
@@ -375,9 +415,10 @@ def arrows() -> set[tuple[str, str]]:
         (module.room, MODULES[name].room)
         for module in MODULES.values()
         for _, name in module.imports
-        if name in MODULES and module.room not in ("", "__main__")
+        if name in MODULES
+        and module.room not in ("", "__main__")
         and MODULES[name].room not in ("", module.room)
-    }  # fmt: skip
+    }
 
 
 def test_the_drawn_layers_are_those_of_the_contract() -> None:
@@ -518,9 +559,12 @@ def _calls_of_what_was_replaced(module: Module) -> Iterator[str]:
             starred = {ast.unparse(a.value) for a in node.args if isinstance(a, ast.Starred)}
             doubled = {ast.unparse(k.value) for k in node.keywords if k.arg is None}
             forwards = (
-                own is not None and own.vararg is not None and own.kwarg is not None
-                and own.vararg.arg in starred and own.kwarg.arg in doubled
-            )  # fmt: skip
+                own is not None
+                and own.vararg is not None
+                and own.kwarg is not None
+                and own.vararg.arg in starred
+                and own.kwarg.arg in doubled
+            )
             if name in outer or HELD.fullmatch(last) or forwards:
                 yield f"{module.name}:{node.lineno} calls {name}"
         for child in ast.iter_child_nodes(node):
@@ -532,9 +576,11 @@ def _calls_of_what_was_replaced(module: Module) -> Iterator[str]:
 def test_the_boundary_alone_calls_what_a_probe_has_replaced() -> None:
     """One function can be right; a wrapper that guards itself will forget one day."""
     within_the_program = [
-        module for module in PROBES if module.name not in BOUNDARY
+        module
+        for module in PROBES
+        if module.name not in BOUNDARY
         and not within(module.name, *(f"inspector.probes.{room}" for room in BEYOND_THE_BOUNDARY))
-    ]  # fmt: skip
+    ]
     faults = [fault for m in within_the_program for fault in _calls_of_what_was_replaced(m)]
     assert not faults, "\n".join(faults)
 
@@ -557,5 +603,9 @@ def test_a_wrapper_that_calls_the_original_itself_is_found(tmp_path: Path) -> No
         "def fine(f, *args):\n    f()\n    print(*args)\n"
     )
     found = list(_calls_of_what_was_replaced(Module("probe", file)))
-    assert found == ["probe:3 calls original", "probe:5 calls f", "probe:7 calls there",
-                     "probe:10 calls self._inner"]  # fmt: skip
+    assert found == [
+        "probe:3 calls original",
+        "probe:5 calls f",
+        "probe:7 calls there",
+        "probe:10 calls self._inner",
+    ]

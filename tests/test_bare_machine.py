@@ -12,12 +12,11 @@ import pytest
 
 from tests.helpers.ptxview import REPOSITORY
 
-COREUTILS = (
-    "basename", "cat", "chmod", "cp", "cut", "date", "dirname", "echo", "env", "false", "head",
-    "ln", "ls", "mkdir", "mv", "pwd", "rm", "sleep", "sort", "tail", "tee", "timeout", "touch",
-    "tr", "true", "uname", "wc",
-)  # fmt: skip
-PROGRAMS = ("git", *COREUTILS)
+COREUTILS = """
+basename cat chmod cp cut date dirname echo env false head ln ls mkdir mv pwd rm sleep
+sort tail tee timeout touch tr true uname wc
+"""
+PROGRAMS = ("git", *COREUTILS.split())
 
 
 def bare_path(folder: Path) -> str:
@@ -31,12 +30,17 @@ def bare_path(folder: Path) -> str:
 
 
 def pytest_run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run pytest on this suite in an interpreter of its own."""
+    """Run pytest on this suite in another interpreter."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "CI"))}
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *words], cwd=REPOSITORY,
-        env=kept | environment, capture_output=True, text=True, timeout=600, check=False,
-    )  # fmt: skip
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *words],
+        cwd=REPOSITORY,
+        env=kept | environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
 
 
 def test_the_suite_is_collected_with_python_git_and_coreutils_alone(tmp_path: Path) -> None:

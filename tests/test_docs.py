@@ -1,4 +1,4 @@
-"""What the documents say, held against the program: commands, options, and links."""
+"""Documents compared with the program: commands, options, and links."""
 
 from __future__ import annotations
 

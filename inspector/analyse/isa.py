@@ -12,8 +12,6 @@ from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from types import MappingProxyType
 
-from rapidfuzz.distance import OSA
-
 # -- one word of the reference --------------------------------------------------------------------
 
 PTX, SASS = "ptx", "sass"
@@ -158,6 +156,8 @@ def distance(one: str, other: str, most: int) -> int:
 
     The optimal string alignment distance.
     """
+    from rapidfuzz.distance import OSA  # for unknown words alone
+
     return OSA.distance(one, other, score_cutoff=most)
 
 

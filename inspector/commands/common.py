@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import argparse
 import itertools
-from collections.abc import Sequence
+import shlex
+import sys
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inspector import printing
+from inspector.errors import UsageError
 from inspector.text import plural
 
 if TYPE_CHECKING:
     from inspector.diff.compare import Compared
+    from inspector.diff.passes import PassChange
     from inspector.measure.ncu.model import Report
     from inspector.measure.ncu.samples import Profiled
     from inspector.model import Recording
     from inspector.reader.reader import Reader
+
+MAX_INPUT_BYTES = 64 << 20
+"""Bytes of standard input."""
 
 
 def open_reader(path: str | None, device: str | None = None, reports: Sequence[str] = ()) -> Reader:
@@ -32,8 +39,8 @@ def open_profiled(
 ) -> Profiled:
     """A reader on a path, or on the newest recording, and the report of ncu that is tied to it.
 
-    ``more`` are recordings that are read as one with it. ``device`` is what figures are told for.
-    ``reports`` are ncu's; without any, those that lie beside the recording or are kept with it. A
+    ``more`` are recordings that are read as one with it. ``device`` is the device of figures.
+    ``reports`` are ncu's; without any, those beside the recording or kept with it. A
     path may be a report itself.
     """
     # Imported here, as all below: who runs a program opens nothing, and it would wait for that.
@@ -77,8 +84,8 @@ def takes_reports(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="REPORT",
-        help="a report of ncu to tie to the kernels: a CSV export (page details, raw or source; "
-        "give the option again for another page of it) or an .ncu-rep",
+        help="report of ncu to tie to the kernels: .ncu-rep, or CSV of page details, raw or "
+        "source; repeatable",
     )
 
 
@@ -93,10 +100,10 @@ def split_path(words: list[str]) -> tuple[str | None, str | None]:
     return None, None
 
 
-def split_program(argv: list[str], valued: Sequence[str]) -> tuple[list[str], str, list[str]]:
+def split_program(argv: list[str], valued: Collection[str]) -> tuple[list[str], str, list[str]]:
     """Our options, the kind of program, and the program's words; ``valued`` options take a value.
 
-    The program's words begin at the first that is no option of ours.
+    The program's words begin at the first that is not our option.
     """
     at = 0
     while at < len(argv):
@@ -127,17 +134,43 @@ def seconds(text: str) -> float:
     return value
 
 
-def print_beside(compared: Compared, max_rows: int | None, rest: str) -> None:
-    """Print two listings side by side, equal parts folded; ``rest`` says how to see more rows."""
+def print_beside(
+    compared: Compared | PassChange,
+    max_rows: int | None = None,
+    rest: str = "",
+    *,
+    context: int | None = 1,
+    width: int | None = None,
+) -> None:
+    """Print two listings side by side, equal parts folded but for ``context`` lines of each.
+
+    ``rest`` says how to see more than ``max_rows``; no ``context`` means every line.
+    """
     from inspector.diff import beside
     from inspector.report import diff_text
 
     out = printing.out()
-    rows = list(beside.folded(compared.rows(), 1))
+    rows = list(compared.rows() if context is None else beside.folded(compared.rows(), context))
     lines = (compared.listings[0].lines, compared.listings[1].lines)
     colour = out.color_system is not None and not out.no_color
-    texts = diff_text.beside(rows, lines, compared.intra, out.width, colour)
+    texts = diff_text.beside(rows, lines, compared.intra, width or out.width, colour)
     for text in itertools.islice(texts, max_rows):
         out.print(text, soft_wrap=True)
     if max_rows is not None and len(rows) > max_rows:
         out.print(f"… {plural(len(rows) - max_rows, 'more row')}: {rest}", style="dim")
+
+
+def standard_input(advice: str = "") -> bytes:
+    """All of standard input. Raises ``UsageError`` with ``advice`` above ``MAX_INPUT_BYTES``."""
+    data = sys.stdin.buffer.read(MAX_INPUT_BYTES + 1)
+    if len(data) > MAX_INPUT_BYTES:
+        raise UsageError(f"standard input is longer than {MAX_INPUT_BYTES >> 20} MiB", advice)
+    return data
+
+
+def option_words(option: str, text: str) -> tuple[str, ...]:
+    """The words of an option's value, as a shell splits them. Raises ``UsageError``."""
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise UsageError(f"{option} {text!r} cannot be split into words: {error}") from None

@@ -15,7 +15,6 @@ import hashlib
 import re
 import shlex
 import signal
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -27,13 +26,8 @@ from inspector.analyse.occupancy import occupancy
 from inspector.capture import compiling
 from inspector.capture.compilers import CompilerInput, check_options
 from inspector.capture.compiling import CompileOutcome, CompileRequest, compile_files
-from inspector.capture.triton_ahead import (
-    GivenKernels,
-    constexprs_of,
-    settings_of,
-    signature_of,
-)
-from inspector.commands.common import print_json, reader_of, seconds
+from inspector.capture.triton_ahead import GivenKernels, constexprs_of, settings_of, signature_of
+from inspector.commands.common import option_words, print_json, reader_of, seconds, standard_input
 from inspector.commands.open import browse, on_terminal
 from inspector.errors import Exit, UsageError
 from inspector.listing.cubin import read_cubin
@@ -53,65 +47,85 @@ Heads = dict[Key, tuple[str, str | None, dict[str, object], str]]
 LANGUAGES = ("cuda", "ptx", "ttir", "ttgir", "llir", "triton")
 _TARGET = re.compile(r"(?:sm_|compute_)?(\d{2,3}[af]?)")
 _LIBRARY = re.compile(r"(?:cublas|cusparse|cusolver)\w*\.h: No such file")
-LIMIT = 600.0
-MOST_INPUT = 64 << 20
+LIMIT_SECONDS = 600.0
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``compile``."""
     parser.add_argument(
-        "files", nargs="*", metavar="FILE", help="what to compile; - is standard input"
+        "files", nargs="*", metavar="FILE", help="file to compile; - is standard input"
     )
     parser.add_argument(
-        "--target", action="append", default=[], metavar="ARCH[,ARCH]",
-        help="architectures, each a column (sm_80,sm_90a); default: the one that the file names, "
-        "else sm_90",
-    )  # fmt: skip
-    parser.add_argument(
-        "--options", action="append", default=[], metavar="'OPTIONS'",
-        help="a set of the compiler's own options, each a column; again for more. What stands "
-        "after -- is added to every set",
-    )  # fmt: skip
-    parser.add_argument(
-        "--language", choices=LANGUAGES, help="of standard input, or of files of another ending"
+        "--target",
+        action="append",
+        default=[],
+        metavar="ARCH[,ARCH]",
+        help="architectures, a column each (default: the file's, else sm_90)",
     )
     parser.add_argument(
-        "-o", "--out", metavar="PATH",
-        help="where the recording goes: a folder, or a single file x.ptxview (default: a folder of "
-        "its own in the user's state folder)",
-    )  # fmt: skip
+        "--options",
+        action="append",
+        default=[],
+        metavar="'OPTIONS'",
+        help="set of compiler options, a column each; repeatable; options after -- join every set",
+    )
+    parser.add_argument(
+        "--language",
+        choices=LANGUAGES,
+        help="language of standard input, or of files with another ending",
+    )
+    parser.add_argument(
+        "-o",
+        "--out",
+        metavar="PATH",
+        help="write the recording to this folder or x.ptxview (default: your state folder)",
+    )
     kernels = parser.add_argument_group("kernels of a .py, without running it for its calls")
     kernels.add_argument(
-        "--signature", metavar="'x: *fp32:16, n: i32'",
-        help="types of a kernel's arguments; :16 where one is divisible by 16. A tuner's "
-        "configurations are compiled each, unless --constexpr says what they choose",
-    )  # fmt: skip
-    kernels.add_argument(
-        "--constexpr", action="append", default=[], metavar="NAME=VALUE",
-        help="the value of a constant; again for more",
-    )  # fmt: skip
-    kernels.add_argument(
-        "--kernel", action="append", default=[], metavar="NAME", help="which kernel; again for more"
+        "--signature",
+        metavar="'x: *fp32:16, n: i32'",
+        help="argument types of a kernel; :16 means divisible by 16; without --constexpr each "
+        "configuration of a tuner is compiled",
     )
-    parser.add_argument("--python", metavar="PATH", help="the interpreter that has Triton")
+    kernels.add_argument(
+        "--constexpr",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="value of a constant; repeatable",
+    )
+    kernels.add_argument(
+        "--kernel",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="compile this kernel alone; repeatable",
+    )
+    parser.add_argument("--python", metavar="PATH", help="interpreter that has Triton")
     parser.add_argument(
-        "--limit", type=seconds, default=LIMIT, metavar="S",
-        help=f"seconds that one compiler may take ({LIMIT:.0f})",
-    )  # fmt: skip
+        "--limit",
+        type=seconds,
+        default=LIMIT_SECONDS,
+        metavar="S",
+        help=f"seconds that one compiler may take ({LIMIT_SECONDS:.0f})",
+    )
     parser.add_argument(
-        "--threads", type=_threads, metavar="N",
-        help="threads of a block, for the occupancy of kernels that do not say how many; without "
-        "dynamic shared memory",
-    )  # fmt: skip
+        "--threads",
+        type=_threads,
+        metavar="N",
+        help="threads of a block, for the occupancy of kernels without a block size",
+    )
     parser.add_argument(
-        "--diff", nargs=2, metavar=("A", "B"),
-        help="compare two columns, by target (sm_80 sm_90a) or number (1 2), kernel by kernel",
-    )  # fmt: skip
+        "--diff",
+        nargs=2,
+        metavar=("A", "B"),
+        help="compare two columns, by target (sm_80 sm_90a) or number (1 2)",
+    )
     parser.add_argument(
-        "--watch", action="store_true",
-        help="compile again whenever a file, or one that it includes, is saved, and show what that "
-        "changed",
-    )  # fmt: skip
+        "--watch",
+        action="store_true",
+        help="recompile on every save of a file or its includes, and show the changes",
+    )
     parser.add_argument("--no-tui", action="store_true", help="print the table on a terminal, too")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -201,7 +215,7 @@ def request_of(
         else compiling.read_input(name, args.language)
         for name in dict.fromkeys(args.files)
     )
-    sets = [(*_words(text), *common) for text in args.options] or [tuple(common)]
+    sets = [(*option_words("--options", text), *common) for text in args.options] or [tuple(common)]
     for options in sets:
         for source in inputs:
             check_options(options, source.language)
@@ -250,20 +264,9 @@ def targets(asked: Sequence[str]) -> tuple[str, ...]:
     return tuple(out)
 
 
-def _words(text: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError as error:
-        raise UsageError(f"--options {text!r} cannot be split into words: {error}") from None
-
-
 def _standard_input(asked: str | None, folder: Path) -> CompilerInput:
     language = compiling.language_of("-", asked)
-    data = sys.stdin.buffer.read(MOST_INPUT + 1)
-    if len(data) > MOST_INPUT:
-        raise UsageError(
-            f"standard input is longer than {MOST_INPUT >> 20} MiB", "Compile it from a file."
-        )
+    data = standard_input("Compile it from a file.")
     path = folder / f"stdin{compiling.ENDINGS[language]}"
     path.write_bytes(data)
     return compiling.checked(CompilerInput(path, "<stdin>", language, data))
@@ -350,11 +353,7 @@ def table_of(reader: Reader, threads: int | None = None) -> CompiledTable:
     )
 
 
-def _everywhere(
-    one: Compilation,
-    rows: Cells,
-    heads: Heads,
-) -> None:
+def _everywhere(one: Compilation, rows: Cells, heads: Heads) -> None:
     """A file that did not compile has an error in the rows of all of its kernels; else its own."""
     if one.symbols or one.kernel is not None:
         return
@@ -369,10 +368,7 @@ def _everywhere(
 
 
 def _cell(
-    reader: Reader,
-    one: Compilation,
-    found: tuple[Kernel, Variant] | None,
-    threads: int | None,
+    reader: Reader, one: Compilation, found: tuple[Kernel, Variant] | None, threads: int | None
 ) -> CompiledCell:
     if found is None or one.failed is not None:
         return CompiledCell(one)

@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from inspector import printing
-from inspector.capture.compiling import (
-    CompileOutcome,
-    CompileRequest,
-    compile_files,
-    with_before,
-)
+from inspector.capture.compiling import CompileOutcome, CompileRequest, compile_files, with_before
 from inspector.commands.common import print_beside, reader_of
 from inspector.diff import compare
 from inspector.errors import Exit, PtxviewError, Stopped

@@ -1,4 +1,4 @@
-"""What was found on this machine, and what each missing thing costs."""
+"""Tools, compilers and devices of this machine, and the cost of each missing one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text
@@ -22,10 +23,10 @@ from inspector.system.toolchain import PURPOSE, Tool, every
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``doctor``."""
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--python", metavar="PATH", help="the interpreter of your programs")
+    parser.add_argument("--python", metavar="PATH", help="interpreter of your programs")
 
 
-def examine(asked: str | None) -> dict[str, object]:
+def examine(asked: str | None) -> dict[str, Any]:
     """Everything that ptxview may need, found or not."""
     python = machine.interpreter(asked)
     if asked is not None and shutil.which(python) is None:
@@ -56,7 +57,7 @@ def examine(asked: str | None) -> dict[str, object]:
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
-    """Print what was found."""
+    """Print tools, compilers and devices."""
     args = parser.parse_args(argv)
     report = examine(args.python)
     if args.json:
@@ -66,8 +67,8 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     table.add_column(no_wrap=True, style="bold")
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    for tool in _list(report["tools"]):
-        places = _list(tool["found"])
+    for tool in report["tools"]:
+        places = tool["found"]
         if places:
             first = places[0]
             more = f", and {len(places) - 1} more" if len(places) > 1 else ""
@@ -93,7 +94,7 @@ _MODULES = {
 }
 _DRIVER = {
     "driver library": "launches at the CUDA driver are not recorded (kernels of libraries, grids "
-    "of CUDA C++). apt install gcc, then pip install --force-reinstall --no-deps ptxview",
+    "of CUDA C++). apt install gcc, then pip install --force-reinstall --no-deps ptxview"
 }
 _COMPILERS = {
     "cc": "an installation from source has no driver library. apt install gcc",
@@ -112,14 +113,11 @@ def _found_or_missing(
         table.add_row(name, state, Text(str(place) if place else f"without it: {loss}"))
 
 
-def _rest(table: Table, report: dict[str, object]) -> None:
+def _rest(table: Table, report: dict[str, Any]) -> None:
     python = report["python"]
-    assert isinstance(python, dict)
     table.add_row("python", "", Text(f"{python.get('python') or 'unknown'} {python['path']}"))
     _found_or_missing(table, python, _MODULES)
-    compilers = report["compilers"]
-    assert isinstance(compilers, dict)
-    _found_or_missing(table, compilers, _COMPILERS)
+    _found_or_missing(table, report["compilers"], _COMPILERS)
     _found_or_missing(table, {"driver library": report["driver_library"]}, _DRIVER)
     gpu = report["gpu"]
     if isinstance(gpu, dict):
@@ -137,11 +135,5 @@ def _rest(table: Table, report: dict[str, object]) -> None:
             ),
         )
     folders = report["folders"]
-    assert isinstance(folders, dict)
     table.add_row("recordings", "", Text(str(folders["recordings"])))
     table.add_row("cache", "", Text(str(folders["cache"])))
-
-
-def _list(value: object) -> list[dict[str, object]]:
-    assert isinstance(value, list)
-    return value

@@ -18,7 +18,7 @@ from inspector.report import words as shown_words
 from inspector.report.jsons import dumps
 from inspector.report.words import Meaning
 
-# What may stand before an instruction of SASS: nvdisasm's address in a comment.
+# nvdisasm's address in a comment before an instruction of SASS.
 _ADDRESS = re.compile(r"/\*[0-9a-fA-F]+\*/\s*+")
 _SPACE = re.compile(r"\s")
 _KINDS = {k.replace(" ", "-"): k for k in KINDS}
@@ -27,7 +27,7 @@ _KINDS = {k.replace(" ", "-"): k for k in KINDS}
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``explain``."""
     parser.add_argument(
-        "words", nargs="*", metavar="WORD", help="a word, or a whole instruction in quotes"
+        "words", nargs="*", metavar="WORD", help="word, or a whole instruction in quotes"
     )
     parser.add_argument(
         "--list",
@@ -86,7 +86,7 @@ def meaning(isa: Isa, text: str) -> Meaning:
 
 
 def opcode_of(isa: Isa, text: str) -> str | None:
-    """The opcode of one line of PTX or SASS, whichever knows it; a directive's first word."""
+    """The opcode of one line of PTX or SASS; the first word of a directive."""
     if text.startswith("."):
         return text.split()[0]
     line = text.rstrip().removesuffix(";") + ";"

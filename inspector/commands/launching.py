@@ -22,45 +22,63 @@ from inspector.report.failure import need_compiled
 from inspector.trace.inputs import Array
 from inspector.trace.tracing import BUDGET, Triple, parse_place, parse_sizes
 
-NO_ARRAY = (ValueError, SyntaxError, TypeError, LookupError, MemoryError, RecursionError,
-            AttributeError, OverflowError, tokenize.TokenError)  # fmt: skip
+NO_ARRAY = (
+    ValueError,
+    SyntaxError,
+    TypeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    AttributeError,
+    OverflowError,
+    tokenize.TokenError,
+)
 """What numpy raises on an invalid header of an array."""
 
 
 def takes_launch(parser: argparse.ArgumentParser) -> None:
     """The words and options that say what is launched."""
     parser.add_argument(
-        "words", nargs="*", metavar="[PATH] KERNEL",
-        help="what to open, and which kernel of it: a name, a glob, a variant's id, NAME#2",
-    )  # fmt: skip
-    parser.add_argument(
-        "--call", type=int, metavar="N",
-        help="which recorded call, from 0 (the most frequent; ptxview list --calls tells them)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--inputs", type=Path, metavar="FILE.npz",
-        help="arrays by the names of arguments, of no dimensions for numbers, instead of new ones",
-    )  # fmt: skip
-    parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="of the new inputs' values (0)"
+        "words",
+        nargs="*",
+        metavar="[PATH] KERNEL",
+        help="recording or file, and kernel: a name, glob, variant id or NAME#2",
     )
     parser.add_argument(
-        "--grid", type=triple, metavar="X[,Y,Z]", help="blocks, instead of the call's"
+        "--call",
+        type=int,
+        metavar="N",
+        help="number of the recorded call (default: the most frequent; see list --calls)",
+    )
+    parser.add_argument(
+        "--inputs",
+        type=Path,
+        metavar="FILE.npz",
+        help="arrays by argument name, without dimensions for numbers, in place of new ones",
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of new inputs (0)")
+    parser.add_argument(
+        "--grid", type=triple, metavar="X[,Y,Z]", help="blocks, in place of the call's"
     )
     parser.add_argument(
         "--threads",
         type=triple,
         metavar="X[,Y,Z]",
-        help="threads of a block, instead of the call's",
+        help="threads of a block, in place of the call's",
     )
     parser.add_argument(
-        "--shared", type=amount, metavar="BYTES",
-        help="dynamic shared memory of a block, instead of the call's",
-    )  # fmt: skip
+        "--shared",
+        type=amount,
+        metavar="BYTES",
+        help="dynamic shared memory of a block, in place of the call's",
+    )
     parser.add_argument(
-        "--budget", type=amount, default=BUDGET, metavar="N",
+        "--budget",
+        type=amount,
+        default=BUDGET,
+        metavar="N",
         help=f"lane-instructions after which it is given up ({BUDGET:.0e})".replace("+0", ""),
-    )  # fmt: skip
+    )
 
 
 def triple(text: str) -> Triple:

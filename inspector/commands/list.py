@@ -32,7 +32,6 @@ from inspector.reader.figures import GLANCE
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
 from inspector.report import (
-    brief,
     calls,
     compiles,
     graph,
@@ -50,7 +49,10 @@ from inspector.text import plural, shown
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``list``."""
     parser.add_argument(
-        "path", nargs="?", metavar="PATH", help="what to open; the newest recording if left out"
+        "path",
+        nargs="?",
+        metavar="PATH",
+        help="recording, cache or file (default: the newest recording)",
     )
     parser.add_argument(
         "more", nargs="*", metavar="PATH", help="recordings of other machines, read as one with it"
@@ -58,35 +60,33 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--calls",
         action="store_true",
-        help="the distinct calls of each kernel, graph and extension's function with their counts, "
-        "and what differs between them",
+        help="distinct calls of kernels, graphs and extension functions, with counts and "
+        "differences",
     )
     parser.add_argument(
         "--ops",
         action="store_true",
-        help="what each compiled graph computes, call by call: the model's lines, modules and "
-        "operators of each kernel and library call; with --json each graph has them too",
+        help="operations of each compiled graph: lines, modules and operators of each call",
     )
     parser.add_argument(
         "--compiles",
         action="store_true",
-        help="what torch.compile and Triton compiled, as a timeline of the compiler's parts, with "
-        "caches, graph breaks, recompiles and dynamic shapes",
+        help="timeline of torch.compile and Triton, with caches, breaks, recompiles and shapes",
     )
     parser.add_argument(
         "--breaks",
         action="store_true",
-        help="graph breaks: the line and reason of each, how often, and what it cost",
+        help="graph breaks: line, reason, count and cost",
     )
     parser.add_argument(
         "--recompiles",
         action="store_true",
-        help="recompiles: the guards that failed, and what each cost",
+        help="recompiles: failed guards and cost",
     )
     parser.add_argument(
         "--guards",
         action="store_true",
-        help="guards: what each compiled function takes for granted, and for which line",
+        help="guards of each compiled function, and their lines",
     )
     small.takes_small(parser, "what there is")
     takes_reports(parser)
@@ -147,13 +147,21 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
 
 def _brief(reader: Reader, as_json: bool) -> int:
     """The recording in short."""
+    from inspector.report import brief
+
     rec = reader.recording
     pairs = rec.variants()
     about = {
-        "path": rec.path, "mode": rec.mode, "target": rec.target, "complete": rec.complete,
-        "kernels": len(rec.kernels), "variants": len(pairs), "graphs": len(rec.graphs),
-        "problems": len(rec.problems), "failed": tables.failed(rec),
-    }  # fmt: skip
+        "path": rec.path,
+        "mode": rec.mode,
+        "target": rec.target,
+        "complete": rec.complete,
+        "kernels": len(rec.kernels),
+        "variants": len(pairs),
+        "graphs": len(rec.graphs),
+        "problems": len(rec.problems),
+        "failed": tables.failed(rec),
+    }
     failed = any(variant.failed for _, variant in pairs)
     reader.count_hints([variant for _, variant in pairs])
     stored = times(rec.path)
@@ -174,12 +182,9 @@ def _brief(reader: Reader, as_json: bool) -> int:
 
 
 def print_kernels(
-    reader: Reader,
-    out: Console,
-    clock: tables.Clock | None = None,
-    seconds: float = facts.COUNTING,
+    reader: Reader, out: Console, clock: tables.Clock | None = None, seconds: float = facts.COUNTING
 ) -> None:
-    """The table of kernels. On a terminal its first rows stand at once, a dash where a tool has
+    """The table of kernels. On a terminal its first rows appear at once, a dash where a tool has
     not said yet, and give way to the whole when every figure is known, and hints have been counted
     for so many seconds."""
     rec = reader.recording
@@ -197,9 +202,10 @@ def print_kernels(
 
 
 def _read(reader: Reader, out: Console | None, seconds: float = facts.COUNTING) -> int:
-    """Read the figures of all variants, the tools side by side, and count hints for so many
-    seconds; how many variants are left without a count. ``out`` is a terminal that is told how far
-    it is."""
+    """Read the figures of all variants, the tools side by side, and count hints for ``seconds``.
+
+    Returns the number of variants without a count. ``out`` is a terminal for the progress.
+    """
     variants = [v for _, v in reader.recording.variants()]
     began, told = time.monotonic(), 0.0
     with contextlib.ExitStack() as stack:
@@ -221,7 +227,7 @@ def _read(reader: Reader, out: Console | None, seconds: float = facts.COUNTING) 
 
 
 def _standing(reader: Reader, out: Console, said: str) -> Group:
-    """The rows that fit on the screen, with what is known by now, and what is being done."""
+    """The rows that fit on the screen, with the figures so far, and the present task."""
     room = max(out.height - 4, 1)
     rec = reader.recording
     first: list[Kernel] = []
@@ -270,7 +276,7 @@ def _operations(reader: Reader) -> int:
         try:
             told.append((one, reader.graph_view(one)))
         except PtxviewError as error:
-            narrate(f"ptxview: graph {one.id} cannot be told: {error.message}")
+            narrate(f"ptxview: graph {one.id} cannot be shown: {error.message}")
     printing.lines(list(graph.table(told)))
     if not reader.recording.graphs:
         narrate("No graph was recorded: only torch.compile makes them.")
@@ -285,7 +291,7 @@ def _with_operations(reader: Reader, value: dict[str, object]) -> None:
         try:
             told["operations"] = graph.operations(reader.graph_view(one))
         except PtxviewError as error:
-            narrate(f"ptxview: graph {one.id} cannot be told: {error.message}")
+            narrate(f"ptxview: graph {one.id} cannot be shown: {error.message}")
             told["operations"] = None
 
 

@@ -1,6 +1,6 @@
 """Serve an assistant over the Model Context Protocol: list, show, diff, explain, check and time.
 
-It speaks over standard input and output, as a client that starts it expects. What it reads lies in
+It speaks over standard input and output, as a client that starts it expects. It reads
 the folders that --root names, and no file outside of them is opened; it runs no program unless it
 was started with --allow-run. Answers are in short, and bounded.
 """
@@ -21,14 +21,18 @@ from inspector.serve.tools import Server
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``mcp``."""
     parser.add_argument(
-        "--root", action="append", default=[], metavar="FOLDER",
-        help="a folder of which anything may be read; again for more (default: the working "
-        "directory and the user's recordings)",
-    )  # fmt: skip
+        "--root",
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="folder that may be read; repeatable (default: the working directory and your "
+        "recordings)",
+    )
     parser.add_argument(
-        "--allow-run", action="store_true",
-        help="let it run programs too: record a script, compile a .py, measure times",
-    )  # fmt: skip
+        "--allow-run",
+        action="store_true",
+        help="allow running programs: record a script, compile a .py, measure times",
+    )
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:

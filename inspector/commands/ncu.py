@@ -26,9 +26,9 @@ from inspector.measure.ncu import files as ncu_files
 from inspector.measure.ncu.model import Report
 from inspector.printing import narrate
 from inspector.system.process import run_program
+from inspector.text import words
 
-VALUED = ("-o", "--out", "--python", "--kernel", "--launch-count", "--launch-skip", "--set",
-          "--report")  # fmt: skip
+VALUED = words("-o --out --python --kernel --launch-count --launch-skip --set --report")
 SETS = ("full", "detailed", "basic")
 REMEDY = (
     "Run it as root, or have the driver allow everyone: as root,\n"
@@ -41,10 +41,11 @@ REMEDY = (
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``ncu``, all of them before the program."""
     parser.add_argument(
-        "-o", "--out", metavar="PATH",
-        help="where the recording goes: a folder, or a single file x.ptxview "
-        "(default: a new folder in the user's state folder)",
-    )  # fmt: skip
+        "-o",
+        "--out",
+        metavar="PATH",
+        help="write the recording to this folder or x.ptxview (default: your state folder)",
+    )
     parser.add_argument(
         "--kernel",
         metavar="NAME",
@@ -54,23 +55,25 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--launch-count", type=int, default=50, metavar="N", help="measure at most N launches (50)"
     )
     parser.add_argument(
-        "--launch-skip", type=int, default=0, metavar="N", help="after the first N that fit (0)"
+        "--launch-skip",
+        type=int,
+        default=0,
+        metavar="N",
+        help="skip the first N fitting launches (0)",
     )
     parser.add_argument(
         "--set",
         choices=SETS,
         default="full",
-        help="what ncu measures: full has the samples of lines and every rule, basic is quickest",
+        help="ncu's sections: full has line samples and all rules, basic is fastest",
     )
     parser.add_argument(
-        "--children", action="store_true", help="measure what processes that it starts launch, too"
+        "--children", action="store_true", help="measure launches of child processes, too"
     )
     parser.add_argument(
         "--report", metavar="PATH", help="keep ncu's own report as well, for its interface"
     )
-    parser.add_argument(
-        "--python", metavar="PATH", help="the program's interpreter (as for ptxview run)"
-    )
+    parser.add_argument("--python", metavar="PATH", help="interpreter of the program, as for run")
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
@@ -84,7 +87,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     try:
         request = request_of("ncu", kind, words, args, environment)
         if not gpu_present():
-            raise ToolMissing("ncu needs an NVIDIA GPU, and there is none on this machine")
+            raise ToolMissing("ncu needs an NVIDIA GPU; this machine has none")
         tool = ncu_files.need()
         made = Run(replace(request, driver=False))  # ncu refuses to run beside the library
     except RunFailed as error:
@@ -96,9 +99,14 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
 def _measure(args: argparse.Namespace, made: Run, tool: Path, folder: Path) -> int:
     log, report = folder / "ncu.log", folder / "report.ncu-rep"
     options = ncu_files.arguments(
-        report.with_suffix(""), log, args.set, args.kernel, args.launch_count, args.launch_skip,
+        report.with_suffix(""),
+        log,
+        args.set,
+        args.kernel,
+        args.launch_count,
+        args.launch_skip,
         args.children,
-    )  # fmt: skip
+    )
     command = ncu_files.command(tool, options, made.argv)
     error: PtxviewError | None = None
     found = Report(())

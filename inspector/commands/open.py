@@ -30,16 +30,22 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "(the help of the interface, ?, shows how); PTXVIEW_TRACEBACK=1 shows where it failed."
     )
     parser.add_argument(
-        "path", nargs="?", metavar="PATH", help="what to open; the newest recording if left out"
+        "path",
+        nargs="?",
+        metavar="PATH",
+        help="recording, cache or file (default: the newest recording)",
     )
     parser.add_argument(
         "more", nargs="*", metavar="PATH", help="recordings of other machines, read as one with it"
     )
     parser.add_argument(
-        "--ncu", action="append", default=[], metavar="REPORT",
+        "--ncu",
+        action="append",
+        default=[],
+        metavar="REPORT",
         help="a report of ncu to tie to the kernels: a CSV export (page details, raw or source; "
         "give the option again for another page of it) or an .ncu-rep",
-    )  # fmt: skip
+    )
     parser.add_argument("--no-tui", action="store_true", help="print the table of kernels")
     parser.add_argument(
         "--web", action="store_true", help="serve the interface to a browser instead"
@@ -48,9 +54,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--port", type=_port, metavar="N", default=8000, help="with --web: the port (8000)"
     )
     parser.add_argument(
-        "--host", metavar="H", default="127.0.0.1",
+        "--host",
+        metavar="H",
+        default="127.0.0.1",
         help="with --web: the address to listen on (127.0.0.1: this machine alone)",
-    )  # fmt: skip
+    )
 
 
 def _port(text: str) -> int:
@@ -154,8 +162,10 @@ def _serve(args: argparse.Namespace) -> int:
             [sys.executable, "-P", "-c", code, "open"]
             + [str(path.absolute()) for path in where]
             + [w for r in args.ncu for w in ("--ncu", str(Path(r).absolute()))],
-            args.host, args.port, f"ptxview {', '.join(path.name for path in where)}",
-        )  # fmt: skip
+            args.host,
+            args.port,
+            f"ptxview {', '.join(path.name for path in where)}",
+        )
     except OSError as error:
         raise UsageError(
             f"{args.host}, port {args.port} cannot be listened on: {error.strerror or error}",

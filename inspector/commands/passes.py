@@ -1,7 +1,7 @@
 """Pass by pass: which pass of MLIR's or LLVM's did this to a kernel's IR.
 
 The recorded IR is compiled again by Triton, without a GPU, with the IR told before or after every
-pass; what comes of it is kept. PASS is a number of the list, or a name. Of a graph they are
+pass; the result is kept. PASS is a number of the list, or a name. Of a graph they are
 Inductor's, as torch's trace told them when it was compiled.
 """
 
@@ -16,8 +16,7 @@ from rich.text import Text
 from inspector import printing
 from inspector.analyse.passes import PassFilter, PassRun
 from inspector.capture.opening import is_there
-from inspector.commands.common import open_reader, print_json, seconds
-from inspector.diff import beside
+from inspector.commands.common import open_reader, print_beside, print_json, seconds
 from inspector.diff.passes import change_of, lines_changed
 from inspector.errors import Exit, UsageError
 from inspector.printing import narrate
@@ -41,22 +40,38 @@ class _Whose:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``passes``."""
-    parser.add_argument("words", nargs="*", metavar="[PATH] KERNEL [PASS]",
-                        help="whose passes; of a graph's id Inductor's own, as torch told them; "
-                        "PASS: what that one changed")  # fmt: skip
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="[PATH] KERNEL [PASS]",
+        help="recording, kernel (or graph id, for Inductor's passes), and a pass to show",
+    )
     parser.add_argument("--stage", choices=STAGES, help="those that make this stage")
-    parser.add_argument("--introduces", metavar="OP",
-                        help="those after which there are more of an operation: convert_layout, "
-                        "ttg.local_alloc, a glob; of a call what it calls")  # fmt: skip
+    parser.add_argument(
+        "--introduces",
+        metavar="OP",
+        help="passes that add an operation: convert_layout, ttg.local_alloc, a glob",
+    )
     parser.add_argument("--removes", metavar="OP", help="those after which there are fewer")
-    parser.add_argument("--full", action="store_true",
-                        help="passes that changed nothing, too; of PASS, all lines")  # fmt: skip
-    parser.add_argument("--context", type=int, default=3, metavar="N",
-                        help="equal lines around each change of PASS (3)")  # fmt: skip
+    parser.add_argument(
+        "--full", action="store_true", help="unchanged passes, too; with PASS all lines"
+    )
+    parser.add_argument(
+        "--context",
+        type=int,
+        default=3,
+        metavar="N",
+        help="equal lines around each change of PASS (3)",
+    )
     parser.add_argument("--width", type=int, metavar="N", help="columns of the diff of PASS")
     parser.add_argument("--python", metavar="PATH", help="the interpreter that has Triton")
-    parser.add_argument("--limit", type=seconds, default=600.0, metavar="S",
-                        help="seconds that the compiler may take (600)")  # fmt: skip
+    parser.add_argument(
+        "--limit",
+        type=seconds,
+        default=600.0,
+        metavar="S",
+        help="seconds that the compiler may take (600)",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -74,11 +89,20 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     else:
         kernel, variant = select_one(reader.recording, selector)
         made = variant_passes(
-            variant, kept_cache(), lines_changed, python=args.python, seconds=args.limit,
+            variant,
+            kept_cache(),
+            lines_changed,
+            python=args.python,
+            seconds=args.limit,
             say=lambda text: narrate(f"ptxview: {text} …"),
-        )  # fmt: skip
-        words = (kernel.demangled, variant.id, made.target, tables.config(variant),
-                 f"Triton {made.triton}")  # fmt: skip
+        )
+        words = (
+            kernel.demangled,
+            variant.id,
+            made.target,
+            tables.config(variant),
+            f"Triton {made.triton}",
+        )
         whose = _Whose(words, kernel.name, variant.id, None)
     if asked is not None:
         return _one(whose, made, _chosen(made, asked), args)
@@ -133,9 +157,12 @@ def _one(whose: _Whose, made: PassList, chosen: PassRun, args: argparse.Namespac
     took = report.milliseconds(chosen)
     scope = f"  on {chosen.scope}" if chosen.scope else ""
     out.print(
-        Text(shown(f"{chosen.number}  {chosen.name}  {chosen.argument}{scope}  {took} ms"),
-             style="bold cyan"), soft_wrap=True,
-    )  # fmt: skip
+        Text(
+            shown(f"{chosen.number}  {chosen.name}  {chosen.argument}{scope}  {took} ms"),
+            style="bold cyan",
+        ),
+        soft_wrap=True,
+    )
     if chosen.inside:
         runs = ", ".join(dict.fromkeys(chosen.inside))
         out.print(Text(shown(f"runs {runs} itself")), soft_wrap=True)
@@ -145,17 +172,12 @@ def _one(whose: _Whose, made: PassList, chosen: PassRun, args: argparse.Namespac
     said = report.operations(chosen, None)
     if said:
         out.print(Text(shown(said)), soft_wrap=True)
-    rows = change.rows()
-    kept = rows if args.full else beside.folded(rows, args.context)
     if change.diff.identical and not args.full:
         out.print("Names or the order of attributes are all that differs.")
     else:
-        out.print(Text(diff_text.LEGEND.replace("in a", "before").replace("in b", "after"),
-                       style="dim"), soft_wrap=True)  # fmt: skip
-        lines = (change.listings[0].lines, change.listings[1].lines)
-        colour = out.color_system is not None and not out.no_color
-        for text in diff_text.beside(kept, lines, change.intra, args.width or out.width, colour):
-            out.print(text, soft_wrap=True)
+        legend = diff_text.LEGEND.replace("in a", "before").replace("in b", "after")
+        out.print(Text(legend, style="dim"), soft_wrap=True)
+        print_beside(change, context=None if args.full else args.context, width=args.width)
     _remarks(made)
     return _status(made)
 

@@ -29,18 +29,18 @@ from inspector.commands.run import request_of, summary
 from inspector.errors import Exit, PtxviewError, RunFailed, Unreadable, UsageError
 from inspector.measure.profile.model import Profile, Window
 from inspector.measure.profile.read import profiles, trace_of, why_none
-from inspector.measure.profile.stacks import stacks
+from inspector.measure.profile.sum import stacks
 from inspector.model import Recording
 from inspector.printing import narrate
 from inspector.recording.layout import is_recording, kept_cache
 from inspector.report import jsons, timings
 from inspector.report import profile as profile_report
-from inspector.text import shown
+from inspector.text import shown, words
 
-VALUED = (
-    "-o", "--out", "--target", "--python", "--wait", "--warmup", "--active", "--repeat", "--step",
-    "--seconds", "--trace", "--stacks", "--stacks-by", "--window", "--top",
-)  # fmt: skip
+VALUED = words(
+    "-o --out --target --python --wait --warmup --active --repeat --step --seconds "
+    "--trace --stacks --stacks-by --window --top"
+)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,38 +56,54 @@ def arguments(parser: argparse.ArgumentParser) -> None:
             f"--{name}", type=int, default=default, metavar="N", help=f"{what} ({default})"
         )
     plan.add_argument(
-        "--step", default="auto", metavar="WHAT",
-        help="what a step is: optimizer, each optimizer's step; MODULE:FUNCTION or "
-        "MODULE:CLASS.METHOD of an imported module, each call of it; none, all of the program is "
-        "one window (auto: optimizer where there is one, else none)",
-    )  # fmt: skip
+        "--step",
+        default="auto",
+        metavar="WHAT",
+        help="end of a step: optimizer; MODULE:FUNCTION or MODULE:CLASS.METHOD, each call of it;"
+        " none, one window (auto: optimizer if there is one, else none)",
+    )
     plan.add_argument(
-        "--seconds", type=float, default=10.0, metavar="S",
-        help="a window without steps ends after that long, at the next place that is watched (10)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--trace", metavar="PATH", help="write the Chrome trace there, for Perfetto (x.json[.gz])"
+        "--seconds",
+        type=float,
+        default=10.0,
+        metavar="S",
+        help="end a window without steps after S seconds (10)",
     )
     parser.add_argument(
-        "--stacks", metavar="PATH",
-        help="record Python's stacks too, and write them there as a flame graph's input",
-    )  # fmt: skip
-    parser.add_argument(
-        "--stacks-by", choices=("cpu", "gpu"), help="which time the stacks have (gpu where it was)"
+        "--trace", metavar="PATH", help="write the Chrome trace for Perfetto (x.json[.gz])"
     )
-    parser.add_argument("-o", "--out", metavar="PATH", help="where the recording goes, as for run")
-    parser.add_argument("--target", metavar="sm_90", help="on the emulated device, as for run")
-    parser.add_argument("--python", metavar="PATH", help="the program's interpreter, as for run")
     parser.add_argument(
-        "--stored", action="store_true",
-        help="run nothing, show what a recording holds: profile --stored [PATH]",
-    )  # fmt: skip
-    parser.add_argument("--window", type=int, metavar="N", help="which window is shown (the last)")
+        "--stacks",
+        metavar="PATH",
+        help="record Python stacks and write them as input of a flame graph",
+    )
+    parser.add_argument(
+        "--stacks-by",
+        choices=("cpu", "gpu"),
+        help="time of the stacks (default: gpu if there is one)",
+    )
+    parser.add_argument(
+        "-o",
+        "--out",
+        metavar="PATH",
+        help="write the recording to this folder or x.ptxview (default: your state folder)",
+    )
+    parser.add_argument("--target", metavar="sm_90", help="run on the emulated device, as for run")
+    parser.add_argument("--python", metavar="PATH", help="interpreter of the program, as for run")
+    parser.add_argument(
+        "--stored",
+        action="store_true",
+        help="show the profiles of a recording: profile --stored [PATH]",
+    )
+    parser.add_argument(
+        "--window", type=int, metavar="N", help="number of the window to show (default: the last)"
+    )
     parser.add_argument("--top", type=int, default=15, metavar="N", help="rows of a table (15)")
     parser.add_argument(
-        "--json", action="store_true",
-        help="print JSON; the program's own standard output then goes to standard error",
-    )  # fmt: skip
+        "--json",
+        action="store_true",
+        help="print JSON; the program's standard output goes to standard error",
+    )
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:

@@ -21,7 +21,7 @@ from inspector.commands.common import reader_of, split_program
 from inspector.commands.open import browse, on_terminal
 from inspector.errors import Exit, PtxviewError, RunFailed
 from inspector.printing import narrate
-from inspector.text import ended_by, plural
+from inspector.text import ended_by, plural, words
 
 if TYPE_CHECKING:
     from inspector.reader.reader import Reader
@@ -30,17 +30,9 @@ if TYPE_CHECKING:
 TIME_BUDGET, TIME_SECONDS, TIME_LIMIT = 120, 1.0, 30.0
 # Of so many variants at most hints are counted after a run. To begin with more takes the better
 # part of a second, for which nobody who runs a program has asked, and the prompt waits.
-FEW = 8
+MAX_COUNTED_VARIANTS = 8
 # ptxview's options with a value; the program begins at the first word that is not an option.
-VALUED = (
-    "-o",
-    "--out",
-    "--target",
-    "--python",
-    "--devices",
-    "--values",
-    "--value-seconds",
-)
+VALUED = words("-o --out --target --python --devices --values --value-seconds")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,55 +41,49 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--out",
         metavar="PATH",
-        help="where the recording goes: a folder, or a single file x.ptxview "
-        "(default: a new folder in the user's state folder)",
+        help="write the recording to this folder or x.ptxview (default: your state folder)",
     )
     parser.add_argument(
         "--target",
         metavar="sm_90",
-        help="compile for this architecture on an emulated device, GPU or not "
-        "(without a GPU the default is sm_90)",
+        help="compile for this architecture on an emulated device (default without a GPU: sm_90)",
     )
     parser.add_argument(
         "--python",
         metavar="PATH",
-        help="the program's interpreter (default: ptxview's own where torch is installed with it, "
-        "the activated environment's, python3)",
+        help="interpreter of the program (default: ptxview's own if it has torch, the activated "
+        "environment's, python3)",
     )
     parser.add_argument(
         "--no-ranges",
         action="store_true",
-        help="do not look for the least and greatest value of integer tensors, which waits for "
-        "the device once for each distinct call",
+        help="do not read the value range of integer tensors (one device wait for each distinct "
+        "call)",
     )
     parser.add_argument(
         "--no-driver",
         action="store_true",
-        help="on a GPU, record only kernels of compilers that are known here, and not every launch "
-        "that the CUDA driver sees (libraries, CuPy, NVRTC, grids of CUDA C++)",
+        help="on a GPU, record known compilers alone, not every launch of the CUDA driver",
     )
     parser.add_argument(
         "--operators",
         action="store_true",
-        help="on a GPU, tell launches apart by the operator of ATen that made them, which takes "
-        "some 10 µs a launch; otherwise only a kernel's first launch is attributed",
+        help="on a GPU, attribute every launch to its ATen operator, about 10 µs a launch "
+        "(default: first launches)",
     )
     emulated = parser.add_argument_group("the emulated device")
-    emulated.add_argument(
-        "--devices", type=int, metavar="N", help="how many devices the program sees (1)"
-    )
+    emulated.add_argument("--devices", type=int, metavar="N", help="number of emulated devices (1)")
     emulated.add_argument(
         "--values",
         choices=("budget", "all", "ptx"),
-        help="which values are computed: of launches within the budget (budget, the default), of "
-        "all (all), or within it and with torch.compile's graphs run as the kernels generated for "
-        "them instead of operator by operator (ptx)",
+        help="launches to compute: within the budget (budget), all (all), or within it with "
+        "graphs as their generated kernels (ptx)",
     )
     emulated.add_argument(
         "--value-seconds",
         type=float,
         metavar="S",
-        help="the budget of one launch in seconds (20), each of them a fixed amount of work",
+        help="budget of one launch in seconds, each a fixed amount of work (20)",
     )
     parser.add_argument(
         "--time",
@@ -108,7 +94,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-tui",
         action="store_true",
-        help="print the table of kernels on standard error instead of the terminal interface",
+        help="print the table of kernels on standard error in place of the interface",
     )
 
 
@@ -139,9 +125,14 @@ def request_of(
             raise RunFailed(f"no device is known of {target}", f"Known are: {known}.")
     out = Path(args.out) if args.out else None
     return RunRequest(
-        kind=kind, words=tuple(words), out=out, target=target, python=args.python,
-        environment=environment, driver=not getattr(args, "no_driver", False),
-    )  # fmt: skip
+        kind=kind,
+        words=tuple(words),
+        out=out,
+        target=target,
+        python=args.python,
+        environment=environment,
+        driver=not getattr(args, "no_driver", False),
+    )
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
@@ -183,7 +174,7 @@ def _print(reader: Reader) -> None:
 
     rec, err = reader.recording, printing.err()
     if rec.kernels:
-        seconds = 0.0 if len(rec.variants()) > FEW else facts.COUNTING
+        seconds = 0.0 if len(rec.variants()) > MAX_COUNTED_VARIANTS else facts.COUNTING
         print_kernels(reader, err, seconds=seconds)
     tables.graphs(rec, err)
     tables.problems(rec, err)

@@ -10,7 +10,7 @@ from inspector.text import shown
 
 
 def show(command: str) -> int:
-    """Print a schema. Raises ``UsageError`` with those there are, where there is none."""
+    """Print a schema. Raises ``UsageError`` with the known ones for another command."""
     value = schema(command)
     if value is None:
         raise UsageError(

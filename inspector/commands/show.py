@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -29,26 +28,16 @@ from inspector.reader.listings import decode
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import select_graph, select_one
 from inspector.recording.layout import kept_cache
-from inspector.report import (
-    annotated,
-    brief,
-    card,
-    failure,
-    jsons,
-    ncu,
-    tables,
-    timings,
-)
+from inspector.report import annotated, card, failure, jsons, ncu, tables, timings
 from inspector.report import graph as graph_report
 from inspector.text import plural, shown
 
-EXECUTED, EXECUTED_MOST = 10_000_000, 200_000_000
+CHEAP_INSTRUCTIONS, MAX_INSTRUCTIONS = 10_000_000, 200_000_000
 """Lane-instructions that ``--execute`` spends, and after which it gives up: about a second, and
 about ten."""
 STAGES = tuple(s.value for s in Stage)
 LANGUAGES = tuple(s.value for s in (Stage.PTX, Stage.SASS, Stage.TTIR, Stage.TTGIR, Stage.LLIR))
-MOST_INPUT = 64 << 20
-MOST_ASSEMBLED = 1 << 20
+MAX_ASSEMBLED_BYTES = 1 << 20
 """Bytes of a .ptx that is assembled unasked: ptxas takes minutes for many more."""
 
 
@@ -58,35 +47,31 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "words",
         nargs="*",
         metavar="[PATH] KERNEL",
-        help="what to open, and which kernel of it: a name, a glob, a variant's id, NAME#2, "
-        "or a graph's id; - is standard input",
+        help="recording or file, and kernel: a name, glob, variant id, NAME#2 or graph id; - is "
+        "standard input",
     )
-    parser.add_argument("--stage", choices=STAGES, help="default: ptx, else the lowest there is")
     parser.add_argument(
-        "--beside", choices=STAGES, metavar="STAGE", help="a second stage beside it"
+        "--stage", choices=STAGES, help="stage to show (default: ptx, else the lowest)"
     )
+    parser.add_argument("--beside", choices=STAGES, metavar="STAGE", help="second stage beside it")
     parser.add_argument(
         "-a",
         "--annotate",
         action="store_true",
-        help="the card and the hints, and at each line live registers, stall cycles and what it "
-        "does; without it the text alone",
+        help="card and hints, and at each line live registers, stalls and meaning",
     )
     parser.add_argument(
         "--execute",
         action="store_true",
-        help="run some blocks of the most frequent recorded call first, as trace does, so that "
-        "hints of accesses, branches and idle lanes are counted; kept for the next time",
+        help="run some blocks of the most frequent call first, so that hints count accesses and "
+        "branches",
     )
     parser.add_argument(
         "--device",
         metavar="ARCH",
-        help="what occupancy and hints are told for, and a .ptx is assembled for (sm_80); default: "
-        "what it was compiled for",
+        help="device of occupancy and hints, and target of a .ptx (default: its own; sm_80)",
     )
-    parser.add_argument(
-        "--language", choices=LANGUAGES, help="of standard input, where that is not clear"
-    )
+    parser.add_argument("--language", choices=LANGUAGES, help="language of standard input")
     small.takes_small(
         parser,
         "the kernel, or with --lines the text, sentences and hints of these,",
@@ -133,9 +118,12 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         value = _json(profiled, kernel, variant, stage, lines)
         if beside is not None:
             value["beside"] = _json(
-                profiled, kernel, variant, beside,
+                profiled,
+                kernel,
+                variant,
+                beside,
                 None if lines is None else _across(reader, variant, stage, beside, lines),
-            )  # fmt: skip
+            )
         print_json(value)
         return Exit.OK
     if beside is not None:
@@ -168,14 +156,21 @@ def _brief_lines(
     as_json: bool,
 ) -> int:
     """Text, sentence and hints of some lines."""
+    from inspector.report import brief
+
     listing = profiled.reader.listing(variant, stage)
     names = ("n", "text", "sentence", "notes")
     rows = [
         {name: line[name] for name in names}
         for line in _line_values(profiled, variant, stage, listing.between(*lines), linked=False)
     ]
-    value = {"schema": jsons.SCHEMA, "kernel": kernel.name, "variant": variant.id,
-             "stage": stage.value, "lines": rows}  # fmt: skip
+    value = {
+        "schema": jsons.SCHEMA,
+        "kernel": kernel.name,
+        "variant": variant.id,
+        "stage": stage.value,
+        "lines": rows,
+    }
     return small.answer(value, brief.table(rows), as_json)
 
 
@@ -184,13 +179,13 @@ def _opened(path: str | None, args: argparse.Namespace) -> Profiled:
     if path == "-":
         recording = _standard_input(args.language)
     elif args.language is not None:
-        raise UsageError("--language is of standard input", "Files are told by their endings.")
+        raise UsageError("--language is of standard input", "Files are known by their endings.")
     elif path is None or Path(path).suffix.lower() != ".ptx" or not Path(path).is_file():
         return open_profiled(path, args.device, args.ncu)
-    elif args.device is None and Path(path).stat().st_size > MOST_ASSEMBLED:
+    elif args.device is None and Path(path).stat().st_size > MAX_ASSEMBLED_BYTES:
         if not args.json:
             narrate(
-                f"ptxview: not assembled, for it is larger than {MOST_ASSEMBLED >> 20} MiB: "
+                f"ptxview: not assembled, for it is larger than {MAX_ASSEMBLED_BYTES >> 20} MiB: "
                 "--device sm_90 does, and takes ptxas' time"
             )
         return open_profiled(path, None, args.ncu)
@@ -221,11 +216,7 @@ def _narrate(recording: Recording) -> None:
 
 
 def _standard_input(language: str | None) -> Recording:
-    data = sys.stdin.buffer.read(MOST_INPUT + 1)
-    if len(data) > MOST_INPUT:
-        raise UsageError(
-            f"standard input is longer than {MOST_INPUT >> 20} MiB", "Show it from a file."
-        )
+    data = common.standard_input("Show it from a file.")
     if not data.strip():
         raise Unreadable("standard input is empty")
     if b"\0" in data[:65536]:
@@ -244,9 +235,7 @@ def _standard_input(language: str | None) -> Recording:
 def _execute(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Namespace) -> None:
     """Have some blocks of a recorded call counted, unless they have been."""
     if not args.annotate and not args.json:
-        raise UsageError(
-            "--execute is of what is told beside a stage", "Give -a or --json with it."
-        )
+        raise UsageError("--execute needs a view with hints", "Give -a or --json with it.")
     if reader.executed(variant) is not None:
         return
     # Imported here: few run anything.
@@ -255,9 +244,13 @@ def _execute(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Na
 
     chosen = choose_launch(reader, kernel, variant, LaunchWish())
     launched = trace_launch(
-        chosen.program, chosen.launch, chosen.make, budget=EXECUTED_MOST, cheap=EXECUTED,
+        chosen.program,
+        chosen.launch,
+        chosen.make,
+        budget=MAX_INSTRUCTIONS,
+        cheap=CHEAP_INSTRUCTIONS,
         values=False,
-    )  # fmt: skip
+    )
     executed = launched.executed
     if executed is not None:
         reader.keep_executed(variant, executed)
@@ -268,7 +261,7 @@ def _execute(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Na
 
 
 def _stage_of(kernel: Kernel, variant: Variant, args: argparse.Namespace) -> Stage:
-    """The stage that is asked for, else the usual one; of what came to nothing it is said why."""
+    """The requested stage, else the usual one; narrates why others are missing."""
     for line in failure.lines(kernel, variant) if not args.json else ():
         narrate(f"ptxview: {line}")
     return Stage(args.stage) if args.stage else _default(variant)
@@ -298,7 +291,7 @@ def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
             raise _no_stage(reader, graph, Stage(stage))
     if args.brief:
         return small.print_graph(reader, graph, args.json)
-    # As data the text has always been the whole; people are told what it comes to.
+    # JSON has the whole text; a terminal shows its operations.
     usual = Stage.OUTPUT_CODE if args.json or args.lines is not None else Stage.OPERATIONS
     for said in failure.of_graph(graph) if not args.json else ():
         narrate(f"ptxview: {said}")
@@ -345,9 +338,11 @@ def _of_graphs(reader: Reader, kernel: Kernel, stage: Stage) -> UsageError:
         for graph in reader.recording.graphs
         if kernel.id in graph.kernels and stage in reader.graph_stages(graph)
     ]
-    hint = f"Show it of a graph: ptxview show {graphs[0]} --stage {stage.value}" if graphs else (
-        "Only graphs of torch.compile have one, and it is in none that has."
-    )  # fmt: skip
+    hint = (
+        f"Show it of a graph: ptxview show {graphs[0]} --stage {stage.value}"
+        if graphs
+        else ("Only graphs of torch.compile have one, and it is in none that has.")
+    )
     return UsageError(f"{kernel.called} is a kernel, and {stage.value} is of a whole graph", hint)
 
 
@@ -363,10 +358,11 @@ def _no_stage(reader: Reader, graph: Graph, stage: Stage) -> UsageError:
             f"Its kernels have the other stages: {', '.join(graph.kernels)}",
         )
     others = [one.id for one in reader.recording.graphs if stage in one.stages]
-    hint = f"These have it: {', '.join(others)}" if others else (
-        "The recording has it of no graph: what comes from torch's caches alone, or from a saved "
-        "log, lacks it."
-    )  # fmt: skip
+    hint = (
+        f"These have it: {', '.join(others)}"
+        if others
+        else ("No graph of the recording has it: torch's caches and saved logs lack it.")
+    )
     return UsageError(f"there is no {stage.value} of graph {graph.id}", hint)
 
 
@@ -393,7 +389,7 @@ def _graph_json(
 
 
 def _in_graph(reader: Reader, graph: Graph) -> list[dict[str, object]]:
-    """Where the text of each compiled kernel stands in its graph's ``output_code``."""
+    """Lines of each compiled kernel's text in its graph's ``output_code``."""
     text = graph.stages[Stage.OUTPUT_CODE]
     out = []
     for kernel, variant in reader.recording.variants():
@@ -476,9 +472,12 @@ def _part(
 
 
 def _json(
-    profiled: Profiled, kernel: Kernel, variant: Variant, stage: Stage,
+    profiled: Profiled,
+    kernel: Kernel,
+    variant: Variant,
+    stage: Stage,
     lines: tuple[int, int] | None = None,
-) -> dict[str, object]:  # fmt: skip
+) -> dict[str, object]:
     reader = profiled.reader
     listing = reader.listing(variant, stage)
     wanted = listing.lines if lines is None else listing.between(*lines)
@@ -496,7 +495,7 @@ def _json(
 def _line_values(
     profiled: Profiled, variant: Variant, stage: Stage, lines: Iterable[Line], linked: bool = True
 ) -> Iterator[dict[str, object]]:
-    """What is known of lines, one after the other; ``linked``: their links too."""
+    """JSON of lines, one after the other; ``linked``: with links to other stages."""
     reader = profiled.reader
     links = {}
     for other in jsons.ordered(variant.stages) if linked else ():
@@ -514,7 +513,7 @@ def _line_values(
 def _functions(
     profiled: Profiled, kernel: Kernel, variant: Variant, stage: Stage, listing: Listing
 ) -> Iterator[dict[str, object]]:
-    """What is known of each function of a listing, of which there may be thousands."""
+    """JSON of each function of a listing; there may be thousands."""
     reader = profiled.reader
     own = reader.function(variant, stage)
     if stage in (Stage.SOURCE, Stage.OUTPUT_CODE):
@@ -539,10 +538,12 @@ def _function(
     reader = profiled.reader
     notes = [finding.note for finding in reader.findings(variant)]
     out = jsons.function(
-        kernel.name, variant.id, reader.resources(variant), at, notes,
-        card.as_json(reader.card(variant)), ncu.variant(profiled.measured(variant)),
-    )  # fmt: skip
-    return {
-        **out,
-        "timing": timings.timing(times(reader.recording.path).of(kernel, variant)),
-    }
+        kernel.name,
+        variant.id,
+        reader.resources(variant),
+        at,
+        notes,
+        card.as_json(reader.card(variant)),
+        ncu.variant(profiled.measured(variant)),
+    )
+    return {**out, "timing": timings.timing(times(reader.recording.path).of(kernel, variant))}

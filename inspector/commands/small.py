@@ -13,9 +13,8 @@ from inspector.listing.line import Listing
 from inspector.measure.time.stored import times
 from inspector.model import Graph, Kernel, Recording, Stage, Variant
 from inspector.names import base_name
-from inspector.reader.hottest import regions
 from inspector.reader.reader import Reader
-from inspector.report import brief, jsons
+from inspector.report import jsons
 
 LAST_LINE = 10**9
 """The last line of a range whose end is left out."""
@@ -26,7 +25,7 @@ def takes_small(parser: argparse.ArgumentParser, of: str, lines: str | None = No
     parser.add_argument(
         "--brief",
         action="store_true",
-        help=f"{of} in short, and what to ask next; with --json at most {brief.MAX_BYTES:,} bytes",
+        help=f"{of} in short, bounded, and what to ask next",
     )
     if lines is not None:
         parser.add_argument("--lines", type=span, metavar="A[:B]", help=lines)
@@ -55,8 +54,8 @@ def within(lines: tuple[int, int], listing: Listing, stage: Stage) -> tuple[int,
     many = len(listing.lines)
     first, last = max(lines[0], 1), min(lines[1], many)
     if first > last:
-        asked = f"{lines[0]}:" if lines[1] == LAST_LINE else brief.span(*lines)
-        asked = str(lines[0]) if lines[0] == lines[1] else asked
+        last_asked = "" if lines[1] == LAST_LINE else lines[1]
+        asked = str(lines[0]) if lines[0] == lines[1] else f"{lines[0]}:{last_asked}"
         raise UsageError(f"{stage.value} has the lines 1 to {many}, and none in {asked}")
     return first, last
 
@@ -80,6 +79,10 @@ def print_kernel(
     reader: Reader, kernel: Kernel, variant: Variant, stage: Stage, as_json: bool
 ) -> int:
     """Print one kernel in short. Raises ``PtxviewError`` where its stage cannot be read."""
+    # Imported here, as below: summaries read differences too, whose modules are many.
+    from inspector.reader.hottest import regions
+    from inspector.report import brief
+
     listing = reader.listing(variant, stage)
     reader.count_hints([variant])
     findings = reader.findings(variant)
@@ -90,12 +93,18 @@ def print_kernel(
     for region in regions(reader, variant, stage):
         lines = listing.between(region.first, region.last)
         source = region.source
-        hottest.append({
-            "first": region.first, "last": region.last, "by": region.by,
-            "percent": region.percent, "depth": region.depth, "live": region.live,
-            "text": next((line.text.strip() for line in lines if line.opcode is not None), ""),
-            "source": None if source is None else {"file": source.file, "line": source.line},
-        })  # fmt: skip
+        hottest.append(
+            {
+                "first": region.first,
+                "last": region.last,
+                "by": region.by,
+                "percent": region.percent,
+                "depth": region.depth,
+                "live": region.live,
+                "text": next((line.text.strip() for line in lines if line.opcode is not None), ""),
+                "source": None if source is None else {"file": source.file, "line": source.line},
+            }
+        )
     value = brief.kernel(
         (reader.recording.path, handle(reader.recording, kernel, variant)),
         kernel,
@@ -125,6 +134,8 @@ def _size(reader: Reader, variant: Variant, stage: Stage) -> dict[str, Any]:
 
 def print_graph(reader: Reader, graph: Graph, as_json: bool) -> int:
     """Print a graph in short."""
+    from inspector.report import brief
+
     sizes = {
         stage: len(reader.graph_listing(graph, stage).lines) for stage in reader.graph_stages(graph)
     }

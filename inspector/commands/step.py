@@ -20,24 +20,27 @@ from inspector.printing import narrate
 from inspector.report import step as report
 from inspector.report import tables
 from inspector.text import counted, shown
-from inspector.trace.block import trace_block
 from inspector.trace.stepper import StepAnswer, Stepper
+from inspector.trace.tracing import trace_block
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``step``."""
     takes_launch(parser)
     parser.add_argument(
-        "--block", type=place, default=(0, 0, 0), metavar="X[,Y,Z]", help="which block (0,0,0)"
+        "--block", type=place, default=(0, 0, 0), metavar="X[,Y,Z]", help="block to run (0,0,0)"
     )
     parser.add_argument(
-        "--lane", type=int, default=0, metavar="N",
-        help="whose values are shown at first: a thread of the block (0)",
-    )  # fmt: skip
+        "--lane",
+        type=int,
+        default=0,
+        metavar="N",
+        help="thread of the block whose values are shown first (0)",
+    )
     parser.add_argument(
         "--commands",
         metavar="'C; C…'",
-        help="what to do, instead of asking: 'until 47; print %%r5'",
+        help="commands, in place of a prompt: 'until 47; print %%r5'",
     )
     parser.add_argument("--json", action="store_true", help="print JSON, a document a command")
 
@@ -53,8 +56,12 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     stepper, ended = _stepper(chosen, args)
     out = printing.out()
     if not args.json:
-        head = (chosen.kernel.demangled, chosen.variant.id, chosen.variant.target or "",
-                tables.config(chosen.variant))  # fmt: skip
+        head = (
+            chosen.kernel.demangled,
+            chosen.variant.id,
+            chosen.variant.target or "",
+            tables.config(chosen.variant),
+        )
         out.print(Text(shown("  ".join(filter(None, head))), style="bold"), soft_wrap=True)
     for remark in stepper.inputs.remarks:
         narrate(f"inputs: {remark}")

@@ -22,7 +22,7 @@ from inspector.commands.common import open_reader
 from inspector.commands.launching import amount
 from inspector.errors import Exit, Unreadable, UsageError
 from inspector.measure.time.child import TimeWish
-from inspector.measure.time.ranking import fixed, sweep
+from inspector.measure.time.ranking import fixed, peaks_by_sheet, race, sweep
 from inspector.measure.time.results import (
     CACHES,
     STOPWATCHES,
@@ -31,7 +31,6 @@ from inspector.measure.time.results import (
     timing_row,
     with_amounts,
 )
-from inspector.measure.time.script import peaks_by_sheet, race
 from inspector.measure.time.stored import sessions
 from inspector.measure.time.take import own, ready, store, take
 from inspector.model import Call
@@ -143,17 +142,22 @@ SCRIPT_ONLY = ("sweep", "size", "csv")
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add them."""
     parser.add_argument(
-        "--roofline", action="store_true",
-        help="plot operations a second over operations a byte, below the device's roofs",
-    )  # fmt: skip
+        "--roofline",
+        action="store_true",
+        help="plot operations a second over operations a byte",
+    )
     parser.add_argument(
-        "--bytes", type=positive, metavar="N",
-        help="what one launch of KERNEL moves, instead of the estimate",
-    )  # fmt: skip
+        "--bytes",
+        type=positive,
+        metavar="N",
+        help="bytes that one launch of KERNEL moves, in place of the estimate",
+    )
     parser.add_argument(
-        "--flops", type=positive, metavar="N",
-        help="how many operations one launch of KERNEL does, instead of the estimate",
-    )  # fmt: skip
+        "--flops",
+        type=positive,
+        metavar="N",
+        help="operations of one launch of KERNEL, in place of the estimate",
+    )
     of_scripts = parser.add_argument_group(
         "variants of a script",
         "ptxview time SCRIPT.py times the variants that the script declares on one input, compares "
@@ -162,9 +166,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "arguments.",
     )
     of_scripts.add_argument(
-        "--sweep", metavar="N=A:B:STEP",
+        "--sweep",
+        metavar="N=A:B:STEP",
         help="sizes of inputs() from A to B; N=A:B:*2 doubles them, N=A,B,C names them",
-    )  # fmt: skip
+    )
     of_scripts.add_argument(
         "--size", action="append", default=[], metavar="M=V", help="another size of inputs()"
     )
@@ -196,46 +201,52 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "words",
         nargs="*",
         metavar="[PATH] KERNEL…",
-        help="the recording (the newest if left out) and which kernels, graphs or extensions' "
-        "functions of it (all)",
+        help="recording (default: the newest), and kernels, graphs or extension functions "
+        "(default: all)",
     )
     parser.add_argument(
         "--stopwatch",
         choices=(*STOPWATCHES, "all"),
         default="cupti",
-        help="how the time is taken: cupti, the kernel's own duration; event, a pair of events "
-        "around one launch; Triton's do_bench; cudagraph, its do_bench_cudagraph; or all, side by "
-        "side (cupti)",
+        help="stopwatch: cupti, the kernel's duration; event, a pair of events; Triton's "
+        "do_bench or cudagraph; all (cupti)",
     )
     parser.add_argument(
         "--cache",
         choices=CACHES,
         default="cold",
-        help="the L2 before each launch: cold and clean, hot, or dirty with other data; do_bench "
-        "and cudagraph have their own (cold)",
+        help="L2 before each launch: cold and clean, hot, or dirty; do_bench and cudagraph have "
+        "their own (cold)",
     )
     parser.add_argument(
-        "--seconds", type=float, default=2.0, metavar="S", help="at most, for one stopwatch (2)"
+        "--seconds",
+        type=float,
+        default=2.0,
+        metavar="S",
+        help="seconds of one stopwatch at most (2)",
     )
     parser.add_argument(
-        "--limit", type=float, default=60.0, metavar="S",
-        help="after which a launch is given up, with all its stopwatches (60)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--calls", type=int, default=3, metavar="N",
-        help="how many distinct calls of a variant, graph or function, the most frequent ones (3)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--python", metavar="PATH",
-        help="the interpreter (ptxview's own where torch is installed with it, else the activated "
-        "environment's, python3; never one that a recording names)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--trust", action="store_true", help="run the code of a recording that is not your own"
+        "--limit",
+        type=float,
+        default=60.0,
+        metavar="S",
+        help="seconds of one launch at most, with all stopwatches (60)",
     )
     parser.add_argument(
-        "--stored", action="store_true", help="show the times that were taken before, take none"
+        "--calls",
+        type=int,
+        default=3,
+        metavar="N",
+        help="distinct calls of each variant, graph or function, the most frequent ones (3)",
     )
+    parser.add_argument(
+        "--python",
+        metavar="PATH",
+        help="interpreter (default: ptxview's own if it has torch, the activated environment's, "
+        "python3)",
+    )
+    parser.add_argument("--trust", action="store_true", help="run the code of another's recording")
+    parser.add_argument("--stored", action="store_true", help="show earlier times, take none")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_options(parser)
 

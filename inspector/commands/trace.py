@@ -39,22 +39,26 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = report.legend()
     takes_launch(parser)
     parser.add_argument(
-        "--blocks", type=wanted, default="auto", metavar="all|N|X,Y,Z",
-        help="which blocks to run: all, so many spread over the grid, or one by its coordinates "
-        "(all where that is cheap, else some, and it says of how many)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--by", choices=ROLLED, metavar="STAGE",
-        help="lines of another stage (source, ttgir, sass …), each with what the PTX that is tied "
-        "to it comes to; a line of PTX that is tied to several counts on each",
-    )  # fmt: skip
-    parser.add_argument(
-        "--lines", type=span, metavar="A[:B]", help="these lines alone, by their numbers"
+        "--blocks",
+        type=wanted,
+        default="auto",
+        metavar="all|N|X,Y,Z",
+        help="blocks to run: all, N spread over the grid, or one by its coordinates (default: "
+        "all if cheap)",
     )
     parser.add_argument(
-        "--bars", choices=tuple(report.BARS), default="lanes",
-        help="what the bars are drawn of (lanes: those that ran it)",
-    )  # fmt: skip
+        "--by",
+        choices=ROLLED,
+        metavar="STAGE",
+        help="lines of another stage, with the sum of their PTX lines",
+    )
+    parser.add_argument("--lines", type=span, metavar="A[:B]", help="lines of this range alone")
+    parser.add_argument(
+        "--bars",
+        choices=tuple(report.BARS),
+        default="lanes",
+        help="figure of the bars (lanes)",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -89,7 +93,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         )
     except LaunchError as error:
         raise UsageError(error.message, error.hint) from None
-    told = _told(chosen, launched)
+    told = _traced_kernel(chosen, launched)
     executed = launched.executed
     found = () if executed is None else chosen.reader.counted(chosen.variant, executed)
     if executed is not None and _usual(args, chosen):
@@ -123,7 +127,7 @@ def _usual(args: argparse.Namespace, chosen: ChosenLaunch) -> bool:
     )
 
 
-def _told(chosen: ChosenLaunch, launched: TracedLaunch) -> report.TracedKernel:
+def _traced_kernel(chosen: ChosenLaunch, launched: TracedLaunch) -> report.TracedKernel:
     source: Callable[[int], Location | None] = chosen.source
     variant = chosen.variant
 
@@ -131,11 +135,19 @@ def _told(chosen: ChosenLaunch, launched: TracedLaunch) -> report.TracedKernel:
         return reference.isa().cost("ptx", opcode)
 
     return report.TracedKernel(
-        chosen.kernel.demangled, variant.id, variant.target or "", tables.config(variant),
-        chosen.call, len(variant.calls), chosen.seed, chosen.given, launched,
-        executed_totals(launched.facts, cost), source,
+        chosen.kernel.demangled,
+        variant.id,
+        variant.target or "",
+        tables.config(variant),
+        chosen.call,
+        len(variant.calls),
+        chosen.seed,
+        chosen.given,
+        launched,
+        executed_totals(launched.facts, cost),
+        source,
         approximations(chosen.program, reference.table("approximate")),
-    )  # fmt: skip
+    )
 
 
 def _between(
@@ -147,9 +159,13 @@ def _between(
 
 
 def _print(
-    told: report.TracedKernel, chosen: ChosenLaunch, lines: tuple[ExecutedLine, ...],
-    stage: Stage, drawn: str, found: Sequence[Finding],
-) -> None:  # fmt: skip
+    told: report.TracedKernel,
+    chosen: ChosenLaunch,
+    lines: tuple[ExecutedLine, ...],
+    stage: Stage,
+    drawn: str,
+    found: Sequence[Finding],
+) -> None:
     out = printing.out()
     head = "  ".join(filter(None, (told.kernel, told.variant, told.target, told.settings)))
     out.print(Text(shown(head), style="bold"), soft_wrap=True)
@@ -163,8 +179,10 @@ def _print(
         narrate("none of these lines was run, or is tied to one that was")
         return
     if stage is not Stage.PTX:
-        said = (f"By line of {stage.value}: what the PTX that is tied to a line comes to; a line "
-                "of PTX that is tied to several counts on each.")  # fmt: skip
+        said = (
+            f"By line of {stage.value}: what the PTX that is tied to a line comes to; a line "
+            "of PTX that is tied to several counts on each."
+        )
         out.print(Text(said, style="dim"))
     try:
         listing = chosen.reader.listing(chosen.variant, stage)

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import shlex
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -30,11 +28,18 @@ from inspector.capture.trying import (
     read_edited,
     try_stage,
 )
-from inspector.commands.common import print_beside, print_json, seconds, split_path
+from inspector.commands.common import (
+    option_words,
+    print_beside,
+    print_json,
+    seconds,
+    split_path,
+    standard_input,
+)
 from inspector.commands.compile import ended_like_ctrl_c, targets
 from inspector.diff import compare
 from inspector.errors import Exit, PtxviewError, UsageError
-from inspector.measure.trial import Trial, trial_of
+from inspector.measure.experiment import Experiment, experiment_of
 from inspector.model import Stage, Variant
 from inspector.printing import narrate
 from inspector.reader.selecting import select_one
@@ -45,28 +50,35 @@ from inspector.report.trying import Difference
 from inspector.text import plural, shown
 
 STAGES = ("ttir", "ttgir", "llir", "ptx")
-LIMIT = 600.0
+LIMIT_SECONDS = 600.0
 MAX_ROWS = 60
 """Rows of a difference that are printed, unless a stage was asked for."""
-MOST_INPUT = 64 << 20
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``try``."""
     parser.add_argument(
-        "words", nargs="*", metavar="[PATH] KERNEL",
-        help="what to open, and which kernel of it: a name, a glob, a variant's id, NAME#2",
-    )  # fmt: skip
+        "words",
+        nargs="*",
+        metavar="[PATH] KERNEL",
+        help="recording or file, and kernel: a name, glob, variant id or NAME#2",
+    )
     parser.add_argument(
-        "--stage", nargs="+", default=[], metavar=("STAGE", "FILE"),
-        help="ttir, ttgir, llir or ptx, and the file with its edited text (- is standard input); "
-        "without a file the stage from which the recorded text is taken",
-    )  # fmt: skip
+        "--stage",
+        nargs="+",
+        default=[],
+        metavar=("STAGE", "FILE"),
+        help="ttir, ttgir, llir or ptx, and the file with the edited text (- is standard input);"
+        " without a file the recorded text",
+    )
     options = parser.add_argument_group("options to try, each combination a column")
     options.add_argument(
-        "--target", action="append", default=[], metavar="ARCH[,ARCH]",
+        "--target",
+        action="append",
+        default=[],
+        metavar="ARCH[,ARCH]",
         help="other architectures (sm_80,sm_100)",
-    )  # fmt: skip
+    )
     for name, what in (
         ("--num-warps", "warps of a block"),
         ("--num-stages", "stages of a pipelined loop"),
@@ -74,20 +86,26 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     ):
         options.add_argument(name, action="append", default=[], metavar="N[,N]", help=what)
     options.add_argument(
-        "--ptxas-options", action="append", default=[], metavar="'OPTIONS'",
-        help="a set of ptxas's own options, each a column; again for more",
-    )  # fmt: skip
-    parser.add_argument("--no-run", action="store_true", help="ignored: nothing is launched")
+        "--ptxas-options",
+        action="append",
+        default=[],
+        metavar="'OPTIONS'",
+        help="set of ptxas options, a column each; repeatable",
+    )
     parser.add_argument(
-        "--diff", metavar="STAGE", choices=(*STAGES, "sass", "none"),
-        help="the stage whose difference is shown (of one column ptx, of an edited ptx sass; of "
-        "several none)",
-    )  # fmt: skip
-    parser.add_argument("--python", metavar="PATH", help="the interpreter that has Triton")
+        "--diff",
+        metavar="STAGE",
+        choices=(*STAGES, "sass", "none"),
+        help="stage whose difference is shown (default: ptx of one column, sass of an edited ptx)",
+    )
+    parser.add_argument("--python", metavar="PATH", help="interpreter that has Triton")
     parser.add_argument(
-        "--limit", type=seconds, default=LIMIT, metavar="S",
-        help=f"seconds that one compiler may take ({LIMIT:.0f})",
-    )  # fmt: skip
+        "--limit",
+        type=seconds,
+        default=LIMIT_SECONDS,
+        metavar="S",
+        help=f"seconds that one compiler may take ({LIMIT_SECONDS:.0f})",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -97,7 +115,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     request = request_of(parser, args)
     with ended_like_ctrl_c():
         outcome = try_stage(request, lambda text: narrate(f"ptxview: {text}"))
-    made = trial_of(outcome, kept_cache())
+    made = experiment_of(outcome, kept_cache())
     differences = list(_differences(made, args.diff))
     if args.json:
         print_json(report.as_json(made, differences))
@@ -165,7 +183,7 @@ def settings_of(args: argparse.Namespace) -> tuple[TrySetting, ...]:
     if any(n & (n - 1) for n in named["num_warps"]):
         raise UsageError("--num-warps are powers of two: 1, 2, 4, 8, 16, 32")
     given = {name: values for name, values in named.items() if values}
-    sets = [tuple(_words(text)) for text in args.ptxas_options] or [()]
+    sets = [option_words("--ptxas-options", text) for text in args.ptxas_options] or [()]
     for words in sets:
         check_options(words, "ptx")
     triton = [
@@ -193,17 +211,8 @@ def _numbers(option: str, texts: Sequence[str]) -> tuple[int, ...]:
     return tuple(out)
 
 
-def _words(text: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError as error:
-        raise UsageError(f"--ptxas-options {text!r} cannot be split into words: {error}") from None
-
-
 def _standard_input() -> bytes:
-    data = sys.stdin.buffer.read(MOST_INPUT + 1)
-    if len(data) > MOST_INPUT:
-        raise UsageError(f"standard input is longer than {MOST_INPUT >> 20} MiB")
+    data = standard_input()
     if not data.strip():
         raise UsageError("standard input is empty")
     return data
@@ -212,7 +221,7 @@ def _standard_input() -> bytes:
 # -- differences -----------------------------------------------------------------------------------
 
 
-def _differences(made: Trial, asked: str | None) -> Iterator[Difference]:
+def _differences(made: Experiment, asked: str | None) -> Iterator[Difference]:
     """The columns that compiled, compared with the recorded variant."""
     columns = [one for one in made.tried if one.variant is not None]
     if asked == "none" or (asked is None and len(columns) != 1):
@@ -235,7 +244,7 @@ def _differences(made: Trial, asked: str | None) -> Iterator[Difference]:
 # -- output ---------------------------------------------------------------------------------------
 
 
-def _print(made: Trial, differences: Sequence[Difference], asked: str | None) -> None:
+def _print(made: Experiment, differences: Sequence[Difference], asked: str | None) -> None:
     out = printing.out()
     out.print(report.title(made), soft_wrap=True)
     for line in report.table(made, out.width):

@@ -45,12 +45,20 @@ DRAIN = 0.5
 TO_ALL = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 # Faults are our own, where they are faults; the rest is of stopping, going on and window sizes.
 _OURS = {
-    signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGTRAP,
-    signal.SIGSYS, signal.SIGCONT, signal.SIGWINCH, *STOPPING,
-}  # fmt: skip
+    signal.SIGSEGV,
+    signal.SIGBUS,
+    signal.SIGFPE,
+    signal.SIGILL,
+    signal.SIGABRT,
+    signal.SIGTRAP,
+    signal.SIGSYS,
+    signal.SIGCONT,
+    signal.SIGWINCH,
+    *STOPPING,
+}
 
 
-class Watched:
+class ProgramSession:
     """A program that runs, and the threads that tell ``live`` of it."""
 
     def __init__(self, request: RunRequest) -> None:
@@ -282,7 +290,7 @@ def watch(
     Gives how the run ended (None: it could not be completed), and whether the interface is still
     wanted: it had to go because the program needed the terminal.
     """
-    watched = Watched(request)
+    watched = ProgramSession(request)
     live = watched.live
     with watched.signals():
         try:

@@ -13,22 +13,14 @@ of the kernel is one function of numpy. Nothing here opens a file, and nothing r
 
 from __future__ import annotations
 
-from inspector.execute.approximation import Approximation, approximations
+from inspector.execute.access import Observer
+from inspector.execute.bulk import TensorMap
 from inspector.execute.facts import AccessFacts, Facts, LineFacts, Totals, ValueFacts
-from inspector.execute.faults import (
-    CannotRun,
-    Fault,
-    LaunchError,
-    Obstacle,
-    OutOfBudget,
-    Place,
-)
+from inspector.execute.faults import CannotRun, Fault, LaunchError, Obstacle, OutOfBudget, Place
 from inspector.execute.launch import Execution, choose, execute
-from inspector.execute.machine import Observer
 from inspector.execute.memory import Buffer, Memory
-from inspector.execute.program import Program
-from inspector.execute.tensormaps import TensorMap
-from inspector.execute.trace import Stored, StoreLog, Touched, Trace, TraceStep, TraceTooLong
+from inspector.execute.program import Approximation, Program, approximations
+from inspector.execute.trace import Touched, Trace, TraceStep, TraceTooLong
 
 __all__ = [
     "AccessFacts",
@@ -46,8 +38,6 @@ __all__ = [
     "OutOfBudget",
     "Place",
     "Program",
-    "StoreLog",
-    "Stored",
     "TensorMap",
     "Totals",
     "Touched",

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from inspector.execute.atomics import OPERATIONS, in_order
+from inspector.execute.blocks import BasicBlock
 from inspector.execute.faults import Fault
 from inspector.execute.kinds import UNSIGNED, Array, Mask, i64, u8, u16, u32, u64
 from inspector.execute.lanes import Lanes
@@ -43,28 +44,54 @@ class Access(NamedTuple):
     column; ``address`` is then flat, an address an element."""
 
 
-class Watching(Protocol):
-    """Observer of accesses."""
+class Observer:
+    """Observer of a run; its methods do nothing. All arrays are the machine's own: read-only."""
 
-    def access(self, lanes: Lanes, access: Access) -> None: ...
+    def visit(self, lanes: Lanes, block: BasicBlock, mask: Mask) -> None:
+        """These lanes begin to run a basic block."""
+
+    def step(self, lanes: Lanes, instruction: int, mask: Mask) -> None:
+        """Of the lanes in the block, these run an instruction now: all where it has no guard."""
+
+    def wrote(
+        self, lanes: Lanes, instruction: int, register: int, value: Array, mask: Mask
+    ) -> None:
+        """A register holds these bits after an instruction of these lanes."""
+
+    def branched(self, lanes: Lanes, instruction: int, yes: Mask, no: Mask) -> None:
+        """Of the lanes at a branch some take it and some do not."""
+
+    def access(self, lanes: Lanes, access: Access) -> None:
+        """Lanes read or write memory."""
 
 
 class Scene(Protocol):
     """Makes faults with the kernel and its lines."""
 
     def fault(
-        self, cause: str, sentence: str, instruction: int, where: tuple[int, int] | None = None,
+        self,
+        cause: str,
+        sentence: str,
+        instruction: int,
+        where: tuple[int, int] | None = None,
         **more: Any,
-    ) -> Fault: ...  # fmt: skip
+    ) -> Fault: ...
 
 
 class ChunkMemory:
     """The memory of a chunk of thread blocks: their own, and the launch's global memory."""
 
     def __init__(
-        self, lanes: Lanes, memory: Memory, scene: Scene, *, shared: int, local: int,
-        parameters: Array, watching: Watching | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        lanes: Lanes,
+        memory: Memory,
+        scene: Scene,
+        *,
+        shared: int,
+        local: int,
+        parameters: Array,
+        watching: Observer | None = None,
+    ) -> None:
         self.lanes, self.memory, self.scene, self.watching = lanes, memory, scene, watching
         self.shared_size = -(-shared // 16) * 16 + 16
         self.limit = shared
@@ -188,9 +215,17 @@ class ChunkMemory:
             table[:, columns + k] = value
 
     def atomic(
-        self, n: int, space: str, what: str, address: Array, kind: str, values: Sequence[Array],
-        compare: Array | None, mask: Mask, wanted: bool,
-    ) -> list[Array]:  # fmt: skip
+        self,
+        n: int,
+        space: str,
+        what: str,
+        address: Array,
+        kind: str,
+        values: Sequence[Array],
+        compare: Array | None,
+        mask: Mask,
+        wanted: bool,
+    ) -> list[Array]:
         """A read-modify-write by every lane, in the order of block and thread.
 
         That is one of the orders that the hardware may choose. ``values`` are unsigned bits of
@@ -302,11 +337,15 @@ class ChunkMemory:
             column = (2 * (lane // 4)).astype(u64)
             low, high = (
                 self.fetch(
-                    n, "shared", address[:, base + 8 * k + 2 * (lane % 4) + half] + column, u16,
-                    1, mask,
+                    n,
+                    "shared",
+                    address[:, base + 8 * k + 2 * (lane % 4) + half] + column,
+                    u16,
+                    1,
+                    mask,
                 )[0]
                 for half in (0, 1)
-            )  # fmt: skip
+            )
             out.append(low.astype(u32) | (high.astype(u32) << u32(16)))
         return out
 
@@ -490,8 +529,12 @@ class ChunkMemory:
         raise self.scene.fault(
             "misaligned",
             f"{nbytes} bytes of {space} memory at {at:#x}, which is no multiple of {nbytes}",
-            n, where, space=space, address=at, nbytes=nbytes,
-        )  # fmt: skip
+            n,
+            where,
+            space=space,
+            address=at,
+            nbytes=nbytes,
+        )
 
     def _outside(
         self, n: int, space: str, address: Array, nbytes: int, mask: Mask, limit: int | None = None
@@ -506,8 +549,13 @@ class ChunkMemory:
             raise self.scene.fault(
                 "out of bounds",
                 f"{nbytes} bytes of {space} memory at {at:#x}, of which there are {limit:,} bytes",
-                n, where, space=space, address=at, nbytes=nbytes, past=at + nbytes - limit,
-            )  # fmt: skip
+                n,
+                where,
+                space=space,
+                address=at,
+                nbytes=nbytes,
+                past=at + nbytes - limit,
+            )
         where = self._first_outside(full, nbytes, keep)
         at = int(full[where])
         raise self.outside_global(n, where, at, nbytes)
@@ -516,9 +564,14 @@ class ChunkMemory:
         """The fault of an access to global memory that is no buffer's."""
         if at < 4096:
             return self.scene.fault(
-                "null", f"{nbytes} bytes of global memory at {at:#x}, a null pointer", n, where,
-                space="global", address=at, nbytes=nbytes,
-            )  # fmt: skip
+                "null",
+                f"{nbytes} bytes of global memory at {at:#x}, a null pointer",
+                n,
+                where,
+                space="global",
+                address=at,
+                nbytes=nbytes,
+            )
         near = self.memory.nearest(at, nbytes)
         sentence = f"{nbytes} bytes of global memory at {at:#x}, "
         if near is None:
@@ -532,16 +585,21 @@ class ChunkMemory:
         else:
             sentence += f"{-past:,} bytes before the start of {buffer}"
         return self.scene.fault(
-            "out of bounds", sentence, n, where, space="global", address=at, nbytes=nbytes,
-            buffer=buffer.name, past=past,
-        )  # fmt: skip
+            "out of bounds",
+            sentence,
+            n,
+            where,
+            space="global",
+            address=at,
+            nbytes=nbytes,
+            buffer=buffer.name,
+            past=past,
+        )
 
     def _first_outside(self, address: Array, nbytes: int, keep: Array) -> tuple[int, int]:
         inside = np.zeros(address.shape, bool)
         for region in self.memory.regions:
-            inside |= (address >= u64(region.address)) & (
-                address + u64(nbytes) <= u64(region.end)
-            )  # fmt: skip
+            inside |= (address >= u64(region.address)) & (address + u64(nbytes) <= u64(region.end))
         return self.lanes.first(keep & ~inside)
 
 

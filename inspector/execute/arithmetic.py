@@ -10,6 +10,7 @@ from inspector.execute.translate import Handler, Translator, Untranslatable
 from inspector.listing.ptx_code import ImmediateOperand, PtxInstruction
 
 DIRECTIONS = ("rm", "rp", "rz")
+SAD = "(np.maximum({0}, {1}) - np.minimum({0}, {1})) + {2}"
 _TYPES = frozenset(WIDTHS) | {"f32x2", "b128"}
 
 
@@ -318,8 +319,9 @@ def _shift(t: Translator, row: PtxInstruction) -> None:
     value, amount = t.read(row.operands[1], kind), row.operands[2]
     width = WIDTHS[kind]
     if isinstance(amount, ImmediateOperand) and 0 <= int(constant(amount.text, "u32")) < width:
-        steps = t.constant(int(constant(amount.text, "u32")), f"{'i' if kind[0] == 's' else 'u'}"
-                           f"{width // 8}")  # fmt: skip
+        steps = t.constant(
+            int(constant(amount.text, "u32")), f"{'i' if kind[0] == 's' else 'u'}{width // 8}"
+        )
         made = f"({value} {'<<' if row.base == 'shl' else '>>'} {steps})"
     else:
         name = "left" if row.base == "shl" else "right"
@@ -423,21 +425,32 @@ def _test(t: Translator, row: PtxInstruction) -> None:
     least = "1.1754944e-38" if kind == "f32" else "2.2250738585072014e-308"
     x = t.temporary(t.read(row.operands[1], kind))
     made = {
-        "nan": f"np.isnan({x})", "notanumber": f"np.isnan({x})", "number": f"~np.isnan({x})",
-        "finite": f"np.isfinite({x})", "infinite": f"np.isinf({x})",
+        "nan": f"np.isnan({x})",
+        "notanumber": f"np.isnan({x})",
+        "number": f"~np.isnan({x})",
+        "finite": f"np.isfinite({x})",
+        "infinite": f"np.isinf({x})",
         # "As a special case, positive and negative zero are considered normal numbers."
         "normal": f"np.isfinite({x}) & ((np.abs({x}) >= {least}) | ({x} == 0))",
         "subnormal": f"({x} != 0) & (np.abs({x}) < {least})",
-    }.get(row.parts[1])  # fmt: skip
+    }.get(row.parts[1])
     if made is None:
         raise Untranslatable("this test is not known here")
     t.write(row.operands[0], made)
 
 
 _COMPARE = {
-    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
-    "lo": "<", "ls": "<=", "hi": ">", "hs": ">=",
-}  # fmt: skip
+    "eq": "==",
+    "ne": "!=",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "lo": "<",
+    "ls": "<=",
+    "hi": ">",
+    "hs": ">=",
+}
 _UNORDERED = {"equ": "!=", "neu": "==", "ltu": ">=", "leu": ">", "gtu": "<=", "geu": "<"}
 """Comparisons that hold where an operand is NaN, by the ordered one that is their negation."""
 
@@ -523,14 +536,6 @@ def _select_by_sign(t: Translator, row: PtxInstruction) -> None:
     t.write(row.operands[0], f"np.where({t.read(row.operands[3], kinds[1])} >= 0, {a}, {b})")
 
 
-def _copy_sign(t: Translator, row: PtxInstruction) -> None:
-    simple(t, row, "np.copysign({1}, {0})")
-
-
-def _sad(t: Translator, row: PtxInstruction) -> None:
-    simple(t, row, "(np.maximum({0}, {1}) - np.minimum({0}, {1})) + {2}")
-
-
 def _logical_not(t: Translator, row: PtxInstruction) -> None:
     width = WIDTHS[one_type(row)]
     value = t.read(row.operands[1], f"u{width}")
@@ -562,8 +567,8 @@ HANDLERS: Mapping[str, Handler] = {
     "sin": _approximate("sin"),
     "cos": _approximate("cos"),
     "tanh": _approximate("tanh"),
-    "copysign": _copy_sign,
-    "sad": _sad,
+    "copysign": lambda t, row: simple(t, row, "np.copysign({1}, {0})"),
+    "sad": lambda t, row: simple(t, row, SAD),
     "and": _logic("{0} & {1}"),
     "or": _logic("{0} | {1}"),
     "xor": _logic("{0} ^ {1}"),

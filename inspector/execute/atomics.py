@@ -78,9 +78,8 @@ _LONG = 32
 
 
 def in_order(
-    view: Array, index: Array, operation: Operation, kind: str, given: Sequence[Array],
-    wanted: bool,
-) -> tuple[Array | None, bool]:  # fmt: skip
+    view: Array, index: Array, operation: Operation, kind: str, given: Sequence[Array], wanted: bool
+) -> tuple[Array | None, bool]:
     """Applies an operation at each index of ``view``, in the order of the indices.
 
     Gives the previous value each, where that is ``wanted``, and whether anything changed.
@@ -96,8 +95,11 @@ def in_order(
     counts = np.diff(np.r_[starts, len(places)])
     before = np.empty(len(index), view.dtype)
     changed = False
-    if name == "add" and int(counts.max()) > _LONG and kind in ("f32", "f64", "u32", "u64", "s32",
-                                                               "s64", "b32", "b64"):  # fmt: skip
+    if (
+        name == "add"
+        and int(counts.max()) > _LONG
+        and kind in ("f32", "f64", "u32", "u64", "s32", "s64", "b32", "b64")
+    ):
         real = {"f32": f32, "f64": f64}.get(kind, view.dtype.type)
         for start, count in zip(starts.tolist(), counts.tolist(), strict=True):
             rows = order[start : start + count]

@@ -25,8 +25,9 @@ def _move(t: Translator, row: PtxInstruction) -> None:
         raise Untranslatable("registers of 128 bits are not known here")
     width = WIDTHS[kind]
     if isinstance(target, VectorOperand) and isinstance(source, VectorOperand):
-        values = [t.temporary(t.bits(s, f"b{width // len(source.elements)}"))
-                  for s in source.elements]  # fmt: skip
+        values = [
+            t.temporary(t.bits(s, f"b{width // len(source.elements)}")) for s in source.elements
+        ]
         for register, value in zip(target.elements, values, strict=True):
             t.write(register, value)
     elif isinstance(target, VectorOperand):
@@ -93,9 +94,11 @@ def _convert_one(t: Translator, row: PtxInstruction, to: str, source: str, way: 
     else:
         letter = "i" if to[0] == "s" else "u"
         name = f"{letter}{WIDTHS[to]}"
-        made = f"integers.saturate({value}, {name})" if "sat" in row.parts else (
-            f"{value}.astype({name})"
-        )  # fmt: skip
+        made = (
+            f"integers.saturate({value}, {name})"
+            if "sat" in row.parts
+            else (f"{value}.astype({name})")
+        )
         bits = f"{made}.view(u{WIDTHS[to]})"
     t.write(row.operands[0], bits, to)
 
@@ -161,8 +164,9 @@ def _halves_of(t: Translator, row: PtxInstruction, source: str) -> list[str]:
         small = source[:4]
         width, step = (8, 4) if small == "e2m1" else (16, 8)
         bits = t.temporary(t.read(row.operands[1], f"u{width}"))
-        values = [f"floats.from_small(({bits} >> u{width}({s})).astype(u8), {small!r})"
-                  for s in (0, step)]  # fmt: skip
+        values = [
+            f"floats.from_small(({bits} >> u{width}({s})).astype(u8), {small!r})" for s in (0, step)
+        ]
     if "relu" in row.parts:
         values = [f"floats.relu({v})" for v in values]
     return values

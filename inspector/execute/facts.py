@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from inspector.execute import floats
-from inspector.execute.access import Access
-from inspector.execute.blocks import BasicBlock
+from inspector.execute.access import Access, Observer
+from inspector.execute.blocks import BasicBlock, register_kinds
 from inspector.execute.kinds import DTYPES, Array, Mask, f16, i64, u16, u64
 from inspector.execute.lanes import Lanes
 from inspector.execute.program import Program
-from inspector.execute.register_kinds import register_kinds
 from inspector.listing.ptx_code import PtxInstruction
+from inspector.text import words
 
 SECTOR, LINE, BANKS = 32, 128, 32
 NONE = ~u64(0)
@@ -118,16 +118,6 @@ class LineFacts:
     accesses: list[AccessFacts] = field(default_factory=list)
     values: list[ValueFacts] = field(default_factory=list)
 
-    @property
-    def predicated_off(self) -> float | None:
-        """The share of lanes that came here and did not run it; None where none came."""
-        return 1 - self.active / self.threads if self.threads else None
-
-    @property
-    def lanes_per_warp(self) -> float | None:
-        """Lanes that ran it, on average, of a warp's 32; None where no warp came."""
-        return self.active / self.executed if self.executed else None
-
 
 @dataclass(frozen=True, slots=True)
 class Totals:
@@ -150,7 +140,7 @@ class Totals:
         return self.operations / self.global_bytes if self.global_bytes else None
 
 
-class Facts:
+class Facts(Observer):
     """An observer that counts. ``values``: also the values of registers, which takes longer.
 
     ``most_distinct`` is the bound up to which distinct values are counted.
@@ -266,15 +256,19 @@ class Facts:
             operations += self._active[n] * _operations(row)
         moved = sum(a.bytes_moved for a in self._accesses.values())
         return Totals(
-            sum(self._executed.values()), sum(self._threads.values()),
-            sum(self._active.values()), {k: n for k, n in opcodes.most_common() if n},
-            operations, moved, sum(self._branches.values()), sum(self._divergent.values()),
-        )  # fmt: skip
+            sum(self._executed.values()),
+            sum(self._threads.values()),
+            sum(self._active.values()),
+            {k: n for k, n in opcodes.most_common() if n},
+            operations,
+            moved,
+            sum(self._branches.values()),
+            sum(self._divergent.values()),
+        )
 
 
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)\Z")
-_ONE = frozenset(("add", "sub", "mul", "div", "min", "max", "sqrt", "rsqrt", "rcp", "ex2", "lg2",
-                  "sin", "cos", "tanh"))  # fmt: skip
+_ONE = words("add sub mul div min max sqrt rsqrt rcp ex2 lg2 sin cos tanh")
 _REAL = frozenset(("f16", "bf16", "f32", "f64", "f16x2", "bf16x2", "f32x2"))
 
 

@@ -65,10 +65,17 @@ class Fault(PtxviewError):
     """
 
     def __init__(
-        self, cause: str, sentence: str, place: Place, *, space: str = "",
-        address: int | None = None, nbytes: int = 0, buffer: str | None = None,
+        self,
+        cause: str,
+        sentence: str,
+        place: Place,
+        *,
+        space: str = "",
+        address: int | None = None,
+        nbytes: int = 0,
+        buffer: str | None = None,
         past: int | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(f"{place.kernel}: {sentence} ({place})")
         self.cause, self.place, self.space = cause, place, space
         self.address, self.nbytes, self.buffer, self.past = address, nbytes, buffer, past

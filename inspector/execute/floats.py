@@ -7,7 +7,7 @@ is computed exactly and rounded; how far the hardware's may be from it is said e
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -143,13 +143,15 @@ _SMALL_PRODUCT, _LARGE = 2.0**-960, 2.0**990
 def fused_double(a: Array, b: Array, c: Array) -> Array:
     """``fma`` of double precision, rounded once (Boldo and Melquiond's algorithm).
 
-    Where a part of the product would be too small or too large to be a double, by integers.
+    Where a part of the product is too small or too large for a double, by fractions.
     """
     high, low = _two_product(a, b)
     t, u = two_sum(c, low)
     v, w = two_sum(high, t)
     out = v + to_odd(*two_sum(u, w))
-    edge = _at_edge(a, b, high) | (np.abs(c) > _LARGE)
+    small = (np.abs(high) < _SMALL_PRODUCT) & (a != 0) & (b != 0)
+    edge = small | (np.abs(a) > _LARGE) | (np.abs(b) > _LARGE) | (np.abs(c) > _LARGE)
+    edge = edge | (np.abs(high) > _LARGE)
     # A product of finite factors is finite, also where no double holds it.
     finite = np.isfinite(a) & np.isfinite(b)
     plain = np.where(finite & np.isinf(c), c, a * b + c)
@@ -158,10 +160,13 @@ def fused_double(a: Array, b: Array, c: Array) -> Array:
     return _exactly("fma", out, edge, a, b, c)[0] if edge.any() else out
 
 
-def _at_edge(a: Array, b: Array, product: Array) -> Array:
-    """Where the error of a product may be no double."""
-    small = (np.abs(product) < _SMALL_PRODUCT) & (a != 0) & (b != 0)
-    return small | (np.abs(a) > _LARGE) | (np.abs(b) > _LARGE) | (np.abs(product) > _LARGE)
+_FRACTIONS: Mapping[str, Callable[[Fraction, Fraction, Fraction], Fraction]] = {
+    "fma": lambda x, y, z: x * y + z,
+    "mul": lambda x, y, z: x * y,
+    "div": lambda x, y, z: x / y if y else Fraction(0),
+    "add": lambda x, y, z: x + y,
+}
+"""Exact results of operations on finite numbers; 0 for a division by 0."""
 
 
 def _exactly(
@@ -184,11 +189,10 @@ def _exactly(
                 result[place] = near = math.sqrt(x)
                 error[place] = _sign(Fraction(x) - Fraction(near) ** 2)
             continue
-        exact = _fraction(operation, Fraction(x), Fraction(y), Fraction(z))
+        exact = _FRACTIONS[operation](Fraction(x), Fraction(y), Fraction(z))
         if exact:
             result[place] = near = _nearest(exact)
-            rest = exact - Fraction(near) if math.isfinite(near) else -exact
-            error[place] = _sign(rest)
+            error[place] = _sign(exact - Fraction(near) if math.isfinite(near) else -exact)
     return result, error
 
 
@@ -196,24 +200,13 @@ def _sign(x: Fraction) -> int:
     return (x > 0) - (x < 0)
 
 
-def _fraction(operation: str, x: Fraction, y: Fraction, z: Fraction) -> Fraction:
-    """An operation's exact result; 0 where it has none."""
-    if operation == "fma":
-        return x * y + z
-    if operation == "mul":
-        return x * y
-    if operation == "div":
-        return x / y if y else Fraction(0)
-    return x + y
-
-
 def _nearest(exact: Fraction) -> float:
     """The double nearest to a fraction that is not 0."""
     try:
-        near = float(exact)
+        near = float(abs(exact))
     except OverflowError:
-        return math.inf if exact > 0 else -math.inf
-    return near or (0.0 if exact > 0 else -0.0)
+        near = math.inf
+    return near if exact > 0 else -near
 
 
 def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
@@ -275,32 +268,15 @@ def rounded_root(a: Array, way: str) -> Array:
 
 
 def rounded_double(operation: str, a: Array, b: Array, c: Array | None, way: str) -> Array:
-    """A double precision operation in a direction, by the sign of its exact error."""
+    """A double precision operation in a direction, by the sign of its exact error.
+
+    Compilers write such an instruction where a program asks for it, so that fractions will do.
+    """
     if operation == "fma" and c is not None:
-        out = fused_double(a, b, c)
-        high, low = _two_product(a, b)
-        t, u = two_sum(c, low)
-        v, w = two_sum(high, t)
-        error = (v - out) + (u + w)
-        edge = _at_edge(a, b, high) | (np.abs(c) > _LARGE) | ~np.isfinite(out)
-    elif operation == "mul":
-        out, error = _two_product(a, b)
-        edge = _at_edge(a, b, out)
-    elif operation == "div":
-        out = a / b
-        rest = fused_double(-out, b, a)
-        error = np.where(b < 0, -rest, rest)
-        edge = _at_edge(out, b, a) | (np.abs(out) < 2.0**-1000)
-    elif operation == "sqrt":
-        out = np.sqrt(a)
-        error = fused_double(-out, out, a)
-        edge = np.abs(a) < _SMALL_PRODUCT
+        near = fused_double(a, b, c)
     else:
-        out, error = two_sum(a, b)
-        edge = ~np.isfinite(out) | (np.abs(out) > _LARGE)
-    if edge.any():
-        made, sign = _exactly(operation, out, edge, a, b, c)
-        out, error = made, np.where(edge, sign, error)
+        near = {"mul": a * b, "div": a / b, "sqrt": np.sqrt(a)}.get(operation, a + b)
+    out, error = _exactly(operation, near, np.ones(near.shape, bool), a, b, c)
     result = _directed(out, error, way)
     if operation == "add":
         return _signed_zero(result, a, b, way)
@@ -358,8 +334,9 @@ def packed(
     return out
 
 
-def packed_compare(compare: Callable[[Array, Array], Array], kind: str, a: Array, b: Array,
-                   shift: int) -> Array:  # fmt: skip
+def packed_compare(
+    compare: Callable[[Array, Array], Array], kind: str, a: Array, b: Array, shift: int
+) -> Array:
     """A comparison of one half of each of two packed words."""
     x, y = ((v >> u32(shift)).astype(u16) for v in (a, b))
     read = from_bf16 if kind == "bf16x2" else from_f16
@@ -416,8 +393,13 @@ def upper_word(x: Array) -> Array:
     return (x.view(u64) & u64(0xFFFFFFFF00000000)).view(f64)
 
 
-def _small_table(exponent: int, mantissa: int, bias: int, nan: Callable[[int], bool],
-                 infinite: Callable[[int], bool]) -> Array:  # fmt: skip
+def _small_table(
+    exponent: int,
+    mantissa: int,
+    bias: int,
+    nan: Callable[[int], bool],
+    infinite: Callable[[int], bool],
+) -> Array:
     """Every value of a format of at most eight bits, as single precision."""
     out = np.zeros(1 << (1 + exponent + mantissa), f32)
     for code in range(len(out)):
@@ -447,8 +429,13 @@ SMALL = {
 
 _NARROW = {"e4m3": 0x7E, "e5m2": 0x7B, "e2m1": 0x07, "e2m3": 0x1F, "e3m2": 0x1F}
 """Each format's greatest finite number."""
-_STEPS = {"e4m3": (4, 3, 7), "e5m2": (5, 2, 15), "e2m1": (2, 1, 1), "e2m3": (2, 3, 1),
-          "e3m2": (3, 2, 3)}  # fmt: skip
+_STEPS = {
+    "e4m3": (4, 3, 7),
+    "e5m2": (5, 2, 15),
+    "e2m1": (2, 1, 1),
+    "e2m3": (2, 3, 1),
+    "e3m2": (3, 2, 3),
+}
 """Bits of the exponent and the mantissa, and the exponent's bias."""
 
 

@@ -17,9 +17,9 @@ from inspector.listing.ptx_code import (
     VectorOperand,
 )
 
-DEEPEST = 64
+MAX_CALL_DEPTH = 64
 """Calls within calls; what calls itself is left as a call."""
-MOST = 200_000
+MAX_INSTRUCTIONS = 200_000
 """Instructions of a kernel with its calls replaced, beyond which calls are left."""
 
 
@@ -69,16 +69,22 @@ class _Inlining:
 
     def whole(self, kernel: PtxFunction) -> PtxFunction:
         out = PtxFunction(
-            kernel.name, kernel.entry, kernel.line, kernel.parameters, reqntid=kernel.reqntid,
+            kernel.name,
+            kernel.entry,
+            kernel.line,
+            kernel.parameters,
+            reqntid=kernel.reqntid,
             unread=list(kernel.unread),
-        )  # fmt: skip
+        )
         out.names, out.registers = list(kernel.names), list(kernel.registers)
         out.variables = dict(kernel.variables)
         self._copy(out, kernel, (), _Names(0, "", {}, {}))
         rows = out.instructions
-        if not rows or rows[-1].base not in ("ret", "exit", "trap", "bra") or (
-            rows[-1].guard is not None or len(rows) in out.labels.values()
-        ):  # fmt: skip
+        if (
+            not rows
+            or rows[-1].base not in ("ret", "exit", "trap", "bra")
+            or (rows[-1].guard is not None or len(rows) in out.labels.values())
+        ):
             line = rows[-1].line if rows else kernel.line
             rows.append(PtxInstruction(line, "ret", ("ret",), ()))
         return out
@@ -111,10 +117,10 @@ class _Inlining:
         """Whether the call was replaced by its function's body."""
         name = callee_of(call)
         function = None if name is None else self.module.functions.get(name)
-        if function is None or function.name in around or len(around) >= DEEPEST:
+        if function is None or function.name in around or len(around) >= MAX_CALL_DEPTH:
             return False
         self.count += len(function.instructions)
-        if self.count > MOST:
+        if self.count > MAX_INSTRUCTIONS:
             return False
         self.made += 1
         prefix = f"call{self.made}@"
@@ -143,12 +149,17 @@ class _Inlining:
         if call.guard is not None:
             out.instructions.append(
                 PtxInstruction(
-                    call.line, "bra", ("bra",), (SymbolOperand(prefix + "@end"),), call.guard,
+                    call.line,
+                    "bra",
+                    ("bra",),
+                    (SymbolOperand(prefix + "@end"),),
+                    call.guard,
                     not call.inverted,
                 )
-            )  # fmt: skip
-        self._copy(out, function, (*around, function.name),
-                   _Names(first, prefix, symbols, registers))  # fmt: skip
+            )
+        self._copy(
+            out, function, (*around, function.name), _Names(first, prefix, symbols, registers)
+        )
         return True
 
 

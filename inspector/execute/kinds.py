@@ -29,13 +29,31 @@ UNSIGNED: Mapping[int, type[np.unsignedinteger[Any]]] = MappingProxyType(
 )
 
 DTYPES: Mapping[str, Any] = MappingProxyType(
-    {"f16": f16, "f32": f32, "f64": f64, "bf16": u16, "tf32": f32, "f16x2": u32, "bf16x2": u32,
-     "u16x2": u32, "s16x2": u32, "e4m3": u8, "e5m2": u8, "e4m3x2": u16, "e5m2x2": u16,
-     "e4m3x4": u32, "e5m2x4": u32, "e2m1x2": u8, "e2m3x2": u16, "e3m2x2": u16, "ue8m0x2": u16,
-     "pred": np.bool_}
+    {
+        "f16": f16,
+        "f32": f32,
+        "f64": f64,
+        "bf16": u16,
+        "tf32": f32,
+        "f16x2": u32,
+        "bf16x2": u32,
+        "u16x2": u32,
+        "s16x2": u32,
+        "e4m3": u8,
+        "e5m2": u8,
+        "e4m3x2": u16,
+        "e5m2x2": u16,
+        "e4m3x4": u32,
+        "e5m2x4": u32,
+        "e2m1x2": u8,
+        "e2m3x2": u16,
+        "e3m2x2": u16,
+        "ue8m0x2": u16,
+        "pred": np.bool_,
+    }
     | {f"{letter}{width}": UNSIGNED[width] for letter in "bu" for width in (8, 16, 32, 64)}
     | {"s8": i8, "s16": i16, "s32": i32, "s64": i64}
-)  # fmt: skip
+)
 """What an array of a type holds; of types that numpy lacks, their bits."""
 
 WIDTHS: Mapping[str, int] = MappingProxyType(

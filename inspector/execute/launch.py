@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from inspector.execute.access import Observer
 from inspector.execute.faults import Fault, LaunchError, OutOfBudget
 from inspector.execute.kinds import Array, i64
 from inspector.execute.lanes import Lanes, Triple
-from inspector.execute.machine import Machine, Observer, Work
+from inspector.execute.machine import Machine, Work
 from inspector.execute.memory import Memory
 from inspector.execute.program import Argument, Program
 
@@ -18,8 +19,8 @@ CHUNK = 32_768
 """Lanes that run at once: enough that numpy's own cost is small, few enough for the caches."""
 CHUNK_BYTES = 1 << 28
 """Most shared and local memory of a chunk."""
-MOST_BLOCKS = 1 << 31
-MOST_SHARED, MOST_LOCAL = 1 << 18, 1 << 19
+MAX_BLOCKS = 1 << 31
+MAX_SHARED_BYTES, MAX_LOCAL_BYTES = 1 << 18, 1 << 19
 """Bytes a block and a thread; no device has more (CUDA C++ Programming Guide, "Technical
 Specifications per Compute Capability")."""
 
@@ -48,15 +49,23 @@ class Execution:
 
 
 def execute(
-    program: Program, grid: Sequence[int], block: Sequence[int], arguments: Sequence[Argument], *,
-    memory: Memory, shared: int = 0, blocks: Chosen = None, budget: int | None = None,
-    observer: Observer | None = None, chunk: int = CHUNK,
-) -> Execution:  # fmt: skip
+    program: Program,
+    grid: Sequence[int],
+    block: Sequence[int],
+    arguments: Sequence[Argument],
+    *,
+    memory: Memory,
+    shared: int = 0,
+    blocks: Chosen = None,
+    budget: int | None = None,
+    observer: Observer | None = None,
+    chunk: int = CHUNK,
+) -> Execution:
     """Runs a kernel on ``memory``.
 
     ``grid`` and ``block`` have one to three dimensions; ``shared`` is the launch's dynamic shared
-    memory in bytes, ``budget`` the most lane-instructions (what fewer than ``machine.FEWEST`` lanes
-    run costs as much as so many), ``chunk`` how many lanes run at once.
+    memory in bytes, ``budget`` the most lane-instructions (an instruction costs at least
+    ``machine.MIN_LANES_COST``), ``chunk`` the lanes that run at once.
 
     Raises CannotRun before anything is written; LaunchError where no device would take the launch;
     Fault for what a GPU would end it for, and for what would never end; OutOfBudget.
@@ -71,11 +80,11 @@ def execute(
             f"{program.name} demands blocks of {program.required_block} threads, not {sizes[1]}"
         )
     bytes_shared = program.shared_bytes(shared)
-    if bytes_shared > MOST_SHARED or program.local_size > MOST_LOCAL:
+    if bytes_shared > MAX_SHARED_BYTES or program.local_size > MAX_LOCAL_BYTES:
         raise LaunchError(
             f"{program.name}: {bytes_shared:,} bytes of shared memory a block and "
-            f"{program.local_size:,} of local memory a thread, of at most {MOST_SHARED:,} and "
-            f"{MOST_LOCAL:,}"
+            f"{program.local_size:,} of local memory a thread, of at most {MAX_SHARED_BYTES:,} and "
+            f"{MAX_LOCAL_BYTES:,}"
         )
     parameters = program.pack(arguments)
     numbers = choose(sizes[0], blocks)
@@ -94,9 +103,15 @@ def execute(
     written = memory.names(memory.written)
     work = launch.work
     return Execution(
-        program.name, *sizes, total, len(numbers), work.done, written, tuple(work.printed),
+        program.name,
+        *sizes,
+        total,
+        len(numbers),
+        work.done,
+        written,
+        tuple(work.printed),
         work.cost,
-    )  # fmt: skip
+    )
 
 
 def choose(grid: Triple, blocks: Chosen) -> Array:
@@ -125,7 +140,7 @@ def choose(grid: Triple, blocks: Chosen) -> Array:
 
 def _triple(sizes: Sequence[int], what: str) -> Triple:
     x, y, z = (*(int(n) for n in sizes), 1, 1)[:3]
-    if min(x, y, z) < 1 or x * y * z > MOST_BLOCKS:
+    if min(x, y, z) < 1 or x * y * z > MAX_BLOCKS:
         raise LaunchError(f"a {what} of {x}×{y}×{z} cannot be launched")
     return x, y, z
 
@@ -134,9 +149,16 @@ class _Launch:
     """One launch under way."""
 
     def __init__(
-        self, program: Program, sizes: tuple[Triple, Triple], numbers: Array, parameters: Array,
-        shared: int, memory: Memory, budget: int | None, observer: Observer | None,
-    ) -> None:  # fmt: skip
+        self,
+        program: Program,
+        sizes: tuple[Triple, Triple],
+        numbers: Array,
+        parameters: Array,
+        shared: int,
+        memory: Memory,
+        budget: int | None,
+        observer: Observer | None,
+    ) -> None:
         self.program, self.sizes, self.numbers = program, sizes, numbers
         self.parameters, self.shared, self.memory = parameters, shared, memory
         self.observer = observer
@@ -171,6 +193,12 @@ class _Launch:
         sizes = (self.shared, self.program.shared_bytes(self.shared))
         lanes = Lanes(*self.sizes, numbers, shared=sizes)
         return Machine(
-            self.program, lanes, self.memory, self.parameters, dynamic=self.shared,
-            addresses=self.addresses, work=self.work, observer=self.observer,
-        )  # fmt: skip
+            self.program,
+            lanes,
+            self.memory,
+            self.parameters,
+            dynamic=self.shared,
+            addresses=self.addresses,
+            work=self.work,
+            observer=self.observer,
+        )

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from inspector.execute import matrix
-from inspector.execute.access import Access, ChunkMemory
-from inspector.execute.barriers import Barriers, Release
+from inspector.execute.access import ChunkMemory, Observer
+from inspector.execute.barriers import Barriers, Phases, Release
 from inspector.execute.blocks import BasicBlock, is_waiting
 from inspector.execute.bulk import BulkCopies
 from inspector.execute.faults import Fault, OutOfBudget, Place
@@ -23,38 +23,10 @@ from inspector.execute.kinds import Array, Mask, u64
 from inspector.execute.lanes import Lanes
 from inspector.execute.memory import Memory
 from inspector.execute.messages import Messages
-from inspector.execute.phases import Phases
 from inspector.execute.program import Program
 from inspector.listing.ptx_code import PtxInstruction
 
-
-class Observer(Protocol):
-    """Observer of a run. All arrays are the machine's own: they must not be changed."""
-
-    def visit(self, lanes: Lanes, block: BasicBlock, mask: Mask) -> None:
-        """These lanes begin to run a basic block."""
-        ...
-
-    def step(self, lanes: Lanes, instruction: int, mask: Mask) -> None:
-        """Of the lanes in the block, these run an instruction now: all where it has no guard."""
-        ...
-
-    def wrote(
-        self, lanes: Lanes, instruction: int, register: int, value: Array, mask: Mask
-    ) -> None:
-        """A register holds these bits after an instruction of these lanes."""
-        ...
-
-    def branched(self, lanes: Lanes, instruction: int, yes: Mask, no: Mask) -> None:
-        """Of the lanes at a branch some take it and some do not."""
-        ...
-
-    def access(self, lanes: Lanes, access: Access) -> None:
-        """Lanes read or write memory."""
-        ...
-
-
-FEWEST = 512
+MIN_LANES_COST = 512
 PRODUCTS_A_LANE = 128
 """Multiplications of wgmma, which BLAS does, that cost as much as one lane's instruction."""
 """Minimum lanes that an instruction costs: numpy's price of a call."""
@@ -71,7 +43,7 @@ class Work:
     def spend(self, lanes: int, instructions: int) -> None:
         """Raises OutOfBudget where it is too much."""
         self.done += lanes * instructions
-        self._pay(max(lanes, FEWEST) * instructions)
+        self._pay(max(lanes, MIN_LANES_COST) * instructions)
 
     def multiply(self, products: int) -> None:
         """A product of matrices, whose instruction is one; raises OutOfBudget."""
@@ -91,14 +63,27 @@ class Machine:
     """Some thread blocks of one launch, all at once."""
 
     def __init__(
-        self, program: Program, lanes: Lanes, memory: Memory, parameters: Array, *,
-        dynamic: int, addresses: list[int], work: Work, observer: Observer | None,
-    ) -> None:  # fmt: skip
+        self,
+        program: Program,
+        lanes: Lanes,
+        memory: Memory,
+        parameters: Array,
+        *,
+        dynamic: int,
+        addresses: list[int],
+        work: Work,
+        observer: Observer | None,
+    ) -> None:
         self.program, self.lanes, self.work, self.observer = program, lanes, work, observer
         self.memory = ChunkMemory(
-            lanes, memory, self, shared=program.shared_bytes(dynamic), local=program.local_size,
-            parameters=parameters, watching=observer,
-        )  # fmt: skip
+            lanes,
+            memory,
+            self,
+            shared=program.shared_bytes(dynamic),
+            local=program.local_size,
+            parameters=parameters,
+            watching=observer,
+        )
         self.phases = Phases(self.memory)
         self.bulk = BulkCopies(self.memory, self.phases)
         self.messages = Messages(self.memory, work.printed)
@@ -123,9 +108,15 @@ class Machine:
             self.observer.step(self.lanes, instruction, mask)
 
     def multiply_group(
-        self, instruction: int, mask: Mask, shape: tuple[int, int, int], kinds: Sequence[str],
-        a: Sequence[Array] | Array, b: Array, *rest: Any,
-    ) -> list[Array]:  # fmt: skip
+        self,
+        instruction: int,
+        mask: Mask,
+        shape: tuple[int, int, int],
+        kinds: Sequence[str],
+        a: Sequence[Array] | Array,
+        b: Array,
+        *rest: Any,
+    ) -> list[Array]:
         """``wgmma.mma_async``; Fault where its descriptor names what is not there."""
         if self.lanes.width % 128:
             said = f"a block of {self.lanes.threads} threads has no whole warp group of 128"
@@ -146,19 +137,30 @@ class Machine:
         return np.where(on, every, some[0]) if some.size else every
 
     def fault(
-        self, cause: str, sentence: str, instruction: int, where: tuple[int, int] | None = None,
+        self,
+        cause: str,
+        sentence: str,
+        instruction: int,
+        where: tuple[int, int] | None = None,
         **more: Any,
-    ) -> Fault:  # fmt: skip
+    ) -> Fault:
         """A fault at an instruction, of the lane in a row and column of the chunk."""
         row = self.program.code.instructions[instruction]
         place = Place(
-            self.program.name, row.line, self.program.statement(row.line),
+            self.program.name,
+            row.line,
+            self.program.statement(row.line),
             None if where is None else self.lanes.block_of(where[0]),
             None if where is None else self.lanes.thread_of(where[1]),
-        )  # fmt: skip
+        )
         if cause in ("out of bounds", "null", "misaligned"):
-            verb = {"ld": "loads", "ldu": "loads", "st": "stores", "atom": "changes",
-                    "red": "changes"}.get(row.base, "accesses")  # fmt: skip
+            verb = {
+                "ld": "loads",
+                "ldu": "loads",
+                "st": "stores",
+                "atom": "changes",
+                "red": "changes",
+            }.get(row.base, "accesses")
             sentence = f"{verb} {sentence}" if sentence[:1].isdigit() else sentence
         return Fault(cause, sentence, place, **more)
 
@@ -242,9 +244,11 @@ class Machine:
                 left = left & ~here
         if left.any():
             raise self.fault(
-                "out of bounds", "a branch goes beyond its table", block.last - 1,
+                "out of bounds",
+                "a branch goes beyond its table",
+                block.last - 1,
                 self.lanes.first(left),
-            )  # fmt: skip
+            )
 
     def _wait(self, block: BasicBlock, mask: Mask, result: tuple[Array | None, Any]) -> None:
         guard, operands = result
@@ -340,10 +344,9 @@ class Machine:
         if any(self.blocks[n].timed for n in self.polled):
             return False
         now: Snapshot = {
-            n: (self.lanes.full_mask(mask),
-                {r: self.registers[r] for r in self.blocks[n].live_in})
+            n: (self.lanes.full_mask(mask), {r: self.registers[r] for r in self.blocks[n].live_in})
             for n, mask in self.polled.items()
-        }  # fmt: skip
+        }
         before, self._seen = self._seen, (self.memory.changes, now)
         return before is not None and before[0] == self.memory.changes and _alike(before[1], now)
 
@@ -356,8 +359,9 @@ class Machine:
         return self.fault(
             "deadlock",
             f"{_waiting(int(mask.sum()))} for ever for what nobody is left to store",
-            number, self.lanes.first(mask),
-        )  # fmt: skip
+            number,
+            self.lanes.first(mask),
+        )
 
     def _poll(self, block: BasicBlock) -> int:
         """The instruction of a waiting loop that looks at memory; else the first."""
@@ -375,8 +379,9 @@ class Machine:
         return self.fault(
             "deadlock",
             f"{_waiting(int(waiting.sum()))} at a barrier that the others never reach",
-            number, self.lanes.first(waiting),
-        )  # fmt: skip
+            number,
+            self.lanes.first(waiting),
+        )
 
 
 def _waiting(threads: int) -> str:

@@ -84,9 +84,14 @@ def fragment_b(
 
 
 def multiply(
-    lanes: Lanes, shape: Shape, kinds: Sequence[str], a: Sequence[Array], b: Sequence[Array],
-    c: Sequence[Array], saturate: bool = False,
-) -> list[Array]:  # fmt: skip
+    lanes: Lanes,
+    shape: Shape,
+    kinds: Sequence[str],
+    a: Sequence[Array],
+    b: Sequence[Array],
+    c: Sequence[Array],
+    saturate: bool = False,
+) -> list[Array]:
     """``mma.sync`` D = A·B + C. ``kinds`` are the types of D, A, B and C; registers of bits."""
     m, n, k = shape
     left = fragment_a(lanes, a, kinds[1], m, k)
@@ -127,9 +132,15 @@ def swizzled(address: Array, width: int) -> Array:
 
 
 def descriptor_tile(
-    lanes: Lanes, shared: Array, descriptor: Array, rows: int, columns: int, size: int,
-    transposed: bool, blocks: Array,
-) -> Array:  # fmt: skip
+    lanes: Lanes,
+    shared: Array,
+    descriptor: Array,
+    rows: int,
+    columns: int,
+    size: int,
+    transposed: bool,
+    blocks: Array,
+) -> Array:
     """A tile in shared memory that a matrix descriptor names: bits, (groups, rows, columns).
 
     Rows are along M or N, columns along K. ``descriptor`` is one a warp group, ``blocks`` the
@@ -158,10 +169,18 @@ def descriptor_tile(
 
 
 def multiply_group(
-    lanes: Lanes, shared: Array, shape: Shape, kinds: Sequence[str],
-    a: Sequence[Array] | Array, b: Array, keep: Array, signs: Sequence[int],
-    transposed: Sequence[int], old: Sequence[Array], saturate: bool = False,
-) -> list[Array]:  # fmt: skip
+    lanes: Lanes,
+    shared: Array,
+    shape: Shape,
+    kinds: Sequence[str],
+    a: Sequence[Array] | Array,
+    b: Array,
+    keep: Array,
+    signs: Sequence[int],
+    transposed: Sequence[int],
+    old: Sequence[Array],
+    saturate: bool = False,
+) -> list[Array]:
     """``wgmma.mma_async`` D = A·B + D, done at once.
 
     ``a`` are registers or a descriptor, ``keep`` whether D is added, ``signs`` those of A and B.

@@ -97,17 +97,30 @@ class Memory:
         low, high = _bounds(array)
         strides = tuple(s // max(1, array.itemsize) for s in array.strides)
         buffer = Buffer(
-            name, low, high - low, str(array.dtype), array.shape, strides,
-            writable and array.flags.writeable, array,
-        )  # fmt: skip
+            name,
+            low,
+            high - low,
+            str(array.dtype),
+            array.shape,
+            strides,
+            writable and array.flags.writeable,
+            array,
+        )
         self._place(buffer)
         return buffer
 
     def add_raw(
-        self, name: str, address: int, size: int, *, dtype: str = "",
-        shape: Sequence[int] = (), strides: Sequence[int] = (), writable: bool = True,
+        self,
+        name: str,
+        address: int,
+        size: int,
+        *,
+        dtype: str = "",
+        shape: Sequence[int] = (),
+        strides: Sequence[int] = (),
+        writable: bool = True,
         owner: object = None,
-    ) -> Buffer:  # fmt: skip
+    ) -> Buffer:
         """Memory of this process by its address, such as a CPU tensor's storage, without a copy.
 
         It must stay where it is as long as this is used: give its ``owner``.

@@ -11,9 +11,9 @@ import numpy as np
 from inspector.execute.access import ChunkMemory
 from inspector.execute.kinds import Array, Mask, u8, u32, u64
 
-MOST_TEXT = 4096
+MAX_TEXT_CHARS = 4096
 """Characters of a string that are read."""
-MOST_PRINTED = 65_536
+MAX_PRINTED_LINES = 65_536
 """Lines that are kept of a launch; a GPU's own buffer holds about as many."""
 
 _DIRECTIVE = re.compile(
@@ -72,7 +72,7 @@ class Messages:
         """``vprintf``: ``form`` and ``arguments`` are where its two parameters stand."""
         forms, lists = (self._parameter(n, x, u64, mask) for x in (form, arguments))
         for where in zip(*np.nonzero(self.lanes.full_mask(mask)), strict=True):
-            if len(self.printed) >= MOST_PRINTED:
+            if len(self.printed) >= MAX_PRINTED_LINES:
                 return
             text = self._string(int(forms[where]))
             data = self._local(where, int(lists[where]), 1024)
@@ -88,7 +88,7 @@ class Messages:
         if number is None:
             return "(null)"
         region = self.memory.memory.regions[number]
-        data = region.data[address - region.base :][:MOST_TEXT].tobytes()
+        data = region.data[address - region.base :][:MAX_TEXT_CHARS].tobytes()
         return data.partition(b"\0")[0].decode("utf-8", "replace")
 
     def _local(self, where: tuple[int, int], address: int, size: int) -> bytes:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from inspector.execute import arithmetic, asynchronous, collective, conversion, transfer
+from inspector.execute import arithmetic, asynchronous, conversion, transfer
 from inspector.execute.blocks import BasicBlock, make_blocks, targets_of
 from inspector.execute.faults import CannotRun, LaunchError, Obstacle
 from inspector.execute.inline import inline_calls
@@ -16,20 +17,19 @@ from inspector.execute.memory import Buffer, Memory
 from inspector.execute.translate import SCOPE, Handler, Layout, Translator, Untranslatable
 from inspector.listing.line import Listing
 from inspector.listing.ptx import parse_ptx
-from inspector.listing.ptx_code import PtxModule, PtxVariable, read_module
+from inspector.listing.ptx_code import PtxInstruction, PtxModule, PtxVariable, read_module
 
 HANDLERS: Mapping[str, Handler] = {
     **arithmetic.HANDLERS,
     **conversion.HANDLERS,
     **transfer.HANDLERS,
-    **collective.HANDLERS,
     **asynchronous.HANDLERS,
 }
 
 Argument = Buffer | int | float | bytes | bytearray
 """What a kernel is given: a pointer (a buffer or an address), a number, or a structure's bytes."""
 
-MOST_VARIABLE = 1 << 32
+MAX_VARIABLE_BYTES = 1 << 32
 """Bytes of a variable in global memory."""
 MALFORMED = (LookupError, ValueError, TypeError)
 """Raised by instructions with too few operands or an invalid type."""
@@ -215,7 +215,7 @@ class Program:
             arrays: dict[str, Array] = {}
             for name in self._globals:
                 variable = self.module.variables[name]
-                if variable.size > MOST_VARIABLE:
+                if variable.size > MAX_VARIABLE_BYTES:
                     raise LaunchError(f"the variable {name} has {variable.size:,} bytes")
                 array = np.zeros(max(variable.size, 1), u8)
                 buffer = memory.add(name, array, writable=variable.space == "global")
@@ -266,3 +266,58 @@ def _initialise(array: Array, variable: PtxVariable, placed: Mapping[str, int]) 
             except ValueError:
                 continue
         array[k * size : (k + 1) * size] = data
+
+
+# -- approximate instructions ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Approximation:
+    """A line whose result is not exact on a GPU. ``bound`` says how far it may be, in words."""
+
+    line: int
+    opcode: str
+    bound: str
+    section: str
+    """Where the PTX ISA says so."""
+
+
+def approximations(program: Program, table: Mapping[str, Any]) -> tuple[Approximation, ...]:
+    """The approximate instructions of a kernel, each line once.
+
+    ``table`` is ``approximate`` of the reference tables.
+    """
+    out: dict[int, Approximation] = {}
+    for row in program.code.instructions:
+        entry = table.get(key_of(row))
+        if entry is not None and not _of_integers(row):
+            out.setdefault(
+                row.line, Approximation(row.line, row.opcode, bound(entry), entry["section"])
+            )
+    return tuple(out[line] for line in sorted(out))
+
+
+def key_of(row: PtxInstruction) -> str:
+    """The name by which the table knows an instruction."""
+    if row.base in ("mma", "wgmma"):
+        return row.base if row.base == "mma" or row.parts[1] == "mma_async" else ""
+    return ".".join(p for p in row.parts if p != "ftz")
+
+
+def _of_integers(row: PtxInstruction) -> bool:
+    return row.base in ("mma", "wgmma") and "s32" in row.parts
+
+
+def bound(entry: Mapping[str, Any]) -> str:
+    """How far a result may be from the exact one, as a phrase."""
+    said = []
+    if "ulps" in entry:
+        count = entry["ulps"]
+        said.append(f"within {count} {'unit' if count == 1 else 'units'} in the last place")
+    if "relative" in entry:
+        said.append(f"within 2^{entry['relative']:g} of the result")
+    if "absolute" in entry:
+        said.append(f"within 2^{entry['absolute']:g}")
+    if "range" in entry:
+        said.append(f"of {entry['range']}")
+    return ", ".join(said) or str(entry.get("note", "no bound is given"))

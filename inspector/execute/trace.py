@@ -1,4 +1,4 @@
-"""Reversible steps of one thread block; the stores of a launch in order."""
+"""Reversible steps of one thread block."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from inspector.errors import PtxviewError
-from inspector.execute.access import Access
-from inspector.execute.blocks import BasicBlock
+from inspector.execute.access import Access, Observer
+from inspector.execute.blocks import BasicBlock, register_kinds
 from inspector.execute.facts import as_values
 from inspector.execute.kinds import Array, Mask
 from inspector.execute.lanes import Lanes
 from inspector.execute.program import Program
-from inspector.execute.register_kinds import register_kinds
 
 
 class Touched(NamedTuple):
@@ -51,7 +50,7 @@ class TraceTooLong(PtxviewError):
     """A block has more steps than a trace was allowed to keep."""
 
 
-class Trace:
+class Trace(Observer):
     """An observer that keeps every step of a launch of one block.
 
     ``most_steps`` and ``most_bytes`` bound what is kept; beyond them TraceTooLong is raised.
@@ -100,9 +99,6 @@ class Trace:
         places, values = self._history.setdefault(register, ([], []))
         places.append(len(self.steps) - 1)
         values.append(kept)
-
-    def branched(self, lanes: Lanes, instruction: int, yes: Mask, no: Mask) -> None:
-        pass
 
     def access(self, lanes: Lanes, access: Access) -> None:
         if access.way.startswith("matrix") or access.lane is not None:
@@ -200,66 +196,3 @@ class Trace:
             if wanted(self.steps[n]):
                 return n
         return None
-
-
-class Stored(NamedTuple):
-    """A store or an atomic of some lanes: by lane its block's number, its thread, where, what.
-
-    ``values`` are unsigned bits, one array an element; of an atomic its operands.
-    """
-
-    line: int
-    way: str
-    blocks: Array
-    threads: Array
-    address: Array
-    nbytes: int
-    values: tuple[Array, ...]
-
-
-class StoreLog:
-    """An observer that keeps what a launch stores to global memory, in order.
-
-    ``most_bytes`` bounds it; what comes after is counted in ``dropped`` and not kept.
-    """
-
-    def __init__(self, program: Program, *, most_bytes: int = 1 << 30) -> None:
-        self.program, self.most_bytes = program, most_bytes
-        self.stores: list[Stored] = []
-        self.dropped = 0
-        self._kept = 0
-
-    def visit(self, lanes: Lanes, block: BasicBlock, mask: Mask) -> None:
-        pass
-
-    def step(self, lanes: Lanes, instruction: int, mask: Mask) -> None:
-        pass
-
-    def wrote(
-        self, lanes: Lanes, instruction: int, register: int, value: Array, mask: Mask
-    ) -> None:
-        pass
-
-    def branched(self, lanes: Lanes, instruction: int, yes: Mask, no: Mask) -> None:
-        pass
-
-    def access(self, lanes: Lanes, access: Access) -> None:
-        if not access.way.endswith(("store", "atomic")) or access.space != "global":
-            return
-        if access.lane is not None:
-            rows, columns = (np.full(len(access.address), n) for n in access.lane)
-            address, values = access.address, tuple(v.copy() for v in access.values)
-        else:
-            keep = lanes.full_mask(access.mask)
-            rows, columns = np.nonzero(keep)
-            address = lanes.full(access.address)[keep]
-            values = tuple(lanes.full(v)[keep] for v in access.values)
-        size = address.nbytes * 3 + sum(v.nbytes for v in values)
-        if self._kept + size > self.most_bytes:
-            self.dropped += len(address)
-            return
-        self._kept += size
-        line = self.program.code.instructions[access.instruction].line
-        self.stores.append(
-            Stored(line, access.way, lanes.numbers[rows], columns, address, access.nbytes, values)
-        )

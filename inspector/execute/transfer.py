@@ -106,7 +106,7 @@ def copy(t: Translator, row: PtxInstruction) -> None:
         fourth = row.operands[3]
         if isinstance(fourth, ImmediateOperand) or (
             isinstance(fourth, RegisterOperand) and t.widths[fourth.number] == 32
-        ):  # fmt: skip
+        ):
             given = t.read(fourth, "u32")
         elif isinstance(fourth, RegisterOperand) and t.widths[fourth.number] == 1:
             ignored = t.read(fourth, "pred")
@@ -149,9 +149,12 @@ def _shape(row: PtxInstruction) -> tuple[int, int, int]:
 def _multiply(t: Translator, row: PtxInstruction) -> None:
     shape = _shape(row)
     kinds = [p for p in row.parts if p in MMA_KINDS]
-    if "sp" in row.parts or len(kinds) != 4 or (*shape, kinds[1]) not in MMA_SHAPES or (
-        "block_scale" in row.parts or "popc" in row.parts
-    ):  # fmt: skip
+    if (
+        "sp" in row.parts
+        or len(kinds) != 4
+        or (*shape, kinds[1]) not in MMA_SHAPES
+        or ("block_scale" in row.parts or "popc" in row.parts)
+    ):
         raise Untranslatable("a multiplication of this shape and these types is not known here")
     wide = "u64" if kinds[0] == "f64" else "u32"
     a, b, c = (
@@ -206,8 +209,11 @@ def _nothing(t: Translator, row: PtxInstruction) -> None:
 def _call(t: Translator, row: PtxInstruction) -> None:
     name = callee_of(row)
     if name in ("vprintf", "__assertfail"):
-        places = [t.symbol(o.name, o.offset) for o in call_arguments(row)[1]
-                  if isinstance(o, SymbolOperand)]  # fmt: skip
+        places = [
+            t.symbol(o.name, o.offset)
+            for o in call_arguments(row)[1]
+            if isinstance(o, SymbolOperand)
+        ]
         if name == "vprintf":
             t.emit(f"m.messages.print({t.number}, {', '.join(places)}, {t.mask})")
         else:
@@ -242,10 +248,23 @@ HANDLERS: Mapping[str, Handler] = {
     "createpolicy": _policy,
     "call": _call,
     **dict.fromkeys(
-        ("membar", "fence", "griddepcontrol", "nanosleep", "prefetch", "prefetchu", "pmevent",
-         "setmaxnreg", "discard", "applypriority", "brkpt"), _nothing
+        (
+            "membar",
+            "fence",
+            "griddepcontrol",
+            "nanosleep",
+            "prefetch",
+            "prefetchu",
+            "pmevent",
+            "setmaxnreg",
+            "discard",
+            "applypriority",
+            "brkpt",
+        ),
+        _nothing,
     ),
-    **dict.fromkeys(("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep"),
-                    _refuse(_TEXTURES)),
+    **dict.fromkeys(
+        ("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep"), _refuse(_TEXTURES)
+    ),
     "tcgen05": _refuse(_TENSOR_MEMORY),
-}  # fmt: skip
+}

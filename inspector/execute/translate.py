@@ -1,6 +1,6 @@
 """PTX to Python: each basic block of a kernel becomes one function over arrays of lanes.
 
-Nothing of the PTX's own text gets into what is made: registers are ``r`` and their number,
+The PTX's own text never gets into the code: registers are ``r`` and their number,
 constants are taken from a table, and all else are fixed words of this room. Such a function is
 ``b(m, R, A)``: the chunk's machine, the registers that live between blocks, and the lanes that run.
 It gives the predicate of the instruction that ends its block, where that has one.
@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from inspector.execute import floats, integers, kinds, matrix, warps
-from inspector.execute.access import WINDOWS
+from inspector.execute import floats, integers, kinds, lanes, matrix
+from inspector.execute.access import WINDOWS, both
+from inspector.execute.barriers import pending_count
 from inspector.execute.blocks import BasicBlock, Blocks, defines, is_waiting
 from inspector.execute.kinds import DTYPES, WIDTHS, Array, Mask, constant, dtype_name
 from inspector.execute.lanes import SPECIALS, WIDE
-from inspector.execute.phases import pending_count
 from inspector.listing.ptx_code import (
     AddressOperand,
     ImmediateOperand,
@@ -46,11 +46,6 @@ def merge(mask: Mask, new: Array, old: Array) -> Array:
     return new if mask is None else np.where(mask, new, old)
 
 
-def both(mask: Mask, more: Array) -> Array:
-    """The lanes that run and whose guard holds."""
-    return more if mask is None else mask & more
-
-
 def carry_sum(a: Array, b: Array, carry: Array | None, subtract: bool) -> tuple[Array, Array]:
     """A sum or difference of unsigned integers, and its carry or borrow (0 or 1, 64 bits)."""
     if subtract:
@@ -70,12 +65,20 @@ def carry_sum(a: Array, b: Array, carry: Array | None, subtract: bool) -> tuple[
 
 
 SCOPE: Mapping[str, Any] = {
-    "np": np, "floats": floats, "integers": integers, "matrix": matrix, "warps": warps,
-    "merge": merge, "both": both, "carry_sum": carry_sum,
+    "np": np,
+    "floats": floats,
+    "integers": integers,
+    "matrix": matrix,
+    "lanes": lanes,
+    "merge": merge,
+    "both": both,
+    "carry_sum": carry_sum,
     "pending_count": pending_count,
-    **{name: getattr(kinds, name) for name in
-       ("u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "f16", "f32", "f64")},
-}  # fmt: skip
+    **{
+        name: getattr(kinds, name)
+        for name in ("u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "f16", "f32", "f64")
+    },
+}
 
 Handler = Callable[["Translator", PtxInstruction], None]
 
@@ -171,8 +174,10 @@ class Translator:
             guard = self.register(end.guard)
             guard = f"~{guard}" if end.inverted else guard
         if is_waiting(end):
-            numbers = [self.read(o, "pred" if self._is_predicate(o) else "u32")
-                       for o in self._barrier_operands(end)]  # fmt: skip
+            numbers = [
+                self.read(o, "pred" if self._is_predicate(o) else "u32")
+                for o in self._barrier_operands(end)
+            ]
             return f"({guard}, ({''.join(n + ', ' for n in numbers)}))"
         if end.base == "brx":
             return self.read(end.operands[0], "u32")

@@ -131,9 +131,7 @@ def choose_launch(
     bounds = files.limits()
     hidden = _scratch(reader, variant, launch)
     inputs = InputWish(wish.seed, wish.given, hidden, bounds.streamed, bounds.raising())
-    return ChosenLaunch(
-        reader, kernel, variant, program, launch, number, names, recorded, inputs
-    )  # fmt: skip
+    return ChosenLaunch(reader, kernel, variant, program, launch, number, names, recorded, inputs)
 
 
 def _whole(sizes: Sequence[int]) -> Triple:
@@ -172,8 +170,7 @@ def must_run(program: Program) -> None:
         if (unlisted := len(error.obstacles) - MAX_LISTED_LINES) > 0:
             lines.append(f"  and {unlisted} more")
         raise ToolMissing(
-            f"{program.name} cannot be run here; nothing was run. What cannot be:",
-            "\n".join(lines),
+            f"{program.name} cannot be run here; nothing was run. What cannot be:", "\n".join(lines)
         ) from None
 
 

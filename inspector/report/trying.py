@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from inspector.diff.compare import Compared
-from inspector.measure.trial import Trial, TrialColumn
+from inspector.measure.experiment import Experiment, ExperimentColumn
 from inspector.model import Compilation, CompilerMessage, Resources, Stage
 from inspector.report import compiled, diff_json, tables
 from inspector.report.compiled import CompiledCell, CompiledTable
@@ -23,12 +23,12 @@ NOT_COMPILED = "compiled in"
 class Difference:
     """A column held against the recorded variant at one stage; ``why`` it cannot be, else ""."""
 
-    column: TrialColumn
+    column: ExperimentColumn
     compared: Compared | None
     why: str = ""
 
 
-def title(trial: Trial) -> Text:
+def title(trial: Experiment) -> Text:
     """Which kernel it is, and what of it was tried."""
     request = trial.outcome.request
     variant = request.variant
@@ -43,7 +43,7 @@ def title(trial: Trial) -> Text:
     return Text.assemble((shown(request.kernel.called), "bold cyan"), f"  {told}\n", shown(what))
 
 
-def table(trial: Trial, width: int) -> Iterator[Text]:
+def table(trial: Experiment, width: int) -> Iterator[Text]:
     """The figures, the recorded variant's first; columns that do not fit stand beneath."""
     cells = [_cell(one) for one in trial.columns]
     rows = [
@@ -57,7 +57,7 @@ def table(trial: Trial, width: int) -> Iterator[Text]:
     yield from compiled.grid(heads, rows, width)
 
 
-def _cell(one: TrialColumn) -> CompiledCell:
+def _cell(one: ExperimentColumn) -> CompiledCell:
     return CompiledCell(
         one.compilation, one.variant, "", one.resources, one.instructions, one.occupancy, one.code
     )
@@ -69,7 +69,7 @@ def _seconds(one: Compilation) -> str:
     return tables.UNKNOWN if one.seconds is None else f"{one.seconds:.2f} s"
 
 
-def messages(trial: Trial) -> Iterator[Text]:
+def messages(trial: Experiment) -> Iterator[Text]:
     """What the compilers said of what was tried, at its lines."""
     made = tuple(one.compilation for one in trial.tried)
     yield from compiled.messages(
@@ -77,7 +77,7 @@ def messages(trial: Trial) -> Iterator[Text]:
     )
 
 
-def first_error(trial: Trial, file: str) -> CompilerMessage | None:
+def first_error(trial: Experiment, file: str) -> CompilerMessage | None:
     """The first error that has a line of a file."""
     return next(
         (
@@ -93,7 +93,7 @@ def first_error(trial: Trial, file: str) -> CompilerMessage | None:
 # -- sentences ------------------------------------------------------------------------------------
 
 
-def sentences(trial: Trial) -> Iterator[str]:
+def sentences(trial: Experiment) -> Iterator[str]:
     """Remarks beside the figures: on the compiler and on equal machine code."""
     yield from _of_compiler(trial)
     yield from trial.outcome.remarks
@@ -102,7 +102,7 @@ def sentences(trial: Trial) -> Iterator[str]:
             yield f"{one.label}: the machine code is that of the recorded kernel."
 
 
-def _of_compiler(trial: Trial) -> Iterator[str]:
+def _of_compiler(trial: Experiment) -> Iterator[str]:
     outcome = trial.outcome
     request = outcome.request
     here, there = _versions(outcome.versions), _versions(outcome.recorded_versions)
@@ -154,7 +154,7 @@ def _versions(versions: Mapping[str, str]) -> str:
 # -- JSON -----------------------------------------------------------------------------------------
 
 
-def as_json(trial: Trial, differences: Iterable[Difference]) -> dict[str, object]:
+def as_json(trial: Experiment, differences: Iterable[Difference]) -> dict[str, object]:
     """``try``: the columns, the recorded variant's first, and what differs from it."""
     outcome = trial.outcome
     request = outcome.request
@@ -179,7 +179,7 @@ def as_json(trial: Trial, differences: Iterable[Difference]) -> dict[str, object
     }
 
 
-def _column_json(trial: Trial, n: int, one: TrialColumn) -> dict[str, object]:
+def _column_json(trial: Experiment, n: int, one: ExperimentColumn) -> dict[str, object]:
     variant, made = one.variant, one.compilation
     return {
         "label": one.label,
@@ -206,7 +206,7 @@ def _column_json(trial: Trial, n: int, one: TrialColumn) -> dict[str, object]:
     }
 
 
-def _difference(trial: Trial, one: Difference) -> dict[str, object]:
+def _difference(trial: Experiment, one: Difference) -> dict[str, object]:
     compared, base = one.compared, trial.base.label
     if compared is None:
         return {

@@ -19,11 +19,11 @@ from inspector.execute.facts import as_values
 from inspector.execute.kinds import WIDTHS, Array
 from inspector.listing.ptx_code import registers_in
 from inspector.model import Location
-from inspector.trace.block import TracedBlock
 from inspector.trace.inputs import LaunchInputs
+from inspector.trace.tracing import TracedBlock
 
 WARP = 32
-AROUND = 5
+CONTEXT_LINES = 5
 """Lines before and after the one at hand that ``list`` shows."""
 HELP = (
     ("next [N]", "the next step, or N steps on"),
@@ -43,9 +43,23 @@ HELP = (
     ("where", "this step again"),
     ("quit", "the end"),
 )
-_SHORT = {"n": "next", "b": "back", "m": "mine", "u": "until", "p": "print", "l": "list",
-          "r": "registers", "w": "where", "q": "quit", "h": "help", "?": "help", "exit": "quit",
-          "s": "next", "goto": "go", "regs": "registers"}  # fmt: skip
+_SHORT = {
+    "n": "next",
+    "b": "back",
+    "m": "mine",
+    "u": "until",
+    "p": "print",
+    "l": "list",
+    "r": "registers",
+    "w": "where",
+    "q": "quit",
+    "h": "help",
+    "?": "help",
+    "exit": "quit",
+    "s": "next",
+    "goto": "go",
+    "regs": "registers",
+}
 
 
 STORES = ("st", "red")
@@ -356,7 +370,7 @@ class Stepper:
         try:
             if handler is None:
                 near = difflib.get_close_matches(word, list(_COMMANDS), n=1)
-                hint = f"; did you mean {near[0]}?" if near else "; help tells what there is"
+                hint = f"; did you mean {near[0]}?" if near else "; help lists commands"
                 raise NotUnderstood(f"there is no command {word}{hint}")
             return handler(self, command, words[1:])
         except NotUnderstood as error:
@@ -495,7 +509,7 @@ class Stepper:
         return StepAnswer(command, self.place(), note, shows_place=False, values=values)
 
     def _list(self, command: str, words: list[str]) -> StepAnswer:
-        around = _count(words, AROUND)
+        around = _count(words, CONTEXT_LINES)
         current = self.trace.steps[self.at].line
         lines = sorted(self._by_line)
         middle = lines.index(current)
@@ -540,13 +554,24 @@ class Stepper:
 
 Handler = Callable[[Stepper, str, list[str]], StepAnswer]
 _COMMANDS: Mapping[str, Handler] = {
-    "next": Stepper._next, "back": Stepper._back, "mine": Stepper._mine, "until": Stepper._until,
+    "next": Stepper._next,
+    "back": Stepper._back,
+    "mine": Stepper._mine,
+    "until": Stepper._until,
     "before": Stepper._before,
-    "nan": Stepper._nan, "parts": Stepper._parts, "store": Stepper._store, "go": Stepper._go,
-    "start": Stepper._start, "end": Stepper._end, "where": Stepper._where, "lane": Stepper._lane,
-    "print": Stepper._print, "lanes": Stepper._lanes, "registers": Stepper._all,
+    "nan": Stepper._nan,
+    "parts": Stepper._parts,
+    "store": Stepper._store,
+    "go": Stepper._go,
+    "start": Stepper._start,
+    "end": Stepper._end,
+    "where": Stepper._where,
+    "lane": Stepper._lane,
+    "print": Stepper._print,
+    "lanes": Stepper._lanes,
+    "registers": Stepper._all,
     "list": Stepper._list,
-}  # fmt: skip
+}
 
 
 def _plain(values: Array, lane: int, threads: int) -> float | int | tuple[float | int, ...]:

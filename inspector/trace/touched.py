@@ -9,7 +9,7 @@ import numpy as np
 
 from inspector.analyse.hints.counts import ExecutedAccess, ExecutedBranch, ExecutedFacts
 from inspector.execute import Facts, Program
-from inspector.execute.access import Access
+from inspector.execute.access import Access, Observer
 from inspector.execute.blocks import BasicBlock
 from inspector.execute.kinds import Array, Mask, i64, u64
 from inspector.execute.lanes import Lanes
@@ -19,7 +19,7 @@ SECTOR = 32
 WORD = 4
 ORDERED = frozenset(("volatile", "acquire", "relaxed", "mmio"))
 """Loads that must be made again: somebody else may have stored."""
-MOST_SEEN = 4_000_000
+MAX_SEEN_ADDRESSES = 4_000_000
 """Addresses of lanes of a chunk that are remembered; beyond them, repetitions are not counted."""
 FOLLOWED = 1024
 """Lanes of a chunk of blocks that are followed, whole blocks, at least one: all do alike, and to
@@ -27,7 +27,7 @@ follow all would take longer than to run them. With a lane's number of at most 1
 48 is one number."""
 
 
-class Touches:
+class Touches(Observer):
     """An observer of accesses to global memory, by the first lanes of each chunk of blocks.
 
     Accesses of one stretch of code, load or store, whose lanes are within a few sectors of each
@@ -50,12 +50,6 @@ class Touches:
         self.flush()
         if self._lanes is not lanes:
             self._lanes, self._seen = lanes, np.empty(0, u64)
-
-    def step(self, lanes: Lanes, instruction: int, mask: Mask) -> None: ...
-    def branched(self, lanes: Lanes, instruction: int, yes: Mask, no: Mask) -> None: ...
-    def wrote(
-        self, lanes: Lanes, instruction: int, register: int, value: Array, mask: Mask
-    ) -> None: ...
 
     def access(self, lanes: Lanes, access: Access) -> None:
         """Lanes read or write memory."""
@@ -117,7 +111,7 @@ class Touches:
         keys = (lane << u64(48)) | (address & u64((1 << 48) - 1))
         if len(self._seen):
             self.repeated[line] += int(np.isin(keys, self._seen).sum())
-        if len(self._seen) < MOST_SEEN:
+        if len(self._seen) < MAX_SEEN_ADDRESSES:
             self._seen = np.union1d(self._seen, keys)
 
     def _stored(self, address: Array) -> None:
@@ -145,11 +139,14 @@ def executed_facts(facts: Facts, touches: Touches, ran: int, of: int) -> Execute
                 continue
             more: dict[str, Any] = {}
             if one.space == "global":
-                more = {"sectors": one.sectors, "least_sectors": one.least_sectors,
-                        "together": touches.together[line.line],
-                        "filled": touches.filled[line.line],
-                        "followed": touches.followed[line.line],
-                        "repeated": touches.repeated[line.line]}  # fmt: skip
+                more = {
+                    "sectors": one.sectors,
+                    "least_sectors": one.least_sectors,
+                    "together": touches.together[line.line],
+                    "filled": touches.filled[line.line],
+                    "followed": touches.followed[line.line],
+                    "repeated": touches.repeated[line.line],
+                }
             elif one.space == "shared":
                 more = {"wavefronts": one.wavefronts, "least_wavefronts": one.least_wavefronts}
             else:

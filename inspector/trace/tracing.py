@@ -6,11 +6,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from inspector.analyse.hints.counts import ExecutedFacts
-from inspector.execute import Facts, Fault, Observer, OutOfBudget, Program, execute
+from inspector.errors import Stopped, UsageError
+from inspector.execute import (
+    Facts,
+    Fault,
+    LaunchError,
+    Observer,
+    OutOfBudget,
+    Program,
+    Trace,
+    TraceTooLong,
+    execute,
+)
+from inspector.execute.access import Access
+from inspector.execute.blocks import BasicBlock
+from inspector.execute.kinds import Array, Mask
+from inspector.execute.lanes import Lanes
 from inspector.execute.launch import choose
 from inspector.trace.inputs import LaunchInputs
 from inspector.trace.touched import Touches, executed_facts
-from inspector.trace.watched import Stop, Watched
 
 Triple = tuple[int, int, int]
 
@@ -18,7 +32,7 @@ BUDGET = 1_000_000_000
 """Lane-instructions that a launch may take unless somebody says otherwise: a minute or two."""
 CHEAP = 100_000_000
 """Lane-instructions up to which every block is run without being asked: a few seconds."""
-LEAST_BLOCKS = 8
+MIN_BLOCKS = 8
 
 Wanted = str | int | Sequence[int | Triple]
 """Which blocks: ``auto``, ``all``, so many spread over the grid, or these."""
@@ -127,7 +141,7 @@ def trace_launch(
     if each * total <= cheap:
         rest = [n for n in range(total) if n != first]
     else:
-        count = max(LEAST_BLOCKS, cheap // each)
+        count = max(MIN_BLOCKS, cheap // each)
         begun.sampled = count < total
         rest = [n for n in choose(launch.grid, count - 1).tolist() if n != first]
     return runner.run(rest)
@@ -152,7 +166,7 @@ class _Runner:
         self.budget = budget
         facts, touches = Facts(program, values=values), Touches(program)
         self.out = TracedLaunch(program, launch, inputs, facts, touches)
-        self.observer: Observer = Watched((facts, touches), stop or _never)
+        self.observer: Observer = ObserverGroup((facts, touches), stop or _never)
 
     def run(self, numbers: Sequence[int]) -> TracedLaunch:
         """Runs these blocks after those that were run before."""
@@ -180,3 +194,110 @@ class _Runner:
         out.printed += done.printed
         out.ran = (out.ran or 0) + done.ran
         return out
+
+
+# -- several observers -----------------------------------------------------------------------------
+
+
+Stop = Callable[[], bool]
+"""Whether what is under way is to end."""
+
+
+class ObserverGroup(Observer):
+    """An observer that tells several others what happens, and ends it where ``stop`` says so.
+
+    Raises Stopped between two instructions. ``steps`` counts them.
+    """
+
+    def __init__(self, observers: Sequence[Observer], stop: Stop) -> None:
+        self.observers, self.stop, self.steps = observers, stop, 0
+
+    def visit(self, lanes: Lanes, block: BasicBlock, mask: Mask) -> None:
+        for one in self.observers:
+            one.visit(lanes, block, mask)
+
+    def step(self, lanes: Lanes, instruction: int, mask: Mask) -> None:
+        if self.stop():
+            raise Stopped("it was stopped")
+        self.steps += 1
+        for one in self.observers:
+            one.step(lanes, instruction, mask)
+
+    def wrote(
+        self, lanes: Lanes, instruction: int, register: int, value: Array, mask: Mask
+    ) -> None:
+        for one in self.observers:
+            one.wrote(lanes, instruction, register, value, mask)
+
+    def branched(self, lanes: Lanes, instruction: int, yes: Mask, no: Mask) -> None:
+        for one in self.observers:
+            one.branched(lanes, instruction, yes, no)
+
+    def access(self, lanes: Lanes, access: Access) -> None:
+        for one in self.observers:
+            one.access(lanes, access)
+
+
+# -- one block -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TracedBlock:
+    """A block's steps. ``ended`` says why it did not come to its end, None where it did.
+
+    ``facts`` count what it did, if that was asked for. ``fault`` is what a GPU would end it for:
+    the last step is the one that faulted.
+    """
+
+    block: Triple
+    trace: Trace
+    inputs: LaunchInputs
+    facts: Facts | None = None
+    fault: Fault | None = None
+    ended: str | None = None
+
+
+def trace_block(
+    program: Program,
+    launch: TraceLaunch,
+    inputs: LaunchInputs,
+    block: Triple,
+    *,
+    budget: int,
+    trace: Trace | None = None,
+    facts: Facts | None = None,
+    stop: Stop | None = None,
+) -> TracedBlock:
+    """Runs one block and keeps its steps, in ``trace`` with its bounds if one is given.
+
+    A fault, a budget that is spent, a bound that is met and a stop are results: what came before
+    is there. Raises CannotRun before anything is run, and UsageError for a launch that no device
+    would take or a block that it has not.
+    """
+    program.check()
+    trace = trace or Trace(program)
+    observers: list[Observer] = [trace] if facts is None else [trace, facts]
+    observer: Observer = trace
+    if facts is not None or stop is not None:
+        observer = ObserverGroup(observers, stop or _never)
+    fault: Fault | None = None
+    ended: str | None = None
+    try:
+        execute(
+            program,
+            launch.grid,
+            launch.block,
+            inputs.arguments,
+            memory=inputs.memory,
+            shared=launch.shared,
+            blocks=[block],
+            budget=budget,
+            observer=observer,
+        )
+    except LaunchError as error:
+        raise UsageError(error.message, error.hint) from None
+    except Fault as error:
+        fault, ended = error, error.message
+    except (OutOfBudget, TraceTooLong, Stopped) as error:
+        ended = f"{error.message}; the steps before that are here"
+    return TracedBlock(block, trace, inputs, facts, fault, ended)

@@ -48,7 +48,7 @@ SHELLS = {
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that one stands in, with recordings, scripts and names that shells trip over."""
+    """The working directory, with recordings, scripts and names that shells trip over."""
     folder = tmp_path_factory.mktemp("completing")
     shutil.copy(RECORDING, folder / "x.ptxview")
     shutil.copytree(SQUARE, folder / "cache" / SQUARE.name)
@@ -70,7 +70,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def environment(
     place: Path, tmp_path_factory: pytest.TempPathFactory, common: Path
 ) -> dict[str, str]:
-    """Where ``ptxview`` is a command, of a user with a home and one recording of his own."""
+    """Where ``ptxview`` is a command, of a user with a home and one recording."""
     home = tmp_path_factory.mktemp("home")
     state = home / "state" / "ptxview" / "recordings"
     state.mkdir(parents=True)
@@ -83,8 +83,14 @@ def environment(
     path = f"{programs}{os.pathsep}{os.environ['PATH']}"
     gone = ("PTXVIEW_", "COMP_", "_ARGCOMPLETE")
     kept = {k: v for k, v in os.environ.items() if not k.startswith(gone)}
-    return {**kept, "PATH": path, "HOME": str(home), "XDG_STATE_HOME": str(home / "state"),
-            "PYTHONPATH": str(REPOSITORY), "TERM": "xterm"}  # fmt: skip
+    return {
+        **kept,
+        "PATH": path,
+        "HOME": str(home),
+        "XDG_STATE_HOME": str(home / "state"),
+        "PYTHONPATH": str(REPOSITORY),
+        "TERM": "xterm",
+    }
 
 
 KERNELS = {"square_kernel", "softmax_kernel", "matmul_kernel", "square_matrix_kernel"}
@@ -132,9 +138,14 @@ def offered(
     """What a shell offers for each line, asked by one process."""
     skip_without(request.param, "sh")
     done = subprocess.run(
-        SHELLS[request.param], input="\n".join((*LINES, "")), capture_output=True, cwd=place,
-        env=environment, encoding="utf-8", timeout=300,
-    )  # fmt: skip
+        SHELLS[request.param],
+        input="\n".join((*LINES, "")),
+        capture_output=True,
+        cwd=place,
+        env=environment,
+        encoding="utf-8",
+        timeout=300,
+    )
     assert not done.stderr and not done.returncode
     *answers, _ = done.stdout.split("\x1e")
     assert len(answers) == len(LINES)
@@ -179,8 +190,11 @@ class Terminal:
     def tmux(self, *words: str) -> str:
         return subprocess.run(
             ["tmux", "-L", self.name, "-f", "/dev/null", *words],
-            capture_output=True, encoding="utf-8", env=self.environment, check=False,
-        ).stdout  # fmt: skip
+            capture_output=True,
+            encoding="utf-8",
+            env=self.environment,
+            check=False,
+        ).stdout
 
     def types(self, text: str, *keys: str) -> None:
         self.tmux("send-keys", "-l", text)
@@ -246,12 +260,20 @@ def test_nothing_is_started_and_no_compiler_or_interface_loaded(
     if not (place / "ext").exists():
         shutil.copytree(EXTENSION, place / "ext")
     written, reading = os.pipe()[::-1]
-    asked = {"_ARGCOMPLETE": "1", "COMP_LINE": f"ptxview {line}",
-             "COMP_POINT": str(len(line) + 8), "_ARGCOMPLETE_SUPPRESS_SPACE": "1"}  # fmt: skip
+    asked = {
+        "_ARGCOMPLETE": "1",
+        "COMP_LINE": f"ptxview {line}",
+        "COMP_POINT": str(len(line) + 8),
+        "_ARGCOMPLETE_SUPPRESS_SPACE": "1",
+    }
     done = subprocess.run(
         ["bash", "-c", f'exec "$0" "$@" 8>&{written}', sys.executable, "-c", WATCHED],
-        pass_fds=[written], capture_output=True, text=True, cwd=place, env=environment | asked,
-    )  # fmt: skip
+        pass_fds=[written],
+        capture_output=True,
+        text=True,
+        cwd=place,
+        env=environment | asked,
+    )
     os.close(written)
     with os.fdopen(reading) as words:
         offered = words.read().split("\x0b")

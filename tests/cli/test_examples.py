@@ -15,7 +15,7 @@ EXAMPLES = [(c.name, line.partition("  # ")[0]) for c in COMMANDS for line in c.
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
-def test_two_examples_stand_in_the_help_of_each_command(command: Subcommand) -> None:
+def test_two_examples_are_in_the_help_of_each_command(command: Subcommand) -> None:
     shown = ptxview(command.name, "--help").text
     for line in command.examples:
         typed, _, purpose = line.partition("  # ")

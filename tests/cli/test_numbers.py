@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import random
-import re
 import zlib
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 
 from tests.helpers.hostile import RECORDING, all_names, fields, written
 from tests.helpers.hostile import SQUARE as IDENT
-from tests.helpers.ptxview import LECTURE, MATMUL, SQUARE, call
+from tests.helpers.ptxview import call
 from tests.printing.test_escapes import TIMED
 
 MANY = "9" * 5_000
@@ -56,27 +55,53 @@ def test_no_number_of_a_recording_is_a_traceback(tmp_path: Path, batch: int) -> 
 
     path = written(tmp_path / "r", change, fields(TIMED, "", odd))
     asked: tuple[list[str | Path], ...] = (
-                  ["list", path], ["list", path, "--calls"], ["list", path, "--json"],
-                  ["show", path, IDENT, "-a"], ["show", path, IDENT, "--json"],
-                  ["diff", path, RECORDING], ["diff", path, "matmul_kernel"],
-                  ["time", path, "--stored"], ["time", path, "--stored", "--json"],
-                  ["profile", "--stored", path])  # fmt: skip
+        ["list", path],
+        ["list", path, "--calls"],
+        ["list", path, "--json"],
+        ["show", path, IDENT, "-a"],
+        ["show", path, IDENT, "--json"],
+        ["diff", path, RECORDING],
+        ["diff", path, "matmul_kernel"],
+        ["time", path, "--stored"],
+        ["time", path, "--stored", "--json"],
+        ["profile", "--stored", path],
+    )
     for words in asked:
         assert_sane(*words)
 
 
 NESTED: list[Any] = []
 ANYTHING: tuple[Any, ...] = (
-    *ODD, -(10**400), float("-inf"), -(1 << 63), 1e-320, True, "", "\ud800", "\udcff\x1b[2J\n",
-    "\0", "1e400", "../../etc/passwd", [[]], [{}], [None], {"": None}, {"a": {"b": [float("nan")]}},
-    [1, 2, 3, 4], [-1, -1, -1], [1 << 40] * 3, [float("nan")] * 3, [10**400, "x"], "a" * 10_000,
+    *ODD,
+    -(10**400),
+    float("-inf"),
+    -(1 << 63),
+    1e-320,
+    True,
+    "",
+    "\ud800",
+    "\udcff\x1b[2J\n",
+    "\0",
+    "1e400",
+    "../../etc/passwd",
+    [[]],
+    [{}],
+    [None],
+    {"": None},
+    {"a": {"b": [float("nan")]}},
+    [1, 2, 3, 4],
+    [-1, -1, -1],
+    [1 << 40] * 3,
+    [float("nan")] * 3,
+    [10**400, "x"],
+    "a" * 10_000,
     functools.reduce(lambda inner, _: [inner], range(150), NESTED),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_nothing_in_any_field_is_a_traceback(tmp_path: Path, seed: int) -> None:
-    """A tenth of the fields at a time, whatever they are; what is JSON is JSON."""
+    """A tenth of all fields at a time; JSON stays JSON."""
     chance = random.Random(seed)
 
     def change(name: str, value: Any) -> Any:
@@ -85,58 +110,20 @@ def test_nothing_in_any_field_is_a_traceback(tmp_path: Path, seed: int) -> None:
 
     path = written(tmp_path / "r", change, fields(TIMED, "", change))
     plain: tuple[tuple[str | Path, ...], ...] = (
-        ("list", path), ("show", path, IDENT, "-a"), ("diff", path, RECORDING),
-        ("time", path, "--stored"), ("profile", "--stored", path),
-    )  # fmt: skip
+        ("list", path),
+        ("show", path, IDENT, "-a"),
+        ("diff", path, RECORDING),
+        ("time", path, "--stored"),
+        ("profile", "--stored", path),
+    )
     for words in plain:
         assert_sane(*words)
     jsons: tuple[tuple[str | Path, ...], ...] = (
-        ("list", path, "--json"), ("show", path, IDENT, "--json"),
-    )  # fmt: skip
+        ("list", path, "--json"),
+        ("show", path, IDENT, "--json"),
+    )
     for words in jsons:
         done = call(*words)
         assert "fault of" not in done.said, (words, done.said)
         for line in done.text.splitlines():
             json.loads(line, parse_constant=pytest.fail)
-
-
-@pytest.mark.parametrize("selector", ["k#²", "k#٣", f"k#{MANY}", "k#0", "k#", "#", "square*#²"])
-def test_a_selector_with_an_odd_number_fits_nothing(selector: str) -> None:
-    done = call("show", RECORDING, selector)
-    assert done.status == 2 and "fault of" not in done.said, done.said
-
-
-@pytest.mark.parametrize("value", ["²", "٣", MANY, "0/²", int("9" * 4_000), [], {}, 1e308])
-def test_an_odd_frame_in_a_trace_loses_no_graph(tmp_path: Path, value: object) -> None:
-    (log,) = (LECTURE / "trace").iterdir()
-    graphs = call("list", LECTURE / "trace", "--json").json["graphs"]
-    lines = []
-    for line in log.read_text("utf-8").split("\n"):
-        at = line.find("{")
-        if at >= 0 and not line.startswith("\t") and '"frame_id"' in line:
-            said = json.loads(line[at:])
-            said["frame_id"] = said["frame_compile_id"] = value
-            line = line[:at] + json.dumps(said)
-        lines.append(line)
-    (tmp_path / "dedicated_log_torch_trace_a.log").write_text("\n".join(lines))
-    done = call("list", tmp_path, "--json")
-    assert len(done.json["graphs"]) == len(graphs) > 0
-
-
-@pytest.mark.parametrize("number", [MANY, "²", "٣", "0", "18446744073709551616"])
-@pytest.mark.parametrize("suffix", ["ptx"])
-def test_no_number_of_a_listing_is_a_traceback(tmp_path: Path, suffix: str, number: str) -> None:
-    """Of every tenth line the last number, the lines in turn."""
-
-    kept = SQUARE / f"square_kernel.{suffix}"
-    lines = kept.read_text("utf-8").split("\n")
-    for start in range(10):
-        changed = [
-            re.sub(r"\d+(?!.*\d)", number, line) if n % 10 == start else line
-            for n, line in enumerate(lines)
-        ]
-        path = tmp_path / f"x.{suffix}"
-        path.write_text("\n".join(changed))
-        assert_sane("show", path, "--json")
-        assert_sane("show", path, "-a")
-    assert_sane("diff", path, MATMUL / f"matmul_kernel.{suffix}")

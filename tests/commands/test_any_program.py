@@ -1,6 +1,6 @@
 """A recorded program beside the bare one: bytes of its streams, exit status, signals, input.
 
-Every row is run twice in folders of its own. ``note`` writes an event if the interpreter that it is
+Every row is run twice in a folder each. ``note`` writes an event if the interpreter that it is
 called in is recorded, so that a row also says which of its processes are.
 """
 
@@ -86,39 +86,52 @@ ROWS["-m pytest"] = Row(
     "def test_two(): assert print('said') == 1, 'not equal'\n",
     ("-m", "pytest", "-q", "-p", "no:cacheprovider", "program.py"),
     env={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""},
-    notes=("one",), status=1, differs=r"in [\d.]+s",
-)  # fmt: skip
+    notes=("one",),
+    status=1,
+    differs=r"in [\d.]+s",
+)
 ROWS["a command that is a script of Python's"] = Row(
-    "", ("--", "{here}/tool", "-x"), files={"tool": f"#!{sys.executable}\n{SAYS}"},
-    notes=("__main__",), status=5,
-)  # fmt: skip
-ROWS["a command that is none"] = Row(
-    "", ("--", "sh", "-c", "cat; echo $0 >&2; exit 4", "name"), given=b"\0\xff\n", status=4,
+    "",
+    ("--", "{here}/tool", "-x"),
+    files={"tool": f"#!{sys.executable}\n{SAYS}"},
+    notes=("__main__",),
+    status=5,
+)
+ROWS["a command without Python"] = Row(
+    "",
+    ("--", "sh", "-c", "cat; echo $0 >&2; exit 4", "name"),
+    given=b"\0\xff\n",
+    status=4,
     unwatched=(("sh", "none"),),
-)  # fmt: skip
+)
 ROWS["a command that takes no PYTHONPATH"] = Row(
-    "print('isolated')", ("--", sys.executable, "-I", "program.py"),
+    "print('isolated')",
+    ("--", sys.executable, "-I", "program.py"),
     unwatched=((Path(sys.executable).name, "none"),),
-)  # fmt: skip
+)
 ROWS["from standard input"] = Row("", ("-", "a"), given=b"import sys; print(sys.argv)\n")
 ROWS["another environment, without our packages"] = Row(
     "import sys, noting\nnoting.note('there')\nprint(sys.prefix != sys.base_prefix)\n"
     "try:\n    import rich\nexcept ImportError as error:\n    print(error)\n",
-    ("--", "{here}/venv/bin/python", "program.py"), notes=("there",),
+    ("--", "{here}/venv/bin/python", "program.py"),
+    notes=("there",),
     first=lambda here: venv.create(here / "venv", with_pip=False),
-)  # fmt: skip
+)
 
 # -- its own ways of starting Python --------------------------------------------------------------
 
-ROWS["sitecustomize and usercustomize of its own"] = Row(
-    "import noting\nnoting.note('ran')\nprint('program')\n", python=BASE, notes=("ran",),
+USER_SITE = f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
+
+ROWS["its own sitecustomize and usercustomize"] = Row(
+    "import noting\nnoting.note('ran')\nprint('program')\n",
+    python=BASE,
+    notes=("ran",),
     files={
         "lib/sitecustomize.py": NOT_OURS + "    print('his site', __name__, __file__)\n",
-        f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages/usercustomize.py":
-            "print('his user', __name__, __file__)\n",
+        f"{USER_SITE}/usercustomize.py": "print('his user', __name__, __file__)\n",
     },
     env={"PYTHONPATH": "{here}/lib", "PYTHONUSERBASE": "{here}"},
-)  # fmt: skip
+)
 ROWS["a sitecustomize that fails"] = Row(
     "print('program')",
     files={"lib/sitecustomize.py": NOT_OURS + "    1 / 0\n"},
@@ -145,11 +158,16 @@ print(os.waitpid(pid, 0)[1])
     unwatched=tuple(
         (f"{Path(sys.executable).name} {command}", why)
         for command, why in (
-            ("-I -c …", "-I"), ("-E -c …", "-E"), ("-S -c …", "-S"), ("-I -B -c …", "-I"),
-            ("-s -E -c …", "-E"), ("-E child.py", "-E"), ("-S child.py", "-S"),
+            ("-I -c …", "-I"),
+            ("-E -c …", "-E"),
+            ("-S -c …", "-S"),
+            ("-I -B -c …", "-I"),
+            ("-s -E -c …", "-E"),
+            ("-E child.py", "-E"),
+            ("-S child.py", "-S"),
         )
     ),
-)  # fmt: skip
+)
 ROWS["subprocess with an emptied environment"] = Row(
     """
 import os, subprocess, sys
@@ -176,9 +194,10 @@ subprocess.run([sys.executable, "other.py"])
     notes=("child kept", "still"),
     unwatched=(
         ("{python} child.py", "environment"),
-        ("{python} late.py", "sitecustomize"), ("{python} other.py", "environment"),
+        ("{python} late.py", "sitecustomize"),
+        ("{python} other.py", "environment"),
     ),
-)  # fmt: skip
+)
 
 # -- processes ------------------------------------------------------------------------------------
 
@@ -217,8 +236,9 @@ print(os.waitpid(pid, 0)[1] >> 8, flush=True)
 sys.stdout.write("never written")
 os._exit(9)
 """,
-    notes=("child", "parent"), status=9,
-)  # fmt: skip
+    notes=("child", "parent"),
+    status=9,
+)
 ROWS["exec"] = Row(
     """
 import os, sys
@@ -255,8 +275,9 @@ time.sleep(0.2)
 note("after its parent")
 open("ended", "w").close()
 """,
-    notes=("daemon", "after its parent"), status=1,
-)  # fmt: skip
+    notes=("daemon", "after its parent"),
+    status=1,
+)
 ROWS["threads"] = Row(
     """
 import sys, threading
@@ -290,8 +311,10 @@ print(os.getcwd().rpartition("/")[2], held)
 ROWS["its output is closed"] = Row(
     "import os, sys\nfrom noting import note\nprint('first', flush=True)\n"
     "sys.stdout.close(); os.close(2)\nnote('closed')\nprint('lost')\n",
-    notes=("closed",), status=120, env={"PYTHONUNBUFFERED": ""},
-)  # fmt: skip
+    notes=("closed",),
+    status=120,
+    env={"PYTHONUNBUFFERED": ""},
+)
 ROWS["a process that ptxview starts for itself"] = Row(
     "import subprocess, sys\nwords = [sys.executable, '-S', '-c', 'print(1)']\n"
     "children = sys.modules.get('ptxview_probes.children')\n"
@@ -308,12 +331,13 @@ note("nowhere")
 print("went on")
 sys.exit(6)
 """,
-    status=6, gone=True,
-)  # fmt: skip
+    status=6,
+    gone=True,
+)
 ROWS["the work folder of a file is deleted"] = Row(
     ROWS["the recording is deleted"].text, status=6, gone=True, out="rec.ptxview"
 )
-ROWS["signal handlers of its own"] = Row(
+ROWS["its own signal handlers"] = Row(
     """
 import os, signal, subprocess, sys
 from noting import note
@@ -335,8 +359,10 @@ for name in ("SIGKILL", "SIGTERM", "SIGPIPE"):
         "import os, signal\nfrom noting import note\nnote('before')\n"
         + f"signal.signal(signal.{name}, signal.SIG_DFL)\n" * (name != "SIGKILL")
         + f"os.kill(os.getpid(), signal.{name})\n",
-        notes=("before",), status=-int(getattr(signal, name)), out="rec.ptxview",
-    )  # fmt: skip
+        notes=("before",),
+        status=-int(getattr(signal, name)),
+        out="rec.ptxview",
+    )
 ROWS["KeyboardInterrupt"] = Row(
     "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nfor _ in range(10**9): pass\n",
     status=-2,
@@ -381,7 +407,7 @@ except OSError:
 """,
     status=1,
 )
-ROWS["a triton of its own that fails when it is imported"] = Row(
+ROWS["its own triton that fails when it is imported"] = Row(
     "try:\n    import triton.compiler.compiler\nexcept ZeroDivisionError:\n"
     "    import traceback; traceback.print_exc()\nimport torch\n",
     files={
@@ -395,19 +421,20 @@ ROWS["a triton of its own that fails when it is imported"] = Row(
 ROWS["an exception when it ends"] = Row(
     "import atexit\natexit.register(lambda: 1 / 0)\nclass A:\n"
     "    def __del__(self): raise OSError('x')\na = A()\ndel a\nraise KeyError('last')\n",
-    status=1, differs=r"0x[0-9a-f]+",
-)  # fmt: skip
+    status=1,
+    differs=r"0x[0-9a-f]+",
+)
 ROWS["no syntax"] = Row("print('x'\n", status=1)
 ROWS["a recursion without end"] = Row("def f(n): return f(n + 1)\nf(0)\n", status=1)
 ROWS["warnings"] = Row(
     "import os, warnings, subprocess\nwarnings.simplefilter('always')\n"
     "p = subprocess.Popen(['true'])\np.wait()\nwarnings.warn('his', stacklevel=1)\n"
-    "f = open('program.py')\ndel f\n",
+    "f = open('program.py')\ndel f\n"
 )
 
 
 def started(row: Row, here: Path) -> tuple[list[str], list[str], dict[str, str]]:
-    """The words of the bare run, those of ours, and the environment of both."""
+    """The words of the bare and the wrapped run, and their environment."""
     here.mkdir()
     for name, text in {"program.py": row.text, "noting.py": NOTING, **row.files}.items():
         path = here / name
@@ -418,9 +445,10 @@ def started(row: Row, here: Path) -> tuple[list[str], list[str], dict[str, str]]
         row.first(here)
     words = [w.replace("{here}", str(here)) for w in row.words]
     env = environment(
-        XDG_STATE_HOME=str(here / "state"), HOME=str(here),
+        XDG_STATE_HOME=str(here / "state"),
+        HOME=str(here),
         **{n: v.replace("{here}", str(here)) for n, v in row.env.items()},
-    )  # fmt: skip
+    )
     bare = words[1:] if words[0] == "--" else [row.python, *words]
     return bare, words, env
 

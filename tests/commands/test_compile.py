@@ -1,4 +1,4 @@
-"""Files compiled for several targets: what comes of them is held against the vendors' tools."""
+"""Files compiled for several targets, compared with the vendors' tools."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder to compile in, which one stands in."""
+    """A folder to compile in, the working directory."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "square.ptx").write_text(PTX)
     (tmp_path / "square.cu").write_text(CUDA)
@@ -154,8 +154,10 @@ def ptxas_says(file: Path, target: str, *options: str) -> dict[str, tuple[int, i
     """What the assembler that is found says of a file of PTX."""
     done = subprocess.run(
         [tool("ptxas"), "-v", "-lineinfo", *options, f"-arch={target}", file, "-o", "/dev/null"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return of_ptxas(done.stderr)
 
 
@@ -170,8 +172,10 @@ def test_a_file_of_ptx_has_the_figures_of_ptxas_for_every_target(work: Path) -> 
         assert row["kernel"] == "square" and cell["compiled"]
         taken = cell["resources"]
         assert (taken["registers"], taken["spill_store_bytes"], taken["spill_load_bytes"]) == (
-            registers, stored, loaded,
-        )  # fmt: skip
+            registers,
+            stored,
+            loaded,
+        )
         assert cell["seconds"] > 0
         elf = machine_code(work, cell["hash"])
         listed = printed(tool("cuobjdump"), "-lelf", elf).decode()
@@ -205,15 +209,18 @@ def events(folder: Path) -> list[dict[str, Any]]:
     return out
 
 
-def test_an_error_of_ptxas_stands_at_its_line(work: Path) -> None:
+def test_an_error_of_ptxas_is_at_its_line(work: Path) -> None:
     (work / "bad.ptx").write_text(PTX.replace("mul.f32 %f2", "mulx.f32 %f2"))
     value = compiled("bad.ptx", "square.ptx", "--target", "sm_80,sm_90", status=1)
     line = 1 + PTX[: PTX.index("    mul.f32")].count("\n")
     (message,) = {json.dumps(m) for c in value["compilations"] for m in c["messages"]}
     said = json.loads(message)
     assert (said["severity"], said["tool"], said["file"], said["line"]) == (
-        "error", "ptxas", "bad.ptx", line,
-    )  # fmt: skip
+        "error",
+        "ptxas",
+        "bad.ptx",
+        line,
+    )
     assert said["text"].strip() == "mulx.f32 %f2, %f1, %f1;"
     by_file = {row["file"]: row["cells"] for row in value["rows"]}
     assert all(cell["compiled"] for cell in by_file["square.ptx"])
@@ -228,13 +235,22 @@ def test_an_error_of_ptxas_stands_at_its_line(work: Path) -> None:
 
 def test_the_table_has_an_error_where_it_stands_and_fits_its_width(work: Path) -> None:
     wide = environment(COLUMNS="80")
-    done = ptxview("compile", "square.ptx", "--target", "sm_80,sm_90,sm_99", "-o", "y.ptxview",
-                   cwd=work, env=wide)  # fmt: skip
+    done = ptxview(
+        "compile",
+        "square.ptx",
+        "--target",
+        "sm_80,sm_90,sm_99",
+        "-o",
+        "y.ptxview",
+        cwd=work,
+        env=wide,
+    )
     assert done.status == 1
     rows = done.text.splitlines()
     registers = next(row for row in rows if row.strip().startswith("registers"))
-    assert registers.split()[1:] == [str(ptxas_says(work / "square.ptx", target)["square"][0])
-                                     for target in ("sm_80", "sm_90")] + ["error"]  # fmt: skip
+    assert registers.split()[1:] == [
+        str(ptxas_says(work / "square.ptx", target)["square"][0]) for target in ("sm_80", "sm_90")
+    ] + ["error"]
     assert all(len(row) <= 80 for row in rows)
     assert "square.ptx: error: Value 'sm_99' is not defined" in done.text
     assert "y.ptxview" in done.said and "ptxview diff y.ptxview" in done.said
@@ -243,12 +259,22 @@ def test_the_table_has_an_error_where_it_stands_and_fits_its_width(work: Path) -
 
 
 def test_two_columns_are_compared(work: Path) -> None:
-    by_name = call("compile", "square.ptx", "--target", "sm_80,sm_90", "--diff", "sm_80", "sm_90",
-                   "-o", "x.ptxview")  # fmt: skip
+    by_name = call(
+        "compile",
+        "square.ptx",
+        "--target",
+        "sm_80,sm_90",
+        "--diff",
+        "sm_80",
+        "sm_90",
+        "-o",
+        "x.ptxview",
+    )
     assert by_name.status == 0, by_name.said
     assert "target sm_80 → sm_90" in by_name.text
-    by_number = call("compile", "square.ptx", "--target", "sm_80,sm_90", "--diff", "1", "2",
-                     "-o", "x.ptxview")  # fmt: skip
+    by_number = call(
+        "compile", "square.ptx", "--target", "sm_80,sm_90", "--diff", "1", "2", "-o", "x.ptxview"
+    )
     assert by_number.out == by_name.out
     wrong = call("compile", "square.ptx", "--target", "sm_80,sm_90", "--diff", "1", "sm_70")
     assert wrong.status == 2 and "1 sm_80; 2 sm_90" in wrong.said
@@ -265,10 +291,21 @@ def test_cuda_goes_through_nvcc_and_ends_as_its_figures(work: Path) -> None:
     for row, column, cell in cells(value):
         arch = column["target"].removeprefix("sm_")
         done = subprocess.run(
-            [nvcc, f"-gencode=arch=compute_{arch},code=sm_{arch}", "-cubin", "-lineinfo",
-             "-Xptxas", "-v", "square.cu", "-o", "own.cubin"],
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
+            [
+                nvcc,
+                f"-gencode=arch=compute_{arch},code=sm_{arch}",
+                "-cubin",
+                "-lineinfo",
+                "-Xptxas",
+                "-v",
+                "square.cu",
+                "-o",
+                "own.cubin",
+            ],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         by_symbol = of_ptxas(done.stderr)
         (symbol,) = (s for s in by_symbol if row["kernel"].split("(")[0] in s)
         taken = cell["resources"]
@@ -288,7 +325,7 @@ def test_cuda_goes_through_nvcc_and_ends_as_its_figures(work: Path) -> None:
     assert known["cells"][0]["occupancy_percent"] is None
     assert unknown["cells"][0]["occupancy_percent"] is None
     value = compiled("square.cu", "--target", "sm_80", "--threads", "1024")
-    # 2,048 threads are what an SM of sm_80 holds: two such blocks, whatever else they take.
+    # 2,048 threads are what an SM of sm_80 holds: two such blocks, by threads alone.
     assert [cell["occupancy_percent"] for _, _, cell in cells(value)] == [100, 100]
 
 
@@ -306,7 +343,7 @@ def test_lines_of_cuda_are_tied_to_its_machine_code(work: Path) -> None:
 
 
 @pytest.mark.nvcc
-def test_an_error_of_nvcc_stands_at_its_line_and_column(work: Path) -> None:
+def test_an_error_of_nvcc_is_at_its_line_and_column(work: Path) -> None:
     tool("nvcc")
     (work / "bad.cu").write_text("__global__ void k(float* x) {\n\tx[0] = y;\n}\n")
     done = call("compile", "bad.cu", "--target", "sm_90", "-o", "x.ptxview")
@@ -321,8 +358,10 @@ def test_an_error_of_nvcc_stands_at_its_line_and_column(work: Path) -> None:
 
 def test_a_program_is_compiled_as_its_own_calls_say(work: Path) -> None:
     value = compiled("kernels.py", "--target", "sm_80,sm_90")
-    rows = [(r["kernel"], r["config"]["BLOCK"], r["config"]["num_warps"], r["signature"])
-            for r in value["rows"]]  # fmt: skip
+    rows = [
+        (r["kernel"], r["config"]["BLOCK"], r["config"]["num_warps"], r["signature"])
+        for r in value["rows"]
+    ]
     assert rows == [
         ("double", 128, 4, "x: *fp32:16, n: i32"),
         ("double", 128, 4, "x: *fp16:16, n: i32"),
@@ -353,9 +392,19 @@ def test_a_signature_is_given_and_nothing_is_run(work: Path) -> None:
     (work / "kernels.py").write_text(
         text.replace("x = torch.ones", 'open("ran", "w")\n    x = torch.ones')
     )
-    value = compiled("kernels.py", "--signature", "x: *fp32:16, n: i32", "--constexpr", "BLOCK=512",
-                     "--kernel", "double", "--options", "num_warps=2", "--options",
-                     "num_warps=8 num_stages=1")  # fmt: skip
+    value = compiled(
+        "kernels.py",
+        "--signature",
+        "x: *fp32:16, n: i32",
+        "--constexpr",
+        "BLOCK=512",
+        "--kernel",
+        "double",
+        "--options",
+        "num_warps=2",
+        "--options",
+        "num_warps=8 num_stages=1",
+    )
     (row,) = value["rows"]
     assert row["kernel"] == "double" and row["config"] == {"BLOCK": 512}
     assert [cell["compiled"] for cell in row["cells"]] == [True, True]
@@ -377,7 +426,7 @@ def test_a_signature_is_given_and_nothing_is_run(work: Path) -> None:
         (("--", "-O3"), "-O3 is not an option of Triton's"),
     ],
 )
-def test_what_does_not_fit_a_kernel_is_told(
+def test_what_does_not_fit_a_kernel_is_reported(
     work: Path, python: list[str], words: tuple[str, ...], said: str
 ) -> None:
     done = call("compile", "kernels.py", "-o", "x.ptxview", *python, *words)
@@ -385,12 +434,23 @@ def test_what_does_not_fit_a_kernel_is_told(
     assert not (work / "x.ptxview").exists()
 
 
-def test_an_error_of_triton_stands_at_the_line_of_the_function_it_is_in(
+def test_an_error_of_triton_is_at_the_line_of_the_function_it_is_in(
     work: Path, python: list[str]
 ) -> None:
     (work / "kernels.py").write_text(TRITON.replace("return v + v", "return v + missing"))
-    value = compiled("kernels.py", "--signature", "x: *fp32, n: i32", "--constexpr", "BLOCK=64",
-                     "--kernel", "double", "--kernel", "tuned", *python, status=1)  # fmt: skip
+    value = compiled(
+        "kernels.py",
+        "--signature",
+        "x: *fp32, n: i32",
+        "--constexpr",
+        "BLOCK=64",
+        "--kernel",
+        "double",
+        "--kernel",
+        "tuned",
+        *python,
+        status=1,
+    )
     failed = [c for c in value["compilations"] if c["failed"]]
     assert [c["kernel"] for c in failed] == ["double"]
     (message,) = failed[0]["messages"]
@@ -404,11 +464,22 @@ def test_an_error_of_triton_stands_at_the_line_of_the_function_it_is_in(
 def test_what_ptxas_refuses_of_triton_keeps_the_stages_before_it(
     work: Path, python: list[str]
 ) -> None:
-    asm = ('    y = tl.inline_asm_elementwise("bogus.f32 $0, $1;", "=r,r", [at], dtype=tl.int32,\n'
-           "        is_pure=True, pack=1)\n    tl.store(x + y, 1.0, mask=at < n)")  # fmt: skip
+    asm = (
+        '    y = tl.inline_asm_elementwise("bogus.f32 $0, $1;", "=r,r", [at], dtype=tl.int32,\n'
+        "        is_pure=True, pack=1)\n    tl.store(x + y, 1.0, mask=at < n)"
+    )
     (work / "kernels.py").write_text(TRITON.replace("    tl.store(x + at, 1.0, mask=at < n)", asm))
-    value = compiled("kernels.py", "--signature", "x: *fp32, n: i32", "--kernel", "tuned",
-                     "--constexpr", "BLOCK=64", *python, status=1)  # fmt: skip
+    value = compiled(
+        "kernels.py",
+        "--signature",
+        "x: *fp32, n: i32",
+        "--kernel",
+        "tuned",
+        "--constexpr",
+        "BLOCK=64",
+        *python,
+        status=1,
+    )
     (one,) = value["compilations"]
     message = next(m for m in one["messages"] if m["severity"] == "error")
     assert message["tool"] == "ptxas" and message["file"] == "ptx"
@@ -483,8 +554,17 @@ def test_a_compiler_that_dies_costs_its_own_column(work: Path) -> None:
 
 
 def test_standard_input_is_compiled(work: Path) -> None:
-    done = ptxview("compile", "-", "--language", "ptx", "--target", "sm_80", "--json",
-                   cwd=work, given=PTX.encode())  # fmt: skip
+    done = ptxview(
+        "compile",
+        "-",
+        "--language",
+        "ptx",
+        "--target",
+        "sm_80",
+        "--json",
+        cwd=work,
+        given=PTX.encode(),
+    )
     assert done.status == 0, done.said
     value = json.loads(done.out)
     assert value["rows"][0]["file"] == "<stdin>"
@@ -545,16 +625,18 @@ def test_without_an_assembler_it_says_where_to_get_one(
 def test_who_ends_us_ends_the_program_and_no_half_recording_is_left(
     work: Path, number: signal.Signals
 ) -> None:
-    """We alone are told, as by `kill`."""
+    """The signal goes to ptxview alone, as by `kill`."""
     (work / "slow.py").write_text(
         "import os, time\nopen('part', 'w').write(str(os.getpid()))\nos.rename('part', 'begun')\n"
         "time.sleep(600)\n"
     )
     state = work / "state"
     child = subprocess.Popen(
-        command(["compile", "slow.py", "--no-tui"]), cwd=work,
-        env=environment(XDG_STATE_HOME=str(state)), stderr=subprocess.PIPE,
-    )  # fmt: skip
+        command(["compile", "slow.py", "--no-tui"]),
+        cwd=work,
+        env=environment(XDG_STATE_HOME=str(state)),
+        stderr=subprocess.PIPE,
+    )
     wait_for((work / "begun").exists)
     child.send_signal(number)
     _, said = child.communicate(timeout=60)
@@ -565,16 +647,18 @@ def test_who_ends_us_ends_the_program_and_no_half_recording_is_left(
 
 @pytest.mark.nvcc
 def test_a_compiler_is_ended_by_ctrl_c(work: Path) -> None:
-    """Only we are told, as by `kill`: what we have started must not be waited for."""
+    """The signal goes to ptxview alone, as by `kill`: it must not wait for its children."""
     tools = work / "bin"
     tools.mkdir()
     (tools / "slow").write_text("#!/bin/sh\necho $$ > begun\nexec sleep 600\n")
     (tools / "slow").chmod(0o755)
     tool("nvcc")
     child = subprocess.Popen(
-        command(["compile", "square.cu", "--no-tui", "--", "-ccbin", tools / "slow"]), cwd=work,
-        env=environment(XDG_STATE_HOME=str(work / "state")), stderr=subprocess.PIPE,
-    )  # fmt: skip
+        command(["compile", "square.cu", "--no-tui", "--", "-ccbin", tools / "slow"]),
+        cwd=work,
+        env=environment(XDG_STATE_HOME=str(work / "state")),
+        stderr=subprocess.PIPE,
+    )
     wait_for(lambda: (work / "begun").exists() and (work / "begun").read_text())
     child.send_signal(signal.SIGINT)
     try:
@@ -585,6 +669,7 @@ def test_a_compiler_is_ended_by_ctrl_c(work: Path) -> None:
 
 
 @pytest.mark.nvcc
+@pytest.mark.nightly
 def test_the_examples_of_the_help_work(work: Path) -> None:
     tool("nvcc")
     (lines,) = (c.examples for c in COMMANDS if c.name == "compile")
@@ -610,9 +695,12 @@ def test_a_save_compiles_again_and_shows_what_changed(work: Path) -> None:
     with out.open("wb") as file:
         child = subprocess.Popen(
             command(["compile", "square.ptx", "--target", "sm_90", "--watch", "-o", "w.ptxview"]),
-            cwd=work, stdout=file, stderr=subprocess.STDOUT, start_new_session=True,
+            cwd=work,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
             env=environment(XDG_STATE_HOME=str(work / "state"), PYTHONPATH=str(REPOSITORY)),
-        )  # fmt: skip
+        )
 
     def says(text: str) -> None:
         wait_for(lambda: text in out.read_text())
@@ -635,8 +723,11 @@ def test_a_save_compiles_again_and_shows_what_changed(work: Path) -> None:
         says("square.ptx:19: error")
         (work / "square.ptx").write_text(PTX)
         # Against what compiled last, not against what failed.
-        wait_for(lambda: re.search(r"instructions \d+ → \d+(?s:.*)instructions \d+ → \d+",
-                                   out.read_text()))  # fmt: skip
+        wait_for(
+            lambda: re.search(
+                r"instructions \d+ → \d+(?s:.*)instructions \d+ → \d+", out.read_text()
+            )
+        )
     finally:
         os.killpg(child.pid, signal.SIGINT)
         child.wait(60)
@@ -682,8 +773,9 @@ def test_show_assembles_a_file_of_ptx(work: Path) -> None:
     registers = ptxas_says(work / "square.ptx", "sm_75")["square"][0]
     assert told.status == 0 and f"registers       {registers} a thread, spills 0" in told.text
     text = call("show", "square.ptx", "--stage", "sass")
-    subprocess.run([tool("ptxas"), "-lineinfo", "-arch=sm_75", "square.ptx", "-o", "own.cubin"],
-                   check=True)  # fmt: skip
+    subprocess.run(
+        [tool("ptxas"), "-lineinfo", "-arch=sm_75", "square.ptx", "-o", "own.cubin"], check=True
+    )
     assert text.out == printed(tool("nvdisasm"), "-c", work / "own.cubin")
     other = call("show", "square.ptx", "--stage", "sass", "--device", "sm_90").text
     assert "sm_90" in other.splitlines()[0]

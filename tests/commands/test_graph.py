@@ -37,20 +37,31 @@ DYNAMO = """class GraphModule(torch.nn.Module):
 def dynamo(name: str, path: str) -> dict[str, object]:
     """One recorded node."""
     line = ["/home/ada/model.py", 12, "return F.gelu(self.up(x))"]
-    return {"name": name, "op": "call_function", "target": name, "aten": None, "line": line,
-            "module": ["L['self'].layers.3.mlp.up", "L['self'].layers.3.mlp"].index(path),
-            "from": None, "backward": False}  # fmt: skip
+    return {
+        "name": name,
+        "op": "call_function",
+        "target": name,
+        "aten": None,
+        "line": line,
+        "module": ["L['self'].layers.3.mlp.up", "L['self'].layers.3.mlp"].index(path),
+        "from": None,
+        "backward": False,
+    }
 
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Path:
-    """A recording of a graph that came out of Inductor's cache: of its own nodes nothing."""
+    """A recording of a graph from Inductor's cache, without its nodes."""
     nodes = {
-        "stacks": [{"paths": ["L['self'].layers.3.mlp.up"], "type": "Linear"},
-                   {"paths": ["L['self'].layers.3.mlp"], "type": "MLP"}],
-        "nodes": [dynamo("linear", "L['self'].layers.3.mlp.up"),
-                  dynamo("gelu", "L['self'].layers.3.mlp")],
-    }  # fmt: skip
+        "stacks": [
+            {"paths": ["L['self'].layers.3.mlp.up"], "type": "Linear"},
+            {"paths": ["L['self'].layers.3.mlp"], "type": "MLP"},
+        ],
+        "nodes": [
+            dynamo("linear", "L['self'].layers.3.mlp.up"),
+            dynamo("gelu", "L['self'].layers.3.mlp"),
+        ],
+    }
     frame = {"frame_id": 0, "frame_compile_id": 0, "pid": 1}
     folder = tmp_path / "r"
     (folder / "blobs").mkdir(parents=True)
@@ -69,7 +80,7 @@ def graph(tmp_path: Path) -> Path:
     )
 
 
-def test_a_graph_is_told_call_by_call(graph: Path) -> None:
+def test_a_graph_is_listed_call_by_call(graph: Path) -> None:
     rows = call("show", graph, "0/0").text.split("\n")
     assert rows[3].split() == ["1", "mm", "mm", "layers.3.mlp.up", "model.py:12", "–", "10"]
     assert rows[4].split()[-5:-2] == ["gelu", "layers.3.mlp", "model.py:12"]
@@ -99,7 +110,7 @@ def test_its_stages_are_the_recorded_texts_linked_by_line(graph: Path) -> None:
     ("stage", "said"),
     [
         ("backward", "there is no backward of graph 0/0"),
-        ("ir_pre_fusion", "lacks it"),
+        ("ir_pre_fusion", "lack it"),
         ("ptx", "0/0 is a graph: it has dynamo, operations, output_code"),
     ],
 )
@@ -160,9 +171,11 @@ def with_passes(folder: Path) -> None:
     """Add what torch's trace has of Inductor's passes on the graph."""
     row = {"event": "graph_text", "frame_id": 0, "frame_compile_id": 0, "pid": 1}
     texts = {
-        "before_pre_grad_graph": BEFORE, "after_pre_grad_graph": BEFORE.replace("0123", "0999"),
-        "before_post_grad_graph": BEFORE, "inductor_post_grad_graph": AFTER,
-    }  # fmt: skip
+        "before_pre_grad_graph": BEFORE,
+        "after_pre_grad_graph": BEFORE.replace("0123", "0999"),
+        "before_post_grad_graph": BEFORE,
+        "inductor_post_grad_graph": AFTER,
+    }
     events = folder / "events.jsonl"
     rows = []
     for kind, text in texts.items():
@@ -181,8 +194,9 @@ def test_passes_of_a_graph_are_inductors_by_torchs_trace(graph: Path) -> None:
     assert (told["graph"], told["kernel"], told["triton"]) == ("0/0", None, None)
     # A number that torch writes beneath a graph is no change.
     assert [(p["name"], p["changed"]) for p in told["passes"]] == [
-        ("pre_grad_passes", False), ("post_grad_passes", True),
-    ]  # fmt: skip
+        ("pre_grad_passes", False),
+        ("post_grad_passes", True),
+    ]
     last = told["passes"][1]
     assert last["introduced"] == ["aten.add.Tensor", "aten.mm.default"]
     assert last["removed"] == ["aten.addmm.default"] and last["ms"] is None

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from inspector.text import words
 from tests.helpers.ptxview import (
     EXTENSION,
     LECTURE,
@@ -28,10 +29,10 @@ from tests.helpers.tools import needs
 
 RECORDING = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
 STAGES = ["source", "output_code", "ttir", "ttgir", "llir", "ptx", "sass"]
-FIGURES = {
-    "registers", "stack_bytes", "spill_store_bytes", "spill_load_bytes", "static_shared_bytes",
-    "dynamic_shared_bytes", "barriers", "max_threads",
-}  # fmt: skip
+FIGURES = words(
+    "registers stack_bytes spill_store_bytes spill_load_bytes static_shared_bytes "
+    "dynamic_shared_bytes barriers max_threads"
+)
 OPTIONAL = (str, type(None))
 
 
@@ -148,8 +149,9 @@ def test_threads_of_a_block_are_those_of_the_ptx(listed: Done) -> None:
 @needs("c++filt")
 def test_extension_has_two_kernels_with_20_and_10_registers(listed: Done) -> None:
     found = {k["name"]: (k, v) for k, v in variants_of(listed.json) if k["origin"] == "nvcc"}
-    assert {k["demangled"].split("(")[0]: v["resources"]["registers"] for k, v in found.values()} \
-        == {"gelu_kernel": 20, "square_matrix_kernel": 10}  # fmt: skip
+    assert {
+        k["demangled"].split("(")[0]: v["resources"]["registers"] for k, v in found.values()
+    } == {"gelu_kernel": 20, "square_matrix_kernel": 10}
     said = usage(EXTENSION / "cuda.cuda.o")
     for name, (_, each) in found.items():
         assert each["resources"]["registers"] == said[name]["REG"]
@@ -223,8 +225,11 @@ def test_table_has_a_row_for_every_variant(listed: Done, lecture: Path) -> None:
     table = call("list", lecture)
     assert table.status == 0
     for kernel, each in variants_of(listed.json):
-        row = next(r for r in table.text.splitlines()
-                   if each["id"] in r and str(each["resources"]["registers"]) in r)  # fmt: skip
+        row = next(
+            r
+            for r in table.text.splitlines()
+            if each["id"] in r and str(each["resources"]["registers"]) in r
+        )
         assert kernel["name"] in row or kernel["origin"] == "nvcc" or row.startswith(" ")
     assert "6 kernels, 7 variants, 2 graphs" in table.text
 
@@ -240,14 +245,17 @@ def test_open_without_a_terminal_prints_the_table(lecture: Path) -> None:
 def test_each_folder_of_the_capture_opens_alone(lecture: Path, name: str) -> None:
     value = call("list", lecture / name, "--json").json
     counts = (len(value["kernels"]), len(variants_of(value)), len(value["graphs"]))
-    assert counts == {
-        "triton": (3, 5, 0),
-        "inductor": (2, 0, 2),
-        "ext": (2, 2, 0),
-        "ext/square_gelu": (2, 2, 0),
-        "trace": (2, 0, 2),
-        "stderr": (1, 0, 1),
-    }[name]  # fmt: skip
+    assert (
+        counts
+        == {
+            "triton": (3, 5, 0),
+            "inductor": (2, 0, 2),
+            "ext": (2, 2, 0),
+            "ext/square_gelu": (2, 2, 0),
+            "trace": (2, 0, 2),
+            "stderr": (1, 0, 1),
+        }[name]
+    )
 
 
 def test_doctor_says_what_it_found_and_what_each_lack_costs() -> None:
@@ -279,8 +287,9 @@ def test_hints_of_a_stage_that_is_gone_are_not_known(
     with zipfile.ZipFile(RECORDING) as archive:
         archive.extractall(folder)
     events = (json.loads(row) for f in folder.glob("*.jsonl") for row in f.open())
-    (files,) = (e["files"] for e in events
-                if e["event"] == "triton" and e["name"] == "softmax_kernel")  # fmt: skip
+    (files,) = (
+        e["files"] for e in events if e["event"] == "triton" and e["name"] == "softmax_kernel"
+    )
     for name, digest in files.items():
         if name == stage or (name, stage) == ("cubin", "sass"):
             (folder / "blobs" / digest).unlink()

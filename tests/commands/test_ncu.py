@@ -94,7 +94,7 @@ def recording(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def fake(pages: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine with a GPU, as far as ncu is asked, and with an ncu; what it was given."""
+    """A machine with a GPU and an ncu, to ncu's eyes; returns what ncu was given."""
     folder = tmp_path / "bin"
     folder.mkdir()
     tool = folder / "ncu"
@@ -108,7 +108,7 @@ def fake(pages: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture
 def no_ncu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine without ncu, whatever this one has."""
+    """A machine without ncu."""
     monkeypatch.setattr("inspector.measure.ncu.files.find", lambda name: None)
 
 
@@ -143,8 +143,12 @@ def test_json_of_a_report_beside_a_recording(
         float(v) for v in column("gpu__time_duration.sum")
     ]
     assert [one["variant"] for one in held["launches"]] == [
-        "780c582c", "a4fe74f3", None, "f8f8a0a4", None,
-    ]  # fmt: skip
+        "780c582c",
+        "a4fe74f3",
+        None,
+        "f8f8a0a4",
+        None,
+    ]
     assert "16 registers" in held["launches"][2]["unattached"]
     of = {v["id"]: v["ncu"] for k in value["kernels"] for v in k["variants"]}
     (one,) = of["a4fe74f3"]["launches"]
@@ -154,7 +158,7 @@ def test_json_of_a_report_beside_a_recording(
     assert of["9c81a042"] is None
 
 
-def test_without_a_report_there_is_none(
+def test_without_a_report_nothing_was_measured(
     recording: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     value = listed(capsys, recording)
@@ -162,7 +166,7 @@ def test_without_a_report_there_is_none(
     assert all(v["ncu"] is None for k in value["kernels"] for v in k["variants"])
 
 
-def test_launches_of_others_are_told_in_one_line(
+def test_launches_of_others_share_one_line(
     recording: Path, pages: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = pages["details"]
@@ -202,26 +206,6 @@ def test_the_code_of_a_report_alone_can_be_read(
     assert "machine code alone" in capsys.readouterr().err
 
 
-def test_what_a_report_says_is_shown_and_not_obeyed(
-    recording: Path, pages: dict[str, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    nasty = "\x1b[31m[bold]"
-    for page in ("details", "source"):
-        text = pages[page].read_text()
-        text = text.replace("CPIStall", f"CPI{nasty}").replace("On average", nasty)
-        pages[page].write_text(text.replace("stall_long_sb", f"stall_{nasty}"))
-    named = ["--ncu", str(pages["details"]), "--ncu", str(pages["source"])]
-    asked = ["show", str(recording), "a4fe74f3", "--stage", "sass", "-a", *named]
-    assert main(asked) == 0
-    said = capsys.readouterr().out
-    assert "\x1b" not in said
-    assert said.count("␛[31m[bold]") > 3 and "ncu:CPI␛[31m[bold]" in said
-    pages["details"].write_text(pages["details"].read_text().replace("square_kernel", nasty))
-    assert main(["list", str(pages["details"])]) == 0
-    heard = capsys.readouterr()
-    assert "\x1b" not in heard.out + heard.err and "␛[31m[bold]" in heard.out
-
-
 @pytest.mark.parametrize("verb", ["list", "open", "show"])
 @pytest.mark.parametrize("content", ["a,b\n1,2\n", '"ID","Kernel Name","Metric Na'])
 def test_what_is_no_report_costs_one_sentence(
@@ -245,9 +229,8 @@ def test_ncus_own_report_takes_ncu(
 
 
 def test_ncus_own_report_through_ncu(
-    fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "x.ncu-rep"
     file.write_bytes(b"NVR\0")
     value = listed(capsys, file)
@@ -276,8 +259,18 @@ def test_a_run_under_ncu_keeps_its_report(
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = str(ROOT)
     try:
-        status = main(["ncu", "-o", str(out), "--kernel", "square_kernel", "--report", str(copy),
-                       str(program)])  # fmt: skip
+        status = main(
+            [
+                "ncu",
+                "-o",
+                str(out),
+                "--kernel",
+                "square_kernel",
+                "--report",
+                str(copy),
+                str(program),
+            ]
+        )
     finally:
         os.environ.pop("PYTHONPATH") if before is None else os.environ.update(PYTHONPATH=before)
     said = capfd.readouterr()

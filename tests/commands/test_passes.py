@@ -1,4 +1,4 @@
-"""Passes of a kernel, held against what Triton itself dumps when it compiles that kernel."""
+"""Passes of a kernel, compared with Triton's own dumps of its compilation."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def mm(a, b, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
         acc = tl.dot(x, y, acc)
     tl.store(c + m[:, None] * BN + n[None, :], acc.to(tl.float16))
 """
-# Triton alone: nothing of ours is imported, and what it prints is its own.
+# Triton alone: ptxview is not imported.
 BARE = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -75,10 +75,17 @@ def compile_bare(python: str, folder: Path) -> None:
     (folder / "mm.py").write_text(KERNEL)
     env = {k: v for k, v in os.environ.items() if not k.startswith(("MLIR", "LLVM", "TRITON"))}
     done = subprocess.run(
-        [python, "-c", BARE, str(folder)], stderr=subprocess.PIPE, check=True,
-        env=env | {"TRITON_CACHE_DIR": str(folder / "cache"), "MLIR_ENABLE_DUMP": "1",
-                   "LLVM_IR_ENABLE_DUMP": "1", "CUDA_VISIBLE_DEVICES": ""},
-    )  # fmt: skip
+        [python, "-c", BARE, str(folder)],
+        stderr=subprocess.PIPE,
+        check=True,
+        env=env
+        | {
+            "TRITON_CACHE_DIR": str(folder / "cache"),
+            "MLIR_ENABLE_DUMP": "1",
+            "LLVM_IR_ENABLE_DUMP": "1",
+            "CUDA_VISIBLE_DEVICES": "",
+        },
+    )
     (folder / "said").write_bytes(done.stderr)
 
 
@@ -159,7 +166,7 @@ def test_a_stage_ends_as_its_last_pass_leaves_it(made: PassList, bare: Path) -> 
 def test_the_pass_that_made_a_convert_layout_is_found(
     made: PassList, dumped: list[tuple[str, str]]
 ) -> None:
-    """By Triton's own dumps: how many there are before a pass, and before the next of its own."""
+    """Counts in Triton's dumps before a pass and before the next one."""
     counts = [text.count("ttg.convert_layout ") for _, text in dumped]
     differences: dict[int, int] = {}
     at = 0
@@ -205,8 +212,7 @@ def test_a_second_time_nothing_is_compiled(bare: Path, made: PassList, tmp_path:
         return False
 
     with pytest.raises(Stopped):
-        variant_passes(variant, cache, lines_changed, go_on=no,
-                       say=said.append)  # fmt: skip
+        variant_passes(variant, cache, lines_changed, go_on=no, say=said.append)
     assert len(said) == 1
     kept = reading._written(made)
     assert reading._read(kept) == made
@@ -243,7 +249,7 @@ def test_the_command_lists_changes_shows_one_and_says_what_it_is_of(bare: Path) 
     assert any(h["op"] == "insert" for h in chosen[0]["hunks"])
 
 
-def test_what_was_asked_for_is_named_before_larger_changes(bare: Path) -> None:
+def test_requested_changes_are_named_before_larger_changes(bare: Path) -> None:
     listed = call("passes", bare / "cache", "mm", "--introduces", "cf.cond_br")
     row = next(r for r in listed.text.splitlines() if "SCFToControlFlow" in r)
     words = row.split()
@@ -265,14 +271,16 @@ def test_what_is_not_there_is_a_sentence(bare: Path, tmp_path: Path) -> None:
     assert lacking.status == 3 and "has no Triton" in lacking.said
 
 
+@pytest.mark.nightly
 def test_from_a_later_stage_the_passes_before_it_are_said_to_be_unknown(
     bare: Path, tmp_path: Path
 ) -> None:
     variant = open_path(bare / "cache").variants()[0][1]
     later = variant_passes(
         replace(variant, unpassed=None, options={"triton_version": "3.1.0"}),
-        DerivedCache(tmp_path), lines_changed,
-    )  # fmt: skip
+        DerivedCache(tmp_path),
+        lines_changed,
+    )
     assert later.begins == "ttir" and {p.stage for p in later.passes} == {"ttgir", "llir", "ptx"}
     assert any("before its first pass was not recorded" in r for r in later.remarks)
     assert any("by Triton 3.1.0" in r for r in later.remarks)
@@ -282,21 +290,28 @@ def test_from_a_later_stage_the_passes_before_it_are_said_to_be_unknown(
     ("old", "new", "target", "failed", "last"),
     [
         # MLIR refuses it in words; LLVM ends its process.
-        (b"swizzlingByteWidth = 128", b"swizzlingByteWidth = 0", "sm_90",
-         "failed to find valid wgmma layout", "ConvertTritonGPUToLLVM"),
+        (
+            b"swizzlingByteWidth = 128",
+            b"swizzlingByteWidth = 0",
+            "sm_90",
+            "failed to find valid wgmma layout",
+            "ConvertTritonGPUToLLVM",
+        ),
         (b"tt.return", b"tt.return", "sm_80", "Cannot select", None),
     ],
-)  # fmt: skip
-def test_the_passes_that_a_failing_compiler_came_to_are_told(
+)
+def test_the_passes_that_a_failing_compiler_reached_are_reported(
     tmp_path: Path, old: bytes, new: bytes, target: str, failed: str, last: str | None
 ) -> None:
     variant = open_path(MATMUL).variants()[0][1]
     text = variant.stages[Stage.TTGIR].content.read()
     assert old in text
     edited = replace(
-        variant, unpassed=None, target=target,
+        variant,
+        unpassed=None,
+        target=target,
         stages={Stage.TTGIR: StageFile(Bytes(text.replace(old, new)), None)},
-    )  # fmt: skip
+    )
     made = variant_passes(edited, DerivedCache(tmp_path), lines_changed)
     assert made.failed is not None and failed in made.failed
     assert len(made.passes) > 5 and any(p.changed for p in made.passes)
@@ -308,8 +323,11 @@ def test_the_passes_that_a_failing_compiler_came_to_are_told(
 def test_a_pipeline_is_read_with_what_each_pass_runs_on() -> None:
     text = "builtin.module(inline{a=canonicalize b={c=1}},llvm.func(cse,x-y{z=a(b)}),any(sccp))"
     assert pipeline_of(text) == [
-        ("inline", "builtin.module"), ("cse", "llvm.func"), ("x-y", "llvm.func"), ("sccp", "any"),
-    ]  # fmt: skip
+        ("inline", "builtin.module"),
+        ("cse", "llvm.func"),
+        ("x-y", "llvm.func"),
+        ("sccp", "any"),
+    ]
 
 
 def test_operations_are_named_as_people_look_for_them() -> None:
@@ -321,8 +339,11 @@ def test_operations_are_named_as_people_look_for_them() -> None:
         ' "=r,b,l"(i1 %4)\n'
     )
     assert operations(llvm, "llvm") == {
-        "llvm.nvvm.read.ptx.sreg.tid.x": 1, "store": 1, "mov.u32": 1, "ld.global.b32": 1,
-    }  # fmt: skip
+        "llvm.nvvm.read.ptx.sreg.tid.x": 1,
+        "store": 1,
+        "mov.u32": 1,
+        "ld.global.b32": 1,
+    }
     assert operations("  %1:b32 = COPY %2\n  Return\nbb.0:\n", "machine") == {
         "COPY": 1,
         "Return": 1,

@@ -1,4 +1,4 @@
-"""The schemas of JSON: of every command that prints any, held against documents and documentation.
+"""The schemas of JSON: of every command that prints any, compared with documents and documentation.
 
 Every test that reads a command's JSON holds it against the schema too (tests/helpers/schemas.py).
 To give a command a schema, add its tables to inspector/reference/json.toml, its section to
@@ -35,7 +35,7 @@ LECTURE = str(REPOSITORY / "tests" / "data" / "core" / "lecture")
 LISTING = REPOSITORY / "tests" / "data" / "listing"
 NESTED = str(LISTING / "nested.ptx")
 NEW = "NEW/"
-"""Stands for a folder that a line writes to."""
+"""A placeholder of a folder that a line writes to."""
 LINES = [
     ["list", RECORDED],
     ["list", LECTURE],
@@ -103,7 +103,7 @@ def test_a_command_with_json_has_a_schema_and_no_other_has(command: str) -> None
     assert prints_json(command) is (command not in WITHOUT)
     assert (validator(command) is not None) is prints_json(command)
     if prints_json(command):
-        assert command in {line[0] for line in LINES}, "nothing of it is held against the schema"
+        assert command in {line[0] for line in LINES}, "nothing of it is compared with the schema"
 
 
 def test_no_schema_is_of_a_command_that_is_not_there() -> None:
@@ -134,7 +134,7 @@ def test_what_only_a_gpu_can_measure_is_as_the_schema_says() -> None:
         assert document["schema"] == 1
 
 
-def test_what_a_compiler_said_is_as_the_schema_says_wherever_it_is_told(tmp_path: Path) -> None:
+def test_what_a_compiler_said_is_as_the_schema_says_wherever_it_is_reported(tmp_path: Path) -> None:
     text = Path(NESTED).read_text("utf-8")
     (tmp_path / "bad.ptx").write_text(text.replace("ret;", "no_instruction;", 1), "utf-8")
     (tmp_path / "good.ptx").write_text(text, "utf-8")

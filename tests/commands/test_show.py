@@ -20,10 +20,19 @@ TEXTS = [
     if list(folder.glob(f"*.{stage}"))
 ]
 LINE: dict[str, type | tuple[type, ...]] = {
-    "n": int, "text": str, "kind": str, "base": (str, type(None)), "opcode": (str, type(None)),
-    "defs": list, "uses": list, "source": (dict, type(None)), "links": dict,
-    "live": (dict, type(None)), "control": (dict, type(None)), "notes": list,
-}  # fmt: skip
+    "n": int,
+    "text": str,
+    "kind": str,
+    "base": (str, type(None)),
+    "opcode": (str, type(None)),
+    "defs": list,
+    "uses": list,
+    "source": (dict, type(None)),
+    "links": dict,
+    "live": (dict, type(None)),
+    "control": (dict, type(None)),
+    "notes": list,
+}
 KINDS = {"instruction", "label", "directive", "comment", "blank", "unknown"}
 
 
@@ -87,7 +96,7 @@ def test_output_code_is_the_graphs_text(lecture: Path) -> None:
     assert joined(graph) == expected and graph["stage"] == "output_code"
 
 
-def test_kernel_stands_in_output_code_where_its_file_says(lecture: Path) -> None:
+def test_kernel_is_in_output_code_where_its_file_says(lecture: Path) -> None:
     kernel_file = next((LECTURE / "inductor" / "zs").glob("*.py")).read_text()
     shown = call("show", lecture, "36bcee4c", "--stage", "output_code", "--json").json
     (function,) = shown["functions"]
@@ -138,8 +147,11 @@ def test_links_are_mutual_between_ptx_and_sass(matmul: Done) -> None:
 
 
 def test_sources_are_those_that_the_ptx_says(matmul: Done) -> None:
-    files = dict(re.findall(r'^\s*\.file\s+(\d+)\s+"([^"]+)"',
-                            next(MATMUL.glob("*.ptx")).read_text(), re.MULTILINE))  # fmt: skip
+    files = dict(
+        re.findall(
+            r'^\s*\.file\s+(\d+)\s+"([^"]+)"', next(MATMUL.glob("*.ptx")).read_text(), re.MULTILINE
+        )
+    )
     told = {line["source"]["file"] for line in matmul.json["lines"] if line["source"]}
     assert told
     for name in told:

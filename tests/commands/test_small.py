@@ -1,4 +1,4 @@
-"""Small answers: in short and bounded, of some lines, of some figures; held against the whole."""
+"""Small answers: bounded summaries, some lines, some figures; compared with the whole."""
 
 from __future__ import annotations
 
@@ -49,9 +49,12 @@ def test_lines_to_look_at_are_what_they_are_said_to_be(kernel: str) -> None:
     peaks = [h for h in short["hottest"] if h["by"] == "registers"]
     loops = [h for h in short["hottest"] if h["by"] == "loop"]
     for peak in peaks:
-        most = max(sum(n for name, n in (line["live"] or {}).items() if name != "pred")
-                   if short["stage"] == "ptx" else (line["live"] or {}).get("gpr", 0)
-                   for line in lines.values())  # fmt: skip
+        most = max(
+            sum(n for name, n in (line["live"] or {}).items() if name != "pred")
+            if short["stage"] == "ptx"
+            else (line["live"] or {}).get("gpr", 0)
+            for line in lines.values()
+        )
         assert peak["live"] == most and peak["text"] == lines[peak["first"]]["text"].strip()
     for loop in loops:  # one of its lines jumps back to where it begins, or before its label
         inside = [lines[n] for n in range(loop["first"], loop["last"] + 1)]
@@ -63,10 +66,16 @@ def test_lines_to_look_at_are_what_they_are_said_to_be(kernel: str) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [["list"], ["show", "ff3a7da2"], ["show", "_Z11gelu_kernelPKfPfi"], ["show", "0/0"],
-     ["diff", "matmul_kernel", "--variants"], ["diff", "square_grid_kernel", "square_loop_kernel"]],
+    [
+        ["list"],
+        ["show", "ff3a7da2"],
+        ["show", "_Z11gelu_kernelPKfPfi"],
+        ["show", "0/0"],
+        ["diff", "matmul_kernel", "--variants"],
+        ["diff", "square_grid_kernel", "square_loop_kernel"],
+    ],
     ids=" ".join,
-)  # fmt: skip
+)
 def test_what_may_be_asked_next_can_be_asked(words: list[str]) -> None:
     command, *rest = words
     done = call(command, RECORDED, *rest, "--brief", "--json")
@@ -152,9 +161,8 @@ def test_two_variants_in_short_have_the_figures_that_differ() -> None:
     assert short["hunks"] == {op: ops.count(op) for op in ("moved", "replace", "delete", "insert")}
     lines = call("diff", *words, "--lines", "40:50", "--json").json["hunks"]
     assert lines == [
-        h for h in long["hunks"]
-        if any(side[0] <= 50 and side[1] > 40 for side in (h["a"], h["b"]))
-    ]  # fmt: skip
+        h for h in long["hunks"] if any(side[0] <= 50 and side[1] > 40 for side in (h["a"], h["b"]))
+    ]
     assert 0 < len(lines) < len(long["hunks"])
 
 
@@ -199,16 +207,21 @@ def test_a_great_kernel_of_long_names_is_still_short(tmp_path: Path) -> None:
     assert len(parse(Stage.PTX, ptx).lines) > 4000
 
 
-def test_every_answer_fits_whatever_is_in_it() -> None:
+def test_every_answer_fits_with_any_content() -> None:
     """The bound holds by construction: of a value that has far too much of everything."""
     text = "\x1b[31m‮" + "ü" * 5000
     value = {
-        "schema": 1, "path": text, "kernel": text, "figures": {f"f{n}": text for n in range(16)},
-        "hints": [{"rule": text, "severity": text, "text": text, "lines": {"ptx": list(range(99))}}
-                  for _ in range(300)],
+        "schema": 1,
+        "path": text,
+        "kernel": text,
+        "figures": {f"f{n}": text for n in range(16)},
+        "hints": [
+            {"rule": text, "severity": text, "text": text, "lines": {"ptx": list(range(99))}}
+            for _ in range(300)
+        ],
         "hottest": [{"text": text, "source": {"file": text, "line": 1}} for _ in range(300)],
         "next": [{"command": "ptxview show " + "x" * 230, "answers": text} for _ in range(9)],
-    }  # fmt: skip
+    }
     answer = brief.bounded(value)
     written = json.dumps(answer)
     assert len(written) <= BRIEF

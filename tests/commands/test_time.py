@@ -57,8 +57,13 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
             one = {"n": None, "stopwatch": watch, "cache": "cold", "samples": [500.0] * 60}
             said.append({"copy": {**one, "bytes": 2_000_000_000}})
             for told in job["launches"]:
-                made = {**one, "n": told["n"], "samples": [4.0] * 60, "clocks": {},
-                        "warnings": ["made up"]}  # fmt: skip
+                made = {
+                    **one,
+                    "n": told["n"],
+                    "samples": [4.0] * 60,
+                    "clocks": {},
+                    "warnings": ["made up"],
+                }
                 if told.get("kind") is not None:
                     made |= {"cpu": [30.0] * 6, "kernels": KERNELS[told["kind"]]}
                 said += [{"begin": told["n"]}, made, {"end": told["n"]}]
@@ -76,9 +81,10 @@ FUSED = (
 )
 KERNELS = {
     "graph": [{"name": FUSED, "per_call": 1, "samples": [4.0] * 60}],
-    "extension": [{"name": "gelu_kernel(float const*, float*, int)", "per_call": 1,
-                   "samples": [4.0] * 60}],
-}  # fmt: skip
+    "extension": [
+        {"name": "gelu_kernel(float const*, float*, int)", "per_call": 1, "samples": [4.0] * 60}
+    ],
+}
 OURS = ("--python", sys.executable)
 
 
@@ -88,7 +94,7 @@ def test_without_a_gpu_it_says_so_in_one_line(
     assert main(["time", str(recording), "--trust", "--json"]) == 3
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err == ("ptxview: timing needs an NVIDIA GPU, and there is none on this machine\n")
+    assert said.err == ("ptxview: timing needs an NVIDIA GPU; this machine has none\n")
 
 
 def test_anothers_recording_is_not_run_without_trust(
@@ -115,9 +121,13 @@ def test_ones_own_recording_is_run_and_a_link_to_anothers_is_not(
 
 @pytest.mark.parametrize(("answer", "status"), [("y\n", 0), ("n\n", 2), ("", 2)])
 def test_on_a_terminal_it_asks(
-    recording: Path, gpu: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, answer: str,
-    status: int, capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    recording: Path,
+    gpu: list[dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str,
+    status: int,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     monkeypatch.setattr(sys.stdin, "readline", lambda: answer, raising=False)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
@@ -159,7 +169,7 @@ def test_a_graph_is_called_again_with_its_code_and_its_kernels_are_known(
 
 @pytest.fixture
 def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the recorded extensions were built, as far as they still are: gelu alone."""
+    """Where the recorded extensions were built; of them gelu is left."""
     names = ("square_matrix_extension", "gelu_double_extension", "gelu_float_extension")
     where = {n: Library(str(tmp_path / "ext" / n / f"{n}.so")) for n in names}
     monkeypatch.setattr(calls, "libraries", lambda events: where)
@@ -230,9 +240,7 @@ def test_a_run_with_time_and_without_a_gpu_says_so_in_one_line(
 ) -> None:
     assert main(["run", "--time", "x.py"]) == 7
     lines = [line for line in capsys.readouterr().err.splitlines() if "GPU" in line]
-    assert lines == [
-        "ptxview: no times: timing needs an NVIDIA GPU, and there is none on this machine"
-    ]
+    assert lines == ["ptxview: no times: timing needs an NVIDIA GPU; this machine has none"]
     assert not place(ran).exists()
 
 
@@ -241,8 +249,15 @@ def test_stored_times_are_shown_with_their_age_and_need_no_gpu(
 ) -> None:
     assert main(["time", str(recording), "--stored"]) == 0
     assert "no times are kept" in capsys.readouterr().err
-    row = {"kernel": "softmax_kernel", "variant": "ed6dc2ce", "call": 0, "stopwatch": "cupti",
-           "cache": "cold", "median_us": 4.03, "samples": 60}  # fmt: skip
+    row = {
+        "kernel": "softmax_kernel",
+        "variant": "ed6dc2ce",
+        "call": 0,
+        "stopwatch": "cupti",
+        "cache": "cold",
+        "median_us": 4.03,
+        "samples": 60,
+    }
     keep(recording, {"taken": "2020-01-01T00:00:00+00:00", "device": {"name": "H"}, "rows": [row]})
     assert main(["time", str(recording), "--stored"]) == 0
     text = capsys.readouterr().out
@@ -251,7 +266,7 @@ def test_stored_times_are_shown_with_their_age_and_need_no_gpu(
     assert "4.03" not in capsys.readouterr().out
 
 
-def test_timings_of_a_folder_lie_in_it_and_damaged_lines_are_passed_over(tmp_path: Path) -> None:
+def test_timings_of_a_folder_are_in_it_and_damaged_lines_are_passed_over(tmp_path: Path) -> None:
     keep(tmp_path, {"taken": "a"})
     with place(tmp_path).open("ab") as out:
         out.write(b"\xff\n[]\n{\n")

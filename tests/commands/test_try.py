@@ -71,14 +71,7 @@ def recorded(common: Path) -> Path:
     def make(path: Path) -> None:
         path.mkdir()
         (path / "program.py").write_text(PROGRAM)
-        words = (
-            "run",
-            "--target",
-            "sm_90",
-            "--no-tui",
-            "-o",
-            path / "x.ptxview",
-        )
+        words = ("run", "--target", "sm_90", "--no-tui", "-o", path / "x.ptxview")
         done = ptxview(*words, path / "program.py", cwd=path)
         assert done.status == 0, done.said
 
@@ -112,14 +105,16 @@ def edited(
     return file, text
 
 
-def outcome(recorded: Path, kernel: str, stage: Stage, text: str | None, *settings: TrySetting
-            ) -> TryOutcome:  # fmt: skip
-    """What is made of a stage, as values."""
+def outcome(
+    recorded: Path, kernel: str, stage: Stage, text: str | None, *settings: TrySetting
+) -> TryOutcome:
+    """The result of a stage, as values."""
     recording = open_path(recorded)
     own = next(k for k in recording.kernels if k.name == kernel)
     data = None if text is None else text.encode()
-    request = TryRequest(recording, own, own.variants[0], stage, data, "file", settings or
-                         (AS_RECORDED,))  # fmt: skip
+    request = TryRequest(
+        recording, own, own.variants[0], stage, data, "file", settings or (AS_RECORDED,)
+    )
     return try_stage(request, lambda _: None)
 
 
@@ -168,16 +163,29 @@ def test_registers_and_spills_are_those_of_ptxas(recorded: Path, tmp_path: Path)
     version = column["tool"].removeprefix("ptxas ")
     tool = next(t.path for t in assemblers() if t.version == version)
     said = subprocess.run(
-        [tool, "-v", "-lineinfo", "--regAllocOptLevel=2", "--gpu-name=sm_90a", file, "-o",
-         tmp_path / "x.cubin"], capture_output=True, text=True, check=True,
-    ).stderr  # fmt: skip
+        [
+            tool,
+            "-v",
+            "-lineinfo",
+            "--regAllocOptLevel=2",
+            "--gpu-name=sm_90a",
+            file,
+            "-o",
+            tmp_path / "x.cubin",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stderr
     spill = re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", said)
     used = re.search(r"Used (\d+) registers", said)
     assert spill and used and int(used[1]) <= 32
     taken = column["resources"]
     assert (taken["registers"], taken["spill_store_bytes"], taken["spill_load_bytes"]) == (
-        int(used[1]), int(spill[1]), int(spill[2]),
-    )  # fmt: skip
+        int(used[1]),
+        int(spill[1]),
+        int(spill[2]),
+    )
 
 
 def test_edited_ttgir_gives_the_ptx_of_triton_itself(
@@ -214,11 +222,18 @@ def test_options_recompile_from_ttir_as_triton_does(
     assert len({c.variant.hash for c in made.columns if c.variant is not None}) == 4
 
 
-def test_each_combination_of_options_is_a_column(
-    recorded: Path,
-) -> None:
-    value = tried(recorded, "product", "--num-warps", "4,8", "--maxnreg", "64", "--maxnreg", "128",
-                  "--ptxas-options=-O1")  # fmt: skip
+def test_each_combination_of_options_is_a_column(recorded: Path) -> None:
+    value = tried(
+        recorded,
+        "product",
+        "--num-warps",
+        "4,8",
+        "--maxnreg",
+        "64",
+        "--maxnreg",
+        "128",
+        "--ptxas-options=-O1",
+    )
     labels = [f"num_warps={w} maxnreg={n} -O1" for w in (4, 8) for n in (64, 128)]
     assert [c["label"] for c in value["columns"]] == ["recorded", *labels]
     for column in value["columns"][1:]:
@@ -283,8 +298,11 @@ def test_invalid_requests_end_with_their_status(recorded: Path, tmp_path: Path) 
         (("twice", "--num-warps", "3"), 2, "powers of two"),
         (("twice", "--num-warps", "x"), 2, "--num-warps x is not a number"),
         (("twice", "--target", "ampere"), 2, "ampere is not a target"),
-        (("twice", "--stage", "ttgir", ttgir, "--num-warps", "8"), 2,
-         "--num-warps cannot be honoured from ttgir on"),
+        (
+            ("twice", "--stage", "ttgir", ttgir, "--num-warps", "8"),
+            2,
+            "--num-warps cannot be honoured from ttgir on",
+        ),
         (("twice", "--stage", "ttgir", ttgir, "--maxnreg", "8"), 2, "ttg.maxnreg"),
         (("twice", "--stage", "sass", ptx), 2, "sass is not one of ttir"),
         (("twice", "--stage", "ptx", tmp_path / "none.ptx"), 4, "none.ptx"),
@@ -292,7 +310,7 @@ def test_invalid_requests_end_with_their_status(recorded: Path, tmp_path: Path) 
         (("none", "--num-warps", "8"), 2, "none"),
         (("twice", "--ptxas-options=-o /tmp/x"), 2, "-o cannot be given"),
         (("twice", "--num-warps", "8", "--python", without), 3, "has no Triton"),
-    ):  # fmt: skip
+    ):
         done = refused(*words)
         assert (done.status, says in done.said) == (status, True), (words, done.said)
         assert "Traceback" not in done.said
@@ -302,8 +320,9 @@ def test_invalid_requests_end_with_their_status(recorded: Path, tmp_path: Path) 
 
 
 def test_nvcc_kernels_can_be_tried_from_ptx_only() -> None:
-    value = tried(LECTURE, "gelu_kernel", "--maxnreg", "16", "--ptxas-options=-O3",
-                  "--ptxas-options=-O0")  # fmt: skip
+    value = tried(
+        LECTURE, "gelu_kernel", "--maxnreg", "16", "--ptxas-options=-O3", "--ptxas-options=-O0"
+    )
     assert value["stage"] == "ptx"
     same, other = value["columns"][1:]
     # ptxas has a lower bound of 24 for this target, and says so.

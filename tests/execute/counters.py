@@ -19,11 +19,20 @@ COLUMNS = {
 }
 """Columns of the source page, and what the same is called here."""
 KINDS = {
-    "LDG": "global load", "LDGSTS": "copy", "STG": "global store", "REDG": "global atomic",
-    "LDS": "shared load", "STS": "shared store", "LDSM": "shared matrix",
-    "ATOMS": "shared atomic", "BAR": "bar", "SHFL": "shfl", "HMMA": "mma", "HGMMA": "wgmma",
+    "LDG": "global load",
+    "LDGSTS": "copy",
+    "STG": "global store",
+    "REDG": "global atomic",
+    "LDS": "shared load",
+    "STS": "shared store",
+    "LDSM": "shared matrix",
+    "ATOMS": "shared atomic",
+    "BAR": "bar",
+    "SHFL": "shfl",
+    "HMMA": "mma",
+    "HGMMA": "wgmma",
     "MUFU": "special",
-}  # fmt: skip
+}
 """Instructions of SASS that are compared, by what they do."""
 
 

@@ -72,8 +72,10 @@ def bits_of(x: Number, form: Format, way: str = "rn") -> int:
     rest = steps - whole
     up = {
         "rn": rest > Fraction(1, 2) or (rest == Fraction(1, 2) and whole & 1 == 1),
-        "rz": False, "rm": rest > 0 and x < 0, "rp": rest > 0 and x > 0,
-    }[way]  # fmt: skip
+        "rz": False,
+        "rm": rest > 0 and x < 0,
+        "rp": rest > 0 and x > 0,
+    }[way]
     whole += up
     # A subnormal's exponent is 0, and its first bit is added to by carrying.
     code = whole + ((power - 1 + form.bias) << form.mantissa)

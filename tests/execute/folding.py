@@ -61,7 +61,7 @@ class _Registers:
             self.values[register] = value & 0xFFFFFFFF
 
     def run(self, opcode: str, operands: list[str]) -> None:
-        """A SASS instruction: what is known of its result, or that nothing is."""
+        """A SASS instruction: facts of its result, or none."""
         base = opcode.split(".")[0]
         target = operands[0] if operands else ""
         if not re.fullmatch(r"U?R\d+", target):
@@ -82,8 +82,9 @@ class _Registers:
         else:
             self.write(target, None)
             if "64" in opcode or "WIDE" in opcode or base[0] == "D":
-                self.write(f"{target.rstrip('0123456789')}{int(re.sub(r'[A-Z]', '', target)) + 1}",
-                           None)  # fmt: skip
+                self.write(
+                    f"{target.rstrip('0123456789')}{int(re.sub(r'[A-Z]', '', target)) + 1}", None
+                )
 
 
 def folded(sass: str) -> dict[str, dict[int, int]]:

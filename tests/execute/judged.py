@@ -2,7 +2,7 @@
 
     python -m tests.execute.judged
 
-makes the PTX of Triton's kernels anew; that of the others is of control.cu. What ncu told is
+makes the PTX of Triton's kernels again; that of the others is of control.cu. What ncu told is
 made by ``python -m tests.gpu.executor_counters``, and belongs to the texts that it was given.
 """
 
@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Judged(NamedTuple):
-    """A launch: its PTX, and arguments, of which arrays lie where cudaMalloc would put them."""
+    """A launch: its PTX, and arguments, with arrays placed as by cudaMalloc."""
 
     name: str
     file: Path
@@ -59,8 +59,13 @@ def whole(count: int, below: int) -> Array:
     return placed(np.random.default_rng(below).integers(0, below, count, np.int32))
 
 
-def _of_triton(name: str, grid: tuple[int, ...], shared: int,
-               arguments: Callable[[], list[Any]], threads: int = 128) -> Judged:  # fmt: skip
+def _of_triton(
+    name: str,
+    grid: tuple[int, ...],
+    shared: int,
+    arguments: Callable[[], list[Any]],
+    threads: int = 128,
+) -> Judged:
     entry = f"{name.rpartition('_sm')[0] or name}_kernel"
     x, y, z = (*grid, 1, 1)[:3]
     return Judged(
@@ -68,8 +73,9 @@ def _of_triton(name: str, grid: tuple[int, ...], shared: int,
     )
 
 
-def _of_control(entry: str, grid: tuple[int, ...], threads: tuple[int, ...],
-                arguments: Callable[[], list[Any]]) -> Judged:  # fmt: skip
+def _of_control(
+    entry: str, grid: tuple[int, ...], threads: tuple[int, ...], arguments: Callable[[], list[Any]]
+) -> Judged:
     (x, y, z), (a, b, c) = (*grid, 1, 1)[:3], (*threads, 1, 1)[:3]
     return Judged(entry, DATA / "control.ptx", entry, (x, y, z), (a, b, c), 0, arguments)
 
@@ -80,24 +86,42 @@ def _products() -> list[Any]:
 
 
 LAUNCHES = (
-    _of_triton("softmax", (1823,), 16, lambda: [
-        zeros(1823, 781), floats(1823, 781), 781, 781, 781]),
-    _of_triton("layer_norm", (500,), 2048, lambda: [
-        zeros(500, 1000), floats(500, 1000), floats(1000), floats(1000), 1000, 1000,
-        np.float32(1e-5)]),
+    _of_triton(
+        "softmax", (1823,), 16, lambda: [zeros(1823, 781), floats(1823, 781), 781, 781, 781]
+    ),
+    _of_triton(
+        "layer_norm",
+        (500,),
+        2048,
+        lambda: [
+            zeros(500, 1000),
+            floats(500, 1000),
+            floats(1000),
+            floats(1000),
+            1000,
+            1000,
+            np.float32(1e-5),
+        ],
+    ),
     _of_triton("matmul_sm90", (12,), 32768, _products),
     _of_triton("matmul_sm80", (12,), 16384, _products),
     _of_triton("transpose", (10, 7), 4096, lambda: [zeros(300, 200), floats(200, 300), 200, 300]),
     _of_triton("gelu", (98,), 0, lambda: [zeros(100_000), floats(100_000), 100_000]),
     _of_control("turned", (12, 12), (32, 32), lambda: [floats(384, 384), zeros(384, 384), 384]),
-    _of_control("turned_padded", (12, 12), (32, 32),
-                lambda: [floats(384, 384), zeros(384, 384), 384]),
-    _of_control("histogram", (40,), (256,),
-                lambda: [whole(100_000, 64), zeros(64, kind=np.int32), 100_000]),
+    _of_control(
+        "turned_padded", (12, 12), (32, 32), lambda: [floats(384, 384), zeros(384, 384), 384]
+    ),
+    _of_control(
+        "histogram", (40,), (256,), lambda: [whole(100_000, 64), zeros(64, kind=np.int32), 100_000]
+    ),
     _of_control("strided", (100,), (128,), lambda: [floats(12800 * 3), zeros(12800), 3]),
-    _of_control("collatz", (40,), (256,),
-                lambda: [whole(10_000, 1000), zeros(10_000, kind=np.int32), 10_000]),
-)  # fmt: skip
+    _of_control(
+        "collatz",
+        (40,),
+        (256,),
+        lambda: [whole(10_000, 1000), zeros(10_000, kind=np.int32), 10_000],
+    ),
+)
 """Every launch; the shapes are such that some lanes are off and some rows are not aligned."""
 
 
@@ -111,18 +135,28 @@ def _make() -> None:
     from kernels.softmax import softmax_kernel
     from tests.execute import programs
 
-    def made(name: str, kernel: Any, signature: str, cc: int = 90, aligned: tuple[int, ...] = (),
-             stages: int = 3, **constants: int) -> None:  # fmt: skip
+    def made(
+        name: str,
+        kernel: Any,
+        signature: str,
+        cc: int = 90,
+        aligned: tuple[int, ...] = (),
+        stages: int = 3,
+        **constants: int,
+    ) -> None:
         kinds = dict(word.split(":") for word in signature.split())
         source = ASTSource(
-            fn=kernel, signature=kinds | dict.fromkeys(constants, "constexpr"),
-            constexprs=dict(constants), attrs={(n,): [["tt.divisibility", 16]] for n in aligned},
-        )  # fmt: skip
+            fn=kernel,
+            signature=kinds | dict.fromkeys(constants, "constexpr"),
+            constexprs=dict(constants),
+            attrs={(n,): [["tt.divisibility", 16]] for n in aligned},
+        )
         # PTX 8.6 is what drivers since CUDA 12.7 take.
         done = triton.compile(
-            source, target=GPUTarget("cuda", cc, 32),
+            source,
+            target=GPUTarget("cuda", cc, 32),
             options={"num_warps": 4, "num_stages": stages, "ptx_version": 86},
-        )  # fmt: skip
+        )
         (FOLDER / f"{name}.ptx").write_text(done.asm["ptx"], "utf-8")
         print(name, done.metadata.shared, len(done.asm["ptx"]))
 
@@ -135,17 +169,43 @@ def _make() -> None:
         aligned=(0, 1, 2, 3),
         BLOCK_SIZE=1024,
     )
-    product = ("a_ptr:*fp16 b_ptr:*fp16 c_ptr:*fp16 M:i32 N:i32 K:i32 stride_am:i32 "
-               "stride_bk:i32 stride_cm:i32")  # fmt: skip
-    blocks = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "GROUP_M": 8,
-              "stride_ak": 1, "stride_bn": 1, "stride_cn": 1}  # fmt: skip
+    product = (
+        "a_ptr:*fp16 b_ptr:*fp16 c_ptr:*fp16 M:i32 N:i32 K:i32 stride_am:i32 "
+        "stride_bk:i32 stride_cm:i32"
+    )
+    blocks = {
+        "BLOCK_M": 64,
+        "BLOCK_N": 64,
+        "BLOCK_K": 32,
+        "GROUP_M": 8,
+        "stride_ak": 1,
+        "stride_bn": 1,
+        "stride_cn": 1,
+    }
     for cc, stages in ((90, 4), (80, 3)):
-        made(f"matmul_sm{cc}", matmul_kernel.fn, product, cc, (0, 1, 2, 3, 4, 5, 6, 8, 10), stages,
-             **blocks)  # fmt: skip
-    made("transpose", programs.transpose_kernel, "y_ptr:*fp32 x_ptr:*fp32 M:i32 N:i32",
-         aligned=(0, 1), BLOCK=32)  # fmt: skip
-    made("gelu", programs.gelu_kernel, "y_ptr:*fp32 x_ptr:*fp32 n:i32", aligned=(0, 1),
-         BLOCK_SIZE=1024)  # fmt: skip
+        made(
+            f"matmul_sm{cc}",
+            matmul_kernel.fn,
+            product,
+            cc,
+            (0, 1, 2, 3, 4, 5, 6, 8, 10),
+            stages,
+            **blocks,
+        )
+    made(
+        "transpose",
+        programs.transpose_kernel,
+        "y_ptr:*fp32 x_ptr:*fp32 M:i32 N:i32",
+        aligned=(0, 1),
+        BLOCK=32,
+    )
+    made(
+        "gelu",
+        programs.gelu_kernel,
+        "y_ptr:*fp32 x_ptr:*fp32 n:i32",
+        aligned=(0, 1),
+        BLOCK_SIZE=1024,
+    )
 
 
 if __name__ == "__main__":

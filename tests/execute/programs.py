@@ -39,9 +39,14 @@ class Made(NamedTuple):
 
 @functools.cache
 def make(
-    kernel: Any, signature: tuple[tuple[str, str], ...], constants: tuple[tuple[str, Any], ...],
-    cc: int = 90, warps: int = 4, stages: int = 3, aligned: tuple[int, ...] = (),
-) -> Made:  # fmt: skip
+    kernel: Any,
+    signature: tuple[tuple[str, str], ...],
+    constants: tuple[tuple[str, Any], ...],
+    cc: int = 90,
+    warps: int = 4,
+    stages: int = 3,
+    aligned: tuple[int, ...] = (),
+) -> Made:
     """The PTX of a Triton kernel; ``aligned`` are arguments that are multiples of 16."""
     source = ASTSource(
         fn=kernel,
@@ -50,9 +55,7 @@ def make(
         attrs={(n,): [["tt.divisibility", 16]] for n in aligned},
     )
     made = triton.compile(
-        source,
-        target=GPUTarget("cuda", cc, 32),
-        options={"num_warps": warps, "num_stages": stages},
+        source, target=GPUTarget("cuda", cc, 32), options={"num_warps": warps, "num_stages": stages}
     )
     threads = 32 * getattr(made.metadata, "num_warps", warps)
     return Made(str(made.asm["ptx"]), made.metadata.shared, threads)
@@ -61,15 +64,29 @@ def make(
 def square(cc: int = 90, warps: int = 4, aligned: tuple[int, ...] = (0, 1)) -> Made:
     names = ("output_ptr", "input_ptr", "input_row_stride", "output_row_stride", "n_cols")
     kinds = ("*fp32", "*fp32", "i32", "i32", "i32")
-    return make(square_kernel, tuple(zip(names, kinds, strict=True)), (("BLOCK_SIZE", 1024),),
-                cc, warps, 3, aligned)  # fmt: skip
+    return make(
+        square_kernel,
+        tuple(zip(names, kinds, strict=True)),
+        (("BLOCK_SIZE", 1024),),
+        cc,
+        warps,
+        3,
+        aligned,
+    )
 
 
 def softmax(cc: int = 90) -> Made:
     names = ("output_ptr", "input_ptr", "input_row_stride", "output_row_stride", "n_cols")
     kinds = ("*fp32", "*fp32", "i32", "i32", "i32")
-    return make(softmax_kernel, tuple(zip(names, kinds, strict=True)), (("BLOCK_SIZE", 1024),),
-                cc, 4, 3, (0, 1))  # fmt: skip
+    return make(
+        softmax_kernel,
+        tuple(zip(names, kinds, strict=True)),
+        (("BLOCK_SIZE", 1024),),
+        cc,
+        4,
+        3,
+        (0, 1),
+    )
 
 
 @triton.jit
@@ -91,8 +108,15 @@ def layer_norm_kernel(y_ptr, x_ptr, w_ptr, b_ptr, stride, n_cols, eps, BLOCK_SIZ
 def layer_norm(cc: int = 90) -> Made:
     names = ("y_ptr", "x_ptr", "w_ptr", "b_ptr", "stride", "n_cols", "eps")
     kinds = ("*fp32", "*fp32", "*fp32", "*fp32", "i32", "i32", "fp32")
-    return make(layer_norm_kernel, tuple(zip(names, kinds, strict=True)), (("BLOCK_SIZE", 1024),),
-                cc, 4, 3, (0, 1, 2, 3))  # fmt: skip
+    return make(
+        layer_norm_kernel,
+        tuple(zip(names, kinds, strict=True)),
+        (("BLOCK_SIZE", 1024),),
+        cc,
+        4,
+        3,
+        (0, 1, 2, 3),
+    )
 
 
 @triton.jit
@@ -104,8 +128,15 @@ def gelu_kernel(y_ptr, x_ptr, n, BLOCK_SIZE: tl.constexpr):
 
 
 def gelu(cc: int = 90) -> Made:
-    return make(gelu_kernel, (("y_ptr", "*fp32"), ("x_ptr", "*fp32"), ("n", "i32")),
-                (("BLOCK_SIZE", 1024),), cc, 4, 3, (0, 1))  # fmt: skip
+    return make(
+        gelu_kernel,
+        (("y_ptr", "*fp32"), ("x_ptr", "*fp32"), ("n", "i32")),
+        (("BLOCK_SIZE", 1024),),
+        cc,
+        4,
+        3,
+        (0, 1),
+    )
 
 
 @triton.jit
@@ -121,8 +152,20 @@ def transpose_kernel(y_ptr, x_ptr, M, N, BLOCK: tl.constexpr):
 def matmul(
     kind: str = "fp16", cc: int = 90, tile: tuple[int, int, int] = (64, 64, 32), stages: int = 4
 ) -> Made:
-    names = ("a_ptr", "b_ptr", "c_ptr", "M", "N", "K", "stride_am", "stride_ak", "stride_bk",
-             "stride_bn", "stride_cm", "stride_cn")  # fmt: skip
+    names = (
+        "a_ptr",
+        "b_ptr",
+        "c_ptr",
+        "M",
+        "N",
+        "K",
+        "stride_am",
+        "stride_ak",
+        "stride_bk",
+        "stride_bn",
+        "stride_cm",
+        "stride_cn",
+    )
     out = "fp32" if kind in ("fp32", "fp8e4nv", "fp8e5") else kind
     kinds = (f"*{kind}", f"*{kind}", f"*{out}", *["i32"] * 9)
     blocks = tuple(zip(("BLOCK_M", "BLOCK_N", "BLOCK_K"), tile, strict=True))
@@ -134,9 +177,13 @@ def matmul(
 
 
 def launch(
-    ptx: str | Program | PtxModule, grid: Sequence[int], block: Sequence[int] | int,
-    arguments: Sequence[Any], entry: str | None = None, **more: Any,
-) -> Execution:  # fmt: skip
+    ptx: str | Program | PtxModule,
+    grid: Sequence[int],
+    block: Sequence[int] | int,
+    arguments: Sequence[Any],
+    entry: str | None = None,
+    **more: Any,
+) -> Execution:
     """Runs a kernel on arrays, in place; arguments that are missing at the end are 0."""
     program = ptx if isinstance(ptx, Program) else Program(ptx, entry)
     memory = more.pop("memory", None) or Memory()

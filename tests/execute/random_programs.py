@@ -1,6 +1,6 @@
 """Random programs on data: threads that part and meet, loops, every kind of memory, atomics, calls.
 
-What a program stores follows from its inputs alone, in whatever order a GPU runs its warps and
+What a program stores follows from its inputs alone, in any order of a GPU's warps and
 blocks: threads change nothing of one another's but by operations whose order does not matter, and
 read what others wrote only behind a barrier. Instructions that talk to other lanes of the warp
 stand where all of them are.
@@ -19,14 +19,16 @@ from tests.execute.random_ptx import BOUNDS, CLASSES, REGISTER, SPECIAL, Instruc
 THREADS, BLOCKS = 64, 2
 LANES = THREADS * BLOCKS
 WORDS = 16
-"""64-bit words that each lane stores at the end, and as many of memory of its own."""
+"""64-bit words that each lane stores at the end, and as many of private memory."""
 SHARED_COUNTERS = 8
 """32-bit words of memory that all threads change, of a block in shared and of a grid in global."""
 
 Array = np.ndarray[Any, Any]
 
-REGISTERS = (".reg .pred %p<499>;\n.reg .b16 %h<499>;\n.reg .b32 %r<499>;\n.reg .b64 %d<499>;\n"
-             ".reg .b64 %x<9>;\n.reg .b32 %y<9>;\n")  # fmt: skip
+REGISTERS = (
+    ".reg .pred %p<499>;\n.reg .b16 %h<499>;\n.reg .b32 %r<499>;\n.reg .b64 %d<499>;\n"
+    ".reg .b64 %x<9>;\n.reg .b32 %y<9>;\n"
+)
 SPARE = 490
 """Registers from this on are used within one statement."""
 
@@ -48,13 +50,31 @@ ret;
 """
 """What every program may read or call."""
 
-WIDTHS = (("b8", "r", 1), ("b16", "h", 2), ("b32", "r", 4), ("b64", "d", 8), ("s8", "r", 1),
-          ("s16", "r", 2), ("s32", "d", 4), ("u16", "d", 2), ("u8", "h", 1))  # fmt: skip
+WIDTHS = (
+    ("b8", "r", 1),
+    ("b16", "h", 2),
+    ("b32", "r", 4),
+    ("b64", "d", 8),
+    ("s8", "r", 1),
+    ("s16", "r", 2),
+    ("s32", "d", 4),
+    ("u16", "d", 2),
+    ("u8", "h", 1),
+)
 """Types of a load or store, the register that it has, and bytes."""
 REDUCTIONS = ("add.u32", "min.s32", "max.u32", "and.b32", "or.b32", "xor.b32", "add.s32", "inc.u32")
 """What all threads do to the counters: each counter has one operation, in any order the same."""
-OWN_ATOMICS = ("add.u32", "exch.b32", "min.s32", "max.u32", "and.b32", "or.b32", "xor.b32",
-               "inc.u32", "dec.u32")  # fmt: skip
+OWN_ATOMICS = (
+    "add.u32",
+    "exch.b32",
+    "min.s32",
+    "max.u32",
+    "and.b32",
+    "or.b32",
+    "xor.b32",
+    "inc.u32",
+    "dec.u32",
+)
 
 
 UNGUARDED = ("testp.", "set.")
@@ -160,14 +180,16 @@ class Writer:
         self.statements(self.rng.randint(1, 3), depth + 1)
         self.turning -= 1
         self.body += [
-            f"sub.s32 {counter}, {counter}, 1;", f"setp.ge.s32 {guard}, {counter}, 0;",
+            f"sub.s32 {counter}, {counter}, 1;",
+            f"setp.ge.s32 {guard}, {counter}, 0;",
             f"@{guard} bra {begin};",
-        ]  # fmt: skip
+        ]
 
     def own_memory(self, certain: bool) -> None:
         """A load or a store of what is the thread's own, at a place that may be computed."""
-        space, base = self.rng.choice((("global", "%x5"), ("local", "%x6"), ("shared", "%y5"),
-                                       ("", "%x5"), ("", "%x8")))  # fmt: skip
+        space, base = self.rng.choice(
+            (("global", "%x5"), ("local", "%x6"), ("shared", "%y5"), ("", "%x5"), ("", "%x8"))
+        )
         kind, register, size = self.rng.choice(WIDTHS)
         place = size * self.rng.randrange(WORDS * 8 // size)
         where = f"[{base}+{place}]"
@@ -198,8 +220,9 @@ class Writer:
                 self.keep("r", result)
         else:
             place = 16 * self.rng.randrange(WORDS // 2)
-            self.body.append(f"st{dot}.v2.b64 [{base}+{place}], {{{self.pick('d')}, "
-                             f"{self.pick('d')}}};")  # fmt: skip
+            self.body.append(
+                f"st{dot}.v2.b64 [{base}+{place}], {{{self.pick('d')}, {self.pick('d')}}};"
+            )
 
     def atomic(self, certain: bool) -> None:
         """A counter that all change, or a word of the thread's own that gives its old value."""
@@ -213,11 +236,15 @@ class Writer:
         place = 4 * self.rng.randrange(2 * WORDS)
         result = self.target("r", certain)
         if self.rng.random() < 0.3:
-            self.body.append(f"atom.{space}.cas.b32 {result}, [{base}+{place}], "
-                             f"{self.pick('r')}, {self.pick('r')};")  # fmt: skip
+            self.body.append(
+                f"atom.{space}.cas.b32 {result}, [{base}+{place}], "
+                f"{self.pick('r')}, {self.pick('r')};"
+            )
         else:
-            self.body.append(f"atom.{space}.{self.rng.choice(OWN_ATOMICS)} {result}, "
-                             f"[{base}+{place}], {self.pick('r')};")  # fmt: skip
+            self.body.append(
+                f"atom.{space}.{self.rng.choice(OWN_ATOMICS)} {result}, "
+                f"[{base}+{place}], {self.pick('r')};"
+            )
         self.keep("r", result)
 
     def called(self, certain: bool) -> None:
@@ -226,20 +253,29 @@ class Writer:
             left, right = self.pick("r"), self.pick("r")
             result = self.target("r", certain)
             self.body += [
-                "{", ".param .b32 one;", ".param .b32 two;", ".param .b32 back;",
-                f"st.param.b32 [one], {left};", f"st.param.b32 [two], {right};",
-                "call.uni (back), mixed, (one, two);" if certain else
-                "call (back), mixed, (one, two);",
-                f"ld.param.b32 {result}, [back];", "}",
-            ]  # fmt: skip
+                "{",
+                ".param .b32 one;",
+                ".param .b32 two;",
+                ".param .b32 back;",
+                f"st.param.b32 [one], {left};",
+                f"st.param.b32 [two], {right};",
+                "call.uni (back), mixed, (one, two);"
+                if certain
+                else "call (back), mixed, (one, two);",
+                f"ld.param.b32 {result}, [back];",
+                "}",
+            ]
             self.keep("r", result)
             return
         result = self.target("d", certain)
         self.body += [
-            f"and.b32 %y6, {self.pick('r')}, 7;", "shl.b32 %y6, %y6, 3;",
-            "cvt.u64.u32 %x7, %y6;", "mov.u64 %x2, table;", "add.s64 %x7, %x7, %x2;",
+            f"and.b32 %y6, {self.pick('r')}, 7;",
+            "shl.b32 %y6, %y6, 3;",
+            "cvt.u64.u32 %x7, %y6;",
+            "mov.u64 %x2, table;",
+            "add.s64 %x7, %x7, %x2;",
             f"ld.const.b64 {result}, [%x7];",
-        ]  # fmt: skip
+        ]
         self.keep("d", result)
 
     def together(self) -> None:
@@ -249,16 +285,21 @@ class Writer:
             return
         if self.rng.random() < 0.4:
             result = self.fresh("p")
-            self.body.append(f"barrier.cta.red.{self.rng.choice(('and', 'or'))}.pred {result}, 0, "
-                             f"{self.pick('p')};")  # fmt: skip
+            self.body.append(
+                f"barrier.cta.red.{self.rng.choice(('and', 'or'))}.pred {result}, 0, "
+                f"{self.pick('p')};"
+            )
             self.keep("p", result)
             return
         result, other = self.fresh("d"), self.rng.randrange(1, THREADS)
         self.body += [
-            f"st.shared.b64 [%y5], {self.pick('d')};", "bar.sync 0;",
-            f"xor.b32 %y6, %y1, {other};", f"mad.lo.u32 %y6, %y6, {8 * WORDS}, %y3;",
-            f"ld.shared.b64 {result}, [%y6];", "bar.sync 0;",
-        ]  # fmt: skip
+            f"st.shared.b64 [%y5], {self.pick('d')};",
+            "bar.sync 0;",
+            f"xor.b32 %y6, %y1, {other};",
+            f"mad.lo.u32 %y6, %y6, {8 * WORDS}, %y3;",
+            f"ld.shared.b64 {result}, [%y6];",
+            "bar.sync 0;",
+        ]
         self.keep("d", result)
 
     def statements(self, count: int, depth: int) -> None:
@@ -284,28 +325,39 @@ class Writer:
     def beginning(self) -> None:
         """Addresses, memory of the thread's own, and its first values."""
         self.body += [
-            "ld.param.b64 %x0, [a];", "ld.param.b64 %x1, [b];", "mov.u32 %y1, %tid.x;",
-            "mov.u32 %y2, %ctaid.x;", f"mad.lo.u32 %y0, %y2, {THREADS}, %y1;",
-            "mad.wide.u32 %x2, %y0, 32, %x0;", f"add.s64 %x5, %x1, {4 * SHARED_COUNTERS};",
-            f"mad.wide.u32 %x5, %y0, {8 * WORDS}, %x5;", "mov.u64 %x6, depot;",
-            "mov.u32 %y3, words;", f"mad.lo.u32 %y5, %y1, {8 * WORDS}, %y3;",
-            "mov.u32 %y4, counters;", "cvt.u64.u32 %x8, %y5;", "cvta.shared.u64 %x8, %x8;",
-        ]  # fmt: skip
+            "ld.param.b64 %x0, [a];",
+            "ld.param.b64 %x1, [b];",
+            "mov.u32 %y1, %tid.x;",
+            "mov.u32 %y2, %ctaid.x;",
+            f"mad.lo.u32 %y0, %y2, {THREADS}, %y1;",
+            "mad.wide.u32 %x2, %y0, 32, %x0;",
+            f"add.s64 %x5, %x1, {4 * SHARED_COUNTERS};",
+            f"mad.wide.u32 %x5, %y0, {8 * WORDS}, %x5;",
+            "mov.u64 %x6, depot;",
+            "mov.u32 %y3, words;",
+            f"mad.lo.u32 %y5, %y1, {8 * WORDS}, %y3;",
+            "mov.u32 %y4, counters;",
+            "cvt.u64.u32 %x8, %y5;",
+            "cvta.shared.u64 %x8, %x8;",
+        ]
         for k in range(4):
             word = self.fresh("d")
             self.body.append(f"ld.global.b64 {word}, [%x2+{8 * k}];")
             self.keep("d", word)
             low, high, half, sign = (self.fresh(kind) for kind in "rrhp")
             self.body += [
-                f"mov.b64 {{{low}, {high}}}, {word};", f"cvt.u16.u64 {half}, {word};",
+                f"mov.b64 {{{low}, {high}}}, {word};",
+                f"cvt.u16.u64 {half}, {word};",
                 f"setp.lt.s64 {sign}, {word}, 0;",
-            ]  # fmt: skip
+            ]
             for kind, register in (("r", low), ("r", high), ("h", half), ("p", sign)):
                 self.keep(kind, register)
         for k in range(WORDS):
             word = self.rng.choice(self.registers["d"])
-            self.body += [f"st.local.b64 [%x6+{8 * k}], {word};",
-                          f"st.shared.b64 [%y5+{8 * k}], {word};"]  # fmt: skip
+            self.body += [
+                f"st.local.b64 [%x6+{8 * k}], {word};",
+                f"st.shared.b64 [%y5+{8 * k}], {word};",
+            ]
         self.body += [
             "setp.eq.u32 %p489, %y1, 0;",
             *(f"@%p489 st.shared.b32 [%y4+{4 * n}], 0;" for n in range(SHARED_COUNTERS)),
@@ -317,16 +369,24 @@ class Writer:
         place = 0
         for kind in "rdhp":
             for register in self.registers[kind][-3:]:
-                self.body += [random_ptx.widened(kind, register, "%x4"),
-                              f"st.global.b64 [%x3+{8 * place}], %x4;"]  # fmt: skip
+                self.body += [
+                    random_ptx.widened(kind, register, "%x4"),
+                    f"st.global.b64 [%x3+{8 * place}], %x4;",
+                ]
                 place += 1
         self.body.append("bar.sync 0;")
-        for space, base, words in (("local", "%x6", WORDS), ("shared", "%y5", WORDS),
-                                   ("shared", "%y4", SHARED_COUNTERS // 2)):  # fmt: skip
+        for space, base, words in (
+            ("local", "%x6", WORDS),
+            ("shared", "%y5", WORDS),
+            ("shared", "%y4", SHARED_COUNTERS // 2),
+        ):
             self.body.append("mov.b64 %x4, 0;")
             for k in range(words):
-                self.body += [f"ld.{space}.b64 %x7, [{base}+{8 * k}];",
-                              "mul.lo.u64 %x4, %x4, 31;", "add.u64 %x4, %x4, %x7;"]  # fmt: skip
+                self.body += [
+                    f"ld.{space}.b64 %x7, [{base}+{8 * k}];",
+                    "mul.lo.u64 %x4, %x4, 31;",
+                    "add.u64 %x4, %x4, %x7;",
+                ]
             self.body.append(f"st.global.b64 [%x3+{8 * place}], %x4;")
             place += 1
         assert place <= WORDS

@@ -13,7 +13,7 @@ Instruction = tuple[str, str, str]
 
 # Each line: opcodes, a bar, what they write and read. h, r, d: 16, 32, 64 bits; f, g: fp32, fp64;
 # e, b: fp16, bf16; E, B: pairs of them; p: a predicate; small letters after = are written.
-# {a,b}: each in turn. A number stands for itself; n is an odd divisor, s a shift, c a count to 64.
+# {a,b}: each in turn. A number is itself; n is an odd divisor, s a shift, c a count to 64.
 TABLE = """
 {add,sub,mul.lo,mul.hi,min,max}.{u16,s16} | h=hh
 {add,sub,mul.lo,mul.hi,min,max}.{u32,s32} | r=rr
@@ -170,12 +170,21 @@ redux.sync.{and,or,xor}.b32 | r=r-1
 CLASSES = {"h": 16, "r": 32, "d": 64, "f": 32, "g": 64, "e": 16, "b": 16, "E": 32, "B": 32, "p": 1}
 SPECIAL = {"n": "r", "m": "h", "o": "d", "c": "r", "v": "r", "w": "r", "q": "r", "t": "r", "u": "r"}
 """Operands whose values are bounded, by the kind of register that they have."""
-BOUNDS = {"n": "| 1", "m": "| 1", "o": "| 1", "c": "& 127", "v": "& 31", "w": "& 7967",
-          "q": "& 3", "t": "& 31", "u": "& 7"}  # fmt: skip
+BOUNDS = {
+    "n": "| 1",
+    "m": "| 1",
+    "o": "| 1",
+    "c": "& 127",
+    "v": "& 31",
+    "w": "& 7967",
+    "q": "& 3",
+    "t": "& 31",
+    "u": "& 7",
+}
 
 
 def spread(text: str) -> list[str]:
-    """Every text that braces with commas stand for."""
+    """Every text that braces with commas expand to."""
     at = text.find("{")
     if at < 0:
         return [text]
@@ -215,23 +224,40 @@ def sources_of(text: str) -> list[str]:
 
 
 HEAD = ".version 8.6\n.target sm_90a\n.address_size 64\n"
-REGISTERS = (".reg .pred %p<99>;\n.reg .b16 %h<199>;\n.reg .b32 %r<199>;\n.reg .b64 %d<199>;\n"
-             ".reg .b64 %x<9>;\n.reg .b32 %y<9>;\n")  # fmt: skip
-REGISTER = {"h": "%h", "r": "%r", "d": "%d", "f": "%r", "g": "%d", "e": "%h", "b": "%h",
-            "E": "%r", "B": "%r", "p": "%p"}  # fmt: skip
-QUIET = {"f": ("f32", "0x7fffffff"), "g": ("f64", "0x7fffffffffffffff"), "e": ("f16", "0x7fff"),
-         "b": ("bf16", "0x7fff")}  # fmt: skip
+REGISTERS = (
+    ".reg .pred %p<99>;\n.reg .b16 %h<199>;\n.reg .b32 %r<199>;\n.reg .b64 %d<199>;\n"
+    ".reg .b64 %x<9>;\n.reg .b32 %y<9>;\n"
+)
+REGISTER = {
+    "h": "%h",
+    "r": "%r",
+    "d": "%d",
+    "f": "%r",
+    "g": "%d",
+    "e": "%h",
+    "b": "%h",
+    "E": "%r",
+    "B": "%r",
+    "p": "%p",
+}
+QUIET = {
+    "f": ("f32", "0x7fffffff"),
+    "g": ("f64", "0x7fffffffffffffff"),
+    "e": ("f16", "0x7fff"),
+    "b": ("bf16", "0x7fff"),
+}
 
 
 def quieted(kind: str, register: str, n: int) -> list[str]:
-    """Gives every NaN the same bits: what payload one has is nobody's promise."""
+    """Gives every NaN the same bits: payloads are not specified."""
     if kind in "EB":
         half, name = ("e", "f16") if kind == "E" else ("b", "bf16")
         return [
             f"mov.b32 {{%h{n}, %h{n + 1}}}, {register};",
-            *quieted(half, f"%h{n}", n), *quieted(half, f"%h{n + 1}", n + 1),
+            *quieted(half, f"%h{n}", n),
+            *quieted(half, f"%h{n + 1}", n + 1),
             f"mov.b32 {register}, {{%h{n}, %h{n + 1}}};",
-        ]  # fmt: skip
+        ]
     if kind not in QUIET:
         return []
     name, bits = QUIET[kind]
@@ -247,9 +273,11 @@ def widened(kind: str, register: str, target: str) -> str:
     if kind == "p":
         return f"selp.b64 {target}, 1, 0, {register};"
     width = CLASSES[kind]
-    return f"mov.b64 {target}, {register};" if width == 64 else (
-        f"cvt.u64.u{width} {target}, {register};"
-    )  # fmt: skip
+    return (
+        f"mov.b64 {target}, {register};"
+        if width == 64
+        else (f"cvt.u64.u{width} {target}, {register};")
+    )
 
 
 def loaded(kind: str, register: str, place: str) -> list[str]:
@@ -277,10 +305,15 @@ def bounded(kind: str, register: str) -> list[str]:
 def entry(name: str, body: list[str]) -> str:
     """A kernel of two pointers: 64-bit words in, four a lane; words out, one a lane."""
     head = [
-        "ld.param.b64 %x0, [a];", "ld.param.b64 %x1, [b];", "mov.u32 %y0, %tid.x;",
-        "mov.u32 %y1, %ctaid.x;", "mov.u32 %y2, %ntid.x;", "mad.lo.s32 %y0, %y1, %y2, %y0;",
-        "mad.wide.u32 %x2, %y0, 32, %x0;", "mad.wide.u32 %x3, %y0, 8, %x1;",
-    ]  # fmt: skip
+        "ld.param.b64 %x0, [a];",
+        "ld.param.b64 %x1, [b];",
+        "mov.u32 %y0, %tid.x;",
+        "mov.u32 %y1, %ctaid.x;",
+        "mov.u32 %y2, %ntid.x;",
+        "mad.lo.s32 %y0, %y1, %y2, %y0;",
+        "mad.wide.u32 %x2, %y0, 32, %x0;",
+        "mad.wide.u32 %x3, %y0, 8, %x1;",
+    ]
     lines = "\n".join([*head, *body, "st.global.b64 [%x3], %x4;", "ret;"])
     return f".visible .entry {name}(.param .b64 a, .param .b64 b)\n{{\n{REGISTERS}{lines}\n}}\n"
 
@@ -361,9 +394,11 @@ def of_constants(one: Instruction, word: Sequence[int], place: int) -> list[str]
         operands.append(register)
     result = f"{REGISTER[target]}9"
     return [
-        *body, f"{opcode} {result}, {', '.join(operands)};", widened(target, result, "%x4"),
+        *body,
+        f"{opcode} {result}, {', '.join(operands)};",
+        widened(target, result, "%x4"),
         f"st.global.b64 [%x3+{8 * place}], %x4;",
-    ]  # fmt: skip
+    ]
 
 
 def constant_entry(name: str, body: list[str]) -> str:

@@ -52,10 +52,15 @@ def test_every_instruction_of_the_table_is_run(opcode: str) -> None:
 
 
 SINGLES: dict[str, Callable[[float], float]] = {
-    "ex2": lambda x: 2.0**x, "lg2": math.log2, "sin": math.sin, "cos": math.cos,
-    "tanh": math.tanh, "rcp": lambda x: 1 / x, "sqrt": math.sqrt,
+    "ex2": lambda x: 2.0**x,
+    "lg2": math.log2,
+    "sin": math.sin,
+    "cos": math.cos,
+    "tanh": math.tanh,
+    "rcp": lambda x: 1 / x,
+    "sqrt": math.sqrt,
     "rsqrt": lambda x: 1 / math.sqrt(x),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("base", sorted(SINGLES))

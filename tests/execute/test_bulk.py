@@ -28,9 +28,17 @@ def doubled(x_ptr, y_ptr, M, N, BM: tl.constexpr, BN: tl.constexpr):
 
 @triton.jit
 def product(
-    a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+    a_ptr,
+    b_ptr,
+    c_ptr,
+    M,
+    N,
+    K,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
     SPECIAL: tl.constexpr,
-):  # fmt: skip
+):
     a = tl.make_tensor_descriptor(a_ptr, shape=[M, K], strides=[K, 1], block_shape=[BM, BK])
     b = tl.make_tensor_descriptor(b_ptr, shape=[K, N], strides=[N, 1], block_shape=[BK, BN])
     c = tl.make_tensor_descriptor(c_ptr, shape=[M, N], strides=[N, 1], block_shape=[BM, BN])
@@ -85,11 +93,15 @@ def scratch(blocks: int) -> Array:
 @pytest.mark.parametrize("cc", (90, 100, 120))
 @pytest.mark.parametrize(
     ("kind", "dtype", "width"),
-    [("fp32", np.float32, 32), ("fp16", np.float16, 64), ("fp32", np.float32, 16),
-     ("fp16", np.float16, 16)],
-)  # fmt: skip
+    [
+        ("fp32", np.float32, 32),
+        ("fp16", np.float16, 64),
+        ("fp32", np.float32, 16),
+        ("fp16", np.float16, 16),
+    ],
+)
 def test_tiles_that_hang_over_the_edges(kind: str, dtype: Any, width: int, cc: int) -> None:
-    """Swizzled within 128, 64 and 32 bytes; what lies outside is neither read nor written."""
+    """Swizzled within 128, 64 and 32 bytes; memory outside is neither read nor written."""
     made = made_of(doubled, cc, f"*{kind} *{kind} i32 i32", BM=16, BN=width)
     m, n = 50, 80
     x, y = some(m, n).astype(dtype), np.full((m + 2, n), 7, dtype)
@@ -104,8 +116,9 @@ def test_tiles_that_hang_over_the_edges(kind: str, dtype: Any, width: int, cc: i
 @pytest.mark.parametrize("special", (False, True))
 @pytest.mark.parametrize("cc", (90, 120))
 def test_a_product_by_descriptors_that_the_kernel_makes(cc: int, special: bool) -> None:
-    made = made_of(product, cc, "*fp16 *fp16 *fp16 i32 i32 i32", BM=64, BN=64, BK=64,
-                   SPECIAL=special)  # fmt: skip
+    made = made_of(
+        product, cc, "*fp16 *fp16 *fp16 i32 i32 i32", BM=64, BN=64, BK=64, SPECIAL=special
+    )
     assert ("setmaxnreg" in made.ptx) == special
     m, n, k = 128, 192, 160
     a, b = some(m, k).astype(np.float16), some(k, n, seed=1).astype(np.float16)
@@ -119,8 +132,9 @@ def test_a_product_by_descriptors_that_the_kernel_makes(cc: int, special: bool) 
 @pytest.mark.parametrize("special", (False, True))
 def test_a_product_by_descriptors_that_are_parameters(special: bool) -> None:
     kind = "tensordesc<fp16[64,64]>"
-    made = made_of(product_of_given, 90, f"{kind} {kind} {kind} i32", BM=64, BN=64, BK=64,
-                   SPECIAL=special)  # fmt: skip
+    made = made_of(
+        product_of_given, 90, f"{kind} {kind} {kind} i32", BM=64, BN=64, BK=64, SPECIAL=special
+    )
     m, n, k = 128, 192, 160
     a, b = some(m, k).astype(np.float16), some(k, n, seed=1).astype(np.float16)
     c = np.zeros((m, n), np.float16)
@@ -131,8 +145,14 @@ def test_a_product_by_descriptors_that_are_parameters(special: bool) -> None:
         tile = TensorMap(address, (columns, rows), (one.strides[0],), (64, 64), 6, 3)
         arguments += [tile.encode(), rows, columns, columns, 1]
     program = Program(made.ptx)
-    launch(program, (2, 3), program.required_block or (), [*arguments, k], shared=made.shared,
-           memory=memory)  # fmt: skip
+    launch(
+        program,
+        (2, 3),
+        program.required_block or (),
+        [*arguments, k],
+        shared=made.shared,
+        memory=memory,
+    )
     assert np.abs(c - a.astype(np.float64) @ b.astype(np.float64)).max() < 0.02
 
 
@@ -147,13 +167,18 @@ def test_rows_are_gathered_and_those_that_are_not_there_are_zero() -> None:
     assert np.array_equal(y, padded[rows])
 
 
-def test_a_tile_is_added_to_what_is_there() -> None:
+def test_a_tile_is_added_to_memory() -> None:
     made = made_of(added, 90, "*fp32 *fp32 i32 i32", BM=16, BN=32)
     x, y = some(48, 64).astype(np.float32), some(48, 64, seed=1).astype(np.float32)
     expected = x + y
     program = Program(made.ptx)
-    launch(program, (3, 2), program.required_block or (), [x, y, 48, 64, scratch(6)],
-           shared=made.shared)  # fmt: skip
+    launch(
+        program,
+        (3, 2),
+        program.required_block or (),
+        [x, y, 48, 64, scratch(6)],
+        shared=made.shared,
+    )
     assert np.array_equal(y, expected)
 
 
@@ -162,8 +187,13 @@ def test_a_tensor_map_of_more_than_its_tensor_is_a_fault() -> None:
     x, y = some(40, 32).astype(np.float32), np.zeros((48, 32), np.float32)
     program = Program(made.ptx)
     with pytest.raises(Fault) as caught:
-        launch(program, (3, 1), program.required_block or (), [x, y, 48, 32, scratch(3)],
-               shared=made.shared)  # fmt: skip
+        launch(
+            program,
+            (3, 1),
+            program.required_block or (),
+            [x, y, 48, 32, scratch(3)],
+            shared=made.shared,
+        )
     fault = caught.value
     assert (fault.cause, fault.buffer, fault.place.block) == (
         "out of bounds",
@@ -178,12 +208,19 @@ def test_bytes_that_tiles_move_are_counted() -> None:
     x, y = some(32, 64).astype(np.float32), np.zeros((32, 64), np.float32)
     program = Program(made.ptx)
     facts = Facts(program, values=False)
-    launch(program, (2, 2), program.required_block or (), [x, y, 32, 64, scratch(4)],
-           shared=made.shared, observer=facts)  # fmt: skip
+    launch(
+        program,
+        (2, 2),
+        program.required_block or (),
+        [x, y, 32, 64, scratch(4)],
+        shared=made.shared,
+        observer=facts,
+    )
     tiles = [a for line in facts.lines() for a in line.accesses if a.way.startswith("bulk")]
     assert sorted((a.way, a.bytes_wanted) for a in tiles) == [
-        ("bulk load", x.nbytes), ("bulk store", y.nbytes),
-    ]  # fmt: skip
+        ("bulk load", x.nbytes),
+        ("bulk store", y.nbytes),
+    ]
 
 
 def test_an_mbarrier_that_nobody_arrives_at_is_a_fault_with_its_line() -> None:
@@ -193,7 +230,12 @@ def test_an_mbarrier_that_nobody_arrives_at_is_a_fault_with_its_line() -> None:
     x, y = some(32, 32).astype(np.float32), np.zeros((32, 32), np.float32)
     program = Program(text)
     with pytest.raises(Fault) as caught:
-        launch(program, (2, 1), program.required_block or (), [x, y, 32, 32, scratch(2)],
-               shared=made.shared)  # fmt: skip
+        launch(
+            program,
+            (2, 1),
+            program.required_block or (),
+            [x, y, 32, 32, scratch(2)],
+            shared=made.shared,
+        )
     assert caught.value.cause == "deadlock"
     assert "mbarrier.try_wait" in caught.value.place.statement

@@ -80,7 +80,7 @@ def test_one_load_in_two_state_spaces_by_a_function_that_is_called() -> None:
 
 
 @pytest.mark.parametrize("chunk", CHUNKS)
-def test_every_thread_has_a_ticket_of_its_own(chunk: int) -> None:
+def test_every_thread_has_its_own_ticket(chunk: int) -> None:
     counter, out = np.zeros(1, np.int32), np.full(1024, -1, np.int32)
     launch(CONTROL, (8,), 128, [counter, out], "tickets", chunk=chunk)
     assert sorted(out.tolist()) == list(range(1024))
@@ -158,7 +158,7 @@ def test_named_barriers_at_which_one_warp_arrives_and_another_waits() -> None:
     assert np.array_equal(out.reshape(3, 32), weighted.sum(1)[:, ::-1])
 
 
-def test_a_lock_that_nobody_gives_back_is_a_fault_with_its_line() -> None:
+def test_a_lock_that_nobody_releases_is_a_fault_with_its_line() -> None:
     lock, total = np.ones(1, np.int32), np.zeros(1, np.int32)
     with pytest.raises(Fault, match="wait for ever") as caught:
         launch(CONTROL, (8,), 32, [lock, total], "one_lock")
@@ -206,8 +206,11 @@ def test_past_the_end_of_a_buffer() -> None:
         launch(CONTROL, (8,), 128, [x, out, 1000], "past_end")
     fault = caught.value
     assert (fault.cause, fault.buffer, fault.past, fault.nbytes) == (
-        "out of bounds", "argument 0", 4, 4,
-    )  # fmt: skip
+        "out of bounds",
+        "argument 0",
+        4,
+        4,
+    )
     assert fault.place.block == (7, 0, 0) and fault.place.thread == (1000 - 7 * 128, 0, 0)
     assert fault.address == x.ctypes.data + 4000
     assert "ld.global" in fault.place.statement

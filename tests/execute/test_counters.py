@@ -1,6 +1,6 @@
 """What is counted of whole kernels, beside what ncu counted of their SASS on an H200.
 
-ncu counts an instruction for a warp that comes to it with all lanes off; warps are compared where
+ncu counts an instruction for a warp that reaches it with all lanes off; warps are compared where
 ptxas makes no guards.
 """
 
@@ -72,8 +72,11 @@ def test_shared_memory(number: int) -> None:
 
 
 def test_a_column_of_a_tile_and_a_padded_one() -> None:
-    by_name = {name: counters.counted()[k]["shared load"] for k, name in enumerate(NAMES)
-               if name.startswith("turned")}  # fmt: skip
+    by_name = {
+        name: counters.counted()[k]["shared load"]
+        for k, name in enumerate(NAMES)
+        if name.startswith("turned")
+    }
     assert by_name["turned"]["wavefronts"] == 32 * by_name["turned_padded"]["wavefronts"]
 
 

@@ -134,7 +134,7 @@ def converted(opcode: str, target: str, sources: str, values: list[int]) -> int:
         )
         number = exact.to_integer(x, way, low, high, width, source == "f64")
         if signed and number >> (width - 1) == 1:
-            number -= 1 << width  # a narrow integer stands in 16 bits with its sign
+            number -= 1 << width  # a narrow integer in 16 bits with its sign
         return number & ((1 << max(width, 16)) - 1)
     if way in ("rni", "rzi", "rmi", "rpi"):
         if isinstance(x, Fraction):

@@ -19,7 +19,7 @@ from tests.execute.programs import launch
 from tests.gpu.executor import KEPT_SETS, SETS, digest
 
 FOLDER = Path(__file__).parent.parent / "data" / "execute" / "h200"
-ANEW = "the generator gives something else than the H200 was given: run tests.gpu.executor again"
+CHANGED = "the generator gives something else than the H200 was given: run tests.gpu.executor again"
 PROGRAMS, PIECE = 200, 20
 
 
@@ -31,9 +31,9 @@ def test_every_instruction() -> None:
     """557 instructions on 4,096 sets of operands, many of them at an edge of their type."""
     kept = rows("instructions.txt")
     chosen = [(row[0], row[1], row[2]) for row in kept]
-    assert chosen == random_ptx.instructions(), ANEW
+    assert chosen == random_ptx.instructions(), CHANGED
     words = random_ptx.words(SETS, 5)[:KEPT_SETS]
-    assert {row[3] for row in kept} == {digest(words.tobytes())}, ANEW
+    assert {row[3] for row in kept} == {digest(words.tobytes())}, CHANGED
     module = read_module(parse_ptx(random_ptx.instruction_module(chosen)))
     different = []
     for k, row in enumerate(kept):
@@ -54,7 +54,7 @@ def test_random_programs(piece: int) -> None:
         words = random_ptx.words(random_programs.LANES, seed)
         memory = random_programs.memory_for(seed)
         text = random_programs.entry("p", seed, chosen)
-        assert digest(text.encode(), words.tobytes(), memory.tobytes()) == given, ANEW
+        assert digest(text.encode(), words.tobytes(), memory.tobytes()) == given, CHANGED
         module = random_ptx.HEAD + random_programs.MODULE + text
         launch(module, (random_programs.BLOCKS,), random_programs.THREADS, [words, memory])
         if digest(memory.tobytes()) != left:

@@ -47,7 +47,7 @@ def test_the_kernel_as_it_is() -> None:
         (r"mul\.lo\.s32", "add.s32"),
         (r", 3;", ", 2;"),
     ],
-)  # fmt: skip
+)
 def test_a_change_of_a_sound_kernel_shows(pattern: str, replacement: str) -> None:
     text = programs.softmax(90).ptx
     changed = re.sub(pattern, replacement, text.replace("\t", " "))
@@ -55,11 +55,14 @@ def test_a_change_of_a_sound_kernel_shows(pattern: str, replacement: str) -> Non
     assert not right_softmax(changed)
 
 
-@pytest.mark.parametrize(("pattern", "replacement"), [
-    (r"ldmatrix\.sync\.aligned\.m8n8\.x4\.trans", "ldmatrix.sync.aligned.m8n8.x4"),
-    (r"bar\.sync\s+0;", ""),
-    (r"cp\.async\.cg\.shared\.global (.*), 0x10", r"cp.async.ca.shared.global \1, 0x8"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("pattern", "replacement"),
+    [
+        (r"ldmatrix\.sync\.aligned\.m8n8\.x4\.trans", "ldmatrix.sync.aligned.m8n8.x4"),
+        (r"bar\.sync\s+0;", ""),
+        (r"cp\.async\.cg\.shared\.global (.*), 0x10", r"cp.async.ca.shared.global \1, 0x8"),
+    ],
+)
 def test_a_change_of_a_product_shows(pattern: str, replacement: str) -> None:
     made = programs.matmul("fp16", 80)
     a = np.random.default_rng(0).standard_normal((128, 128)).astype(np.float16)
@@ -101,10 +104,14 @@ def kernel(body: str, declared: str = "") -> str:
         ("{ .reg .b64 f; mov.u64 f, %rd1; call f, (), proto; }", "call", "by its address"),
         ("frobnicate.b32 %r1, %r2;", "frobnicate", "no such instruction"),
         ("call.uni somewhere;", "call", "has no body"),
-        ("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes "
-         "[%rd1], [%rd2, {%r1, %r2, %r3, %r4}], [%rd3], {%r5};", "cp.async", "im2col"),
+        (
+            "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes "
+            "[%rd1], [%rd2, {%r1, %r2, %r3, %r4}], [%rd3], {%r5};",
+            "cp.async",
+            "im2col",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_run_is_said_before_anything_is_written(
     body: str, opcode: str, reason: str
 ) -> None:

@@ -37,8 +37,7 @@ def test_square_is_exact_up_to_its_one_rounding(cc: int) -> None:
 def test_softmax(cc: int) -> None:
     x, out = some(ROWS, COLUMNS), np.full((ROWS, COLUMNS), np.nan, np.float32)
     made = programs.softmax(cc)
-    launch(made.ptx, (ROWS,), made.threads, [out, x, COLUMNS, COLUMNS, COLUMNS],
-           shared=made.shared)  # fmt: skip
+    launch(made.ptx, (ROWS,), made.threads, [out, x, COLUMNS, COLUMNS, COLUMNS], shared=made.shared)
     wide = x.astype(np.float64)
     powers = np.exp(wide - wide.max(1, keepdims=True))
     assert ulps(out, powers / powers.sum(1, keepdims=True)) < 20
@@ -49,8 +48,13 @@ def test_layer_norm(cc: int) -> None:
     x, out = some(ROWS, COLUMNS), np.full((ROWS, COLUMNS), np.nan, np.float32)
     weight, bias = some(COLUMNS, seed=1), some(COLUMNS, seed=2)
     made = programs.layer_norm(cc)
-    launch(made.ptx, (ROWS,), made.threads, [out, x, weight, bias, COLUMNS, COLUMNS, 1e-5],
-           shared=made.shared)  # fmt: skip
+    launch(
+        made.ptx,
+        (ROWS,),
+        made.threads,
+        [out, x, weight, bias, COLUMNS, COLUMNS, 1e-5],
+        shared=made.shared,
+    )
     wide = x.astype(np.float64)
     exact = (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + 1e-5)
     assert np.abs(out - (exact * weight + bias)).max() < 4e-6

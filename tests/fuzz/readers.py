@@ -42,8 +42,7 @@ from inspector.measure.ncu import files as ncu_files
 from inspector.measure.ncu.attach import text_of
 from inspector.measure.profile.model import Window
 from inspector.measure.profile.read import about, profiles
-from inspector.measure.profile.stacks import stacks
-from inspector.measure.profile.sum import summarise
+from inspector.measure.profile.sum import stacks, summarise
 from inspector.measure.time import results
 from inspector.model import Recording, Stage, StageFile, Variant
 from inspector.names import base_name

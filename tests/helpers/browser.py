@@ -21,14 +21,32 @@ from tests.helpers.tools import needs, path_of
 
 BROWSER = path_of("chromium")
 FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    "--disable-dev-shm-usage", "--window-size=1200,700", "--remote-debugging-port=0",
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--window-size=1200,700",
+    "--remote-debugging-port=0",
     "--disable-features=IsolateSandboxedIframes",  # a frame is asked as its page is
-)  # fmt: skip
+)
 needs_browser = needs("chromium")
-KEYS = {"Enter": 13, "Escape": 27, "Tab": 9, "ArrowDown": 40, "ArrowUp": 38, "ArrowRight": 39,
-        "ArrowLeft": 37, "End": 35, "Home": 36, "PageDown": 34}  # fmt: skip
+KEYS = {
+    "Enter": 13,
+    "Escape": 27,
+    "Tab": 9,
+    "ArrowDown": 40,
+    "ArrowUp": 38,
+    "ArrowRight": 39,
+    "ArrowLeft": 37,
+    "End": 35,
+    "Home": 36,
+    "PageDown": 34,
+}
 """The Windows key codes of keys that write nothing."""
 
 
@@ -141,8 +159,11 @@ class Page:
         """The size of the page, and whether the system is dark or light."""
         await self.ask(
             "Emulation.setDeviceMetricsOverride",
-            width=width, height=height, deviceScaleFactor=1, mobile=False,
-        )  # fmt: skip
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
         await self.ask(
             "Emulation.setEmulatedMedia",
             features=[{"name": "prefers-color-scheme", "value": scheme}],
@@ -155,8 +176,10 @@ async def browser(folder: Path) -> AsyncIterator[Page]:
     assert BROWSER is not None
     process = subprocess.Popen(
         [BROWSER, *FLAGS, f"--user-data-dir={folder}", "about:blank"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     try:
         told = folder / "DevToolsActivePort"
         end = time.monotonic() + 120

@@ -15,8 +15,15 @@ from tests.helpers.ptxview import REPOSITORY, call
 
 MERGES = 4000
 WORDS = re.compile(r" ?[A-Za-z]+|\d| ?[^\sA-Za-z\d]+|\s+(?!\S)|\s+")
-TEXTS = ("README.md", "CONTRIBUTING.md", "docs/*.md", "kernels/*.py", "inspector/diff/*.py",
-         "tests/data/listing/matmul_sm90.*", "tests/data/listing/*.cu")  # fmt: skip
+TEXTS = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "docs/*.md",
+    "kernels/*.py",
+    "inspector/diff/*.py",
+    "tests/data/listing/matmul_sm90.*",
+    "tests/data/listing/*.cu",
+)
 
 
 def taught() -> str:
@@ -55,10 +62,7 @@ def merged(word: tuple[bytes, ...], known: dict[tuple[bytes, bytes], int]) -> tu
     """A word in as few parts as the pairs allow, the oldest pair first."""
     parts = list(word)
     while len(parts) > 1:
-        places = [
-            (known[pair], n)
-            for n, pair in enumerate(pairwise(parts)) if pair in known
-        ]  # fmt: skip
+        places = [(known[pair], n) for n, pair in enumerate(pairwise(parts)) if pair in known]
         if not places:
             break
         _, at = min(places)

@@ -13,8 +13,9 @@ def contrast(a: Color, b: Color) -> float:
     """The ratio of WCAG 2.1, 1 to 21; text is meant to have 4.5."""
 
     def luminance(color: Color) -> float:
-        parts = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4
-                 for c in color.normalized]  # fmt: skip
+        parts = [
+            c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in color.normalized
+        ]
         return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
 
     high, low = sorted((luminance(a), luminance(b)), reverse=True)

@@ -1,4 +1,4 @@
-"""What stands in an exported page, file or folder, unpacked: to be looked through."""
+"""Content of an exported page, file or folder, unpacked."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ def variant_of(page: bytes, variant: str, kernel: str = "") -> tuple[Any, Any]:
     """The row and the block of a variant."""
     index = index_of(page)
     row = next(
-        v for v in index["variants"]
+        v
+        for v in index["variants"]
         if v["id"] == variant and kernel in ("", index["kernels"][v["kernel"]]["name"])
-    )  # fmt: skip
+    )
     return row, blocks_of(page)[row["block"]]
 
 

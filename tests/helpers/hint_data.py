@@ -127,14 +127,18 @@ def pairs(name: str, **config: object) -> HintSubject:
 
 def _columns(said: dict[str, Any]) -> set[object]:
     """Strides and columns of the launches: of ``scale_kernel`` they tell the variants apart."""
-    return {a["value"] for call in said["calls"] for a in call["arguments"] if a["name"] == "n_cols"
-            } if "col_stride" not in _odd(said) else {"strided"}  # fmt: skip
+    return (
+        {a["value"] for call in said["calls"] for a in call["arguments"] if a["name"] == "n_cols"}
+        if "col_stride" not in _odd(said)
+        else {"strided"}
+    )
 
 
 def _odd(said: dict[str, Any]) -> set[str]:
     """Integer arguments that are passed: those of value 1 are compiled in."""
-    constant = {n for n, props in said["specialization"].items()
-                if any(p[0] == "constant" for p in props)}  # fmt: skip
+    constant = {
+        n for n, props in said["specialization"].items() if any(p[0] == "constant" for p in props)
+    }
     return {n for n, kind in said["signature"].items() if kind == "i32"} - constant
 
 

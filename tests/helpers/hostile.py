@@ -1,6 +1,6 @@
 """What strangers may send: a recording of which every field can be put to harm, and a terminal.
 
-A field is told by its place: the event's kind and the names on the way, whatever list it stands
+A field is known by its place: the event's kind and the names on the way, in any list
 in; the names of maps that the program chose are fields too.
 """
 
@@ -173,7 +173,7 @@ def fields(value: Any, name: str, change: Change) -> Any:
     if isinstance(value, dict):
         out: dict[str, Any] = {}
         for key, held in value.items():
-            # What stands below a name that the program chose is one field, whatever the name.
+            # Fields below a name that the program chose are one field.
             below = f"{name}.{key}" if key.isidentifier() and len(value) < 60 else f"{name}.*"
             renamed = key if key == "event" else change(f"{name}{{{key}}}", key)
             out[renamed if isinstance(renamed, str) else key] = fields(held, below, change)

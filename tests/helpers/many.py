@@ -2,7 +2,7 @@
 
 Three hundred have names that begin alike and differ late, as those of torch.compile's graphs do;
 a hundred more are all called ``triton_mm_tem``, as those that a max-autotuned model leaves, each
-generated into a file of its own. Every cubin is another content, so that nothing is disassembled
+generated into separate files. Every cubin is another content, so that nothing is disassembled
 once for several: names are replaced by others of the same length, and a few bytes follow the file.
 """
 
@@ -57,7 +57,7 @@ class _Maker:
         (folder / "blobs").mkdir(parents=True)
 
     def keep(self, data: bytes) -> str:
-        """The name of a blob with these bytes, which lies there from now on."""
+        """Write a blob with these bytes; its name."""
         name = hashlib.sha256(data).hexdigest()
         (self.folder / "blobs" / name).write_bytes(data)
         return name
@@ -74,31 +74,61 @@ class _Maker:
         if "blob" in source and source["blob"] in self.blobs:
             source["blob"] = self.keep(self.blobs[source["blob"]])
         metadata = {**event["metadata"], "name": name, "hash": digest}
-        yield {**event, "name": name, "hash": digest, "files": files, "source": source,
-               "metadata": metadata, "pid": 424}  # fmt: skip
-        yield {"event": "ptxas", "hash": digest, "symbol": name, "spill_store_bytes": 0,
-               "spill_load_bytes": 0, "barriers": 0}  # fmt: skip
+        yield {
+            **event,
+            "name": name,
+            "hash": digest,
+            "files": files,
+            "source": source,
+            "metadata": metadata,
+            "pid": 424,
+        }
+        yield {
+            "event": "ptxas",
+            "hash": digest,
+            "symbol": name,
+            "spill_store_bytes": 0,
+            "spill_load_bytes": 0,
+            "barriers": 0,
+        }
 
     def alike(self, events: list[dict[str, Any]], n: int) -> Iterator[dict[str, Any]]:
         """One of those that are called alike, with what its tuner measured."""
         block_m, block_n, block_k, warps = BLOCKS[n]
         made, spilled = self.compiled(events[n % len(events)], TEMPLATE, n)
         made["metadata"] |= {"num_warps": warps, "num_stages": 2 + n % 3}
-        made["constexprs"] = {"BLOCK_M": block_m, "BLOCK_N": block_n, "BLOCK_K": block_k,
-                              "GROUP_M": 8}  # fmt: skip
+        made["constexprs"] = {
+            "BLOCK_M": block_m,
+            "BLOCK_N": block_n,
+            "BLOCK_K": block_k,
+            "GROUP_M": 8,
+        }
         file = f"/tmp/torchinductor_ada/{n % 7}a/c{n:03}.py"
         made["source"] = {"file": file}
         config = {**made["constexprs"], "num_warps": warps, "num_stages": 2 + n % 3}
         time = 0.0081 + (n - WINNER) ** 2 / 1e5
-        tried = {"config": config, "hash": made["hash"], "times_ms": [time, time, time],
-                 "reason": None}  # fmt: skip
+        tried = {
+            "config": config,
+            "hash": made["hash"],
+            "times_ms": [time, time, time],
+            "reason": None,
+        }
         yield made
         yield spilled
         yield {
-            "event": "autotune", "tuning": n, "by": "triton", "name": TEMPLATE, "file": file,
-            "key": {"M": 256}, "stopwatch": "do_bench", "from_cache": False, "seconds": 0.1,
-            "pid": 424, "configurations": [tried], "winner": 0 if n == WINNER else None,
-        }  # fmt: skip
+            "event": "autotune",
+            "tuning": n,
+            "by": "triton",
+            "name": TEMPLATE,
+            "file": file,
+            "key": {"M": 256},
+            "stopwatch": "do_bench",
+            "from_cache": False,
+            "seconds": 0.1,
+            "pid": 424,
+            "configurations": [tried],
+            "winner": 0 if n == WINNER else None,
+        }
 
 
 def many(folder: Path, named: int = NAMED, alike: int = ALIKE) -> Path:
@@ -108,7 +138,7 @@ def many(folder: Path, named: int = NAMED, alike: int = ALIKE) -> Path:
     maker = _Maker(folder, blobs)
     out = [event for event in events if event["event"] in ("recording", "device")][:2]
     compiled = [event for event in events if event["event"] == "triton"]
-    # The generated one stands for half of them: their names are those that are hard to tell apart.
+    # The generated one is half of them: their names are those that are hard to tell apart.
     generated = [event for event in compiled if event["name"].startswith("triton_")]
     own = [event for event in compiled if event not in generated]
     for n in range(named):

@@ -62,7 +62,7 @@ def _sass(text: str, rng: random.Random) -> str:
     labels = rng.sample(range(2000), 1000)
 
     if numbers[0]:
-        # R1 is the stack's pointer, whatever else is called what
+        # R1 is the stack's pointer, under any name
         numbers[numbers.index(0) if 0 in numbers else 31], numbers[0] = numbers[0], 0
 
     def register(m: re.Match[str]) -> str:
@@ -254,9 +254,12 @@ def _swapped(stage: Stage, body: str) -> str | None:
     for left, right in pairwise(_names(stage, body)[1:]):
         if left[0] != right[0]:
             return (
-                body[: left.start()] + right[0] + body[left.end() : right.start()] + left[0]
+                body[: left.start()]
+                + right[0]
+                + body[left.end() : right.start()]
+                + left[0]
                 + body[right.end() :]
-            )  # fmt: skip
+            )
     return None
 
 

@@ -21,9 +21,17 @@ class Made:
         self._number += 1
         held = {"External id": self._number, **args}
         self.events.append(
-            {"ph": "X", "cat": category, "name": name, "pid": 7, "tid": 7, "ts": start,
-             "dur": took, "args": held}
-        )  # fmt: skip
+            {
+                "ph": "X",
+                "cat": category,
+                "name": name,
+                "pid": 7,
+                "tid": 7,
+                "ts": start,
+                "dur": took,
+                "args": held,
+            }
+        )
         return self._number
 
     def launched(
@@ -44,16 +52,38 @@ class Made:
             number = self.cpu(name, at + n * 0.25, 6.0 - n)
         correlation = 1_000_000 + len(self.events)
         self.events.append(
-            {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 7, "tid": 7,
-             "ts": at + 1.5, "dur": launch,
-             "args": {"External id": number, "cbid": 211, "correlation": correlation}}
-        )  # fmt: skip
+            {
+                "ph": "X",
+                "cat": "cuda_runtime",
+                "name": "cudaLaunchKernel",
+                "pid": 7,
+                "tid": 7,
+                "ts": at + 1.5,
+                "dur": launch,
+                "args": {"External id": number, "cbid": 211, "correlation": correlation},
+            }
+        )
         self.events.append(
-            {"ph": "X", "cat": "kernel", "name": kernel, "pid": 0, "tid": 7, "ts": at + later,
-             "dur": took, "args": {"External id": number, "device": 0, "stream": 7,
-             "correlation": correlation, "registers per thread": registers, "shared memory": 0,
-             "grid": [grid, 1, 1], "block": [block, 1, 1]}}
-        )  # fmt: skip
+            {
+                "ph": "X",
+                "cat": "kernel",
+                "name": kernel,
+                "pid": 0,
+                "tid": 7,
+                "ts": at + later,
+                "dur": took,
+                "args": {
+                    "External id": number,
+                    "device": 0,
+                    "stream": 7,
+                    "correlation": correlation,
+                    "registers per thread": registers,
+                    "shared memory": 0,
+                    "grid": [grid, 1, 1],
+                    "block": [block, 1, 1],
+                },
+            }
+        )
 
     def json(self) -> str:
         """The file's text, laid out as Kineto does it."""

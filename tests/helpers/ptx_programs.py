@@ -80,8 +80,9 @@ class Program:
 
 
 # Made once: Hypothesis looks through each strategy that is made, which took half of all.
-r, rd, p, f = (st.sampled_from([f"{prefix}{i}" for i in range(4)])
-               for prefix in ("%r", "%rd", "%p", "%f"))  # fmt: skip
+r, rd, p, f = (
+    st.sampled_from([f"{prefix}{i}" for i in range(4)]) for prefix in ("%r", "%rd", "%p", "%f")
+)
 guards = st.none() | p
 
 
@@ -136,9 +137,13 @@ def _instructions(draw: st.DrawFn, size: int) -> Instruction:
         falls = guard is not None
     uses += used
     return Instruction(
-        head + text, tuple(dict.fromkeys(defs)), tuple(dict.fromkeys(uses)), guard is not None,
-        jumps, falls,
-    )  # fmt: skip
+        head + text,
+        tuple(dict.fromkeys(defs)),
+        tuple(dict.fromkeys(uses)),
+        guard is not None,
+        jumps,
+        falls,
+    )
 
 
 @st.composite
@@ -147,9 +152,17 @@ def programs(draw: st.DrawFn, most: int = 24) -> Program:
     size = draw(st.integers(1, most))
     code = [draw(instructions(size)) for _ in range(size)]
     lines = [
-        ".version 8.0", ".target sm_90", ".visible .entry f(", ".param .u64 f_param_0", ")", "{",
-        ".reg .pred %p<4>;", ".reg .b32 %r<4>;", ".reg .b64 %rd<4>;", ".reg .f32 %f<4>;",
-    ]  # fmt: skip
+        ".version 8.0",
+        ".target sm_90",
+        ".visible .entry f(",
+        ".param .u64 f_param_0",
+        ")",
+        "{",
+        ".reg .pred %p<4>;",
+        ".reg .b32 %r<4>;",
+        ".reg .b64 %rd<4>;",
+        ".reg .f32 %f<4>;",
+    ]
     at = []
     targets = {j for one in code for j in one.jumps}
     for i, one in enumerate(code):

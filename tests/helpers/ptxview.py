@@ -1,4 +1,4 @@
-"""Running ptxview, in this process and in one of its own, and asking NVIDIA's tools directly."""
+"""Running ptxview, in this process and in a child, and asking NVIDIA's tools directly."""
 
 from __future__ import annotations
 
@@ -107,17 +107,22 @@ def ptxview(
     seconds: float = 600,
     fresh: bool = False,
 ) -> Done:
-    """``ptxview`` as a program of its own: a child of one that has imported its modules.
+    """``ptxview`` as a program: a child of one that has imported its modules.
 
-    ``fresh``: in an interpreter of its own, for a test of how it starts.
+    ``fresh``: in a new interpreter, for a test of its start.
     """
     words = [str(a) for a in args]
     env = environment() if env is None else dict(env)
     if fresh or WARM is None or not _alike(env):
         done = subprocess.run(
-            command(words), input=given, capture_output=True, cwd=cwd, env=env, timeout=seconds,
+            command(words),
+            input=given,
+            capture_output=True,
+            cwd=cwd,
+            env=env,
+            timeout=seconds,
             check=False,
-        )  # fmt: skip
+        )
         return Done(done.returncode, done.stdout, done.stderr, words[0] if words else "")
     return _of_warm(WARM, words, cwd or Path.cwd(), env, given, seconds)
 
@@ -130,9 +135,13 @@ def imported(place: Path, *modules: str) -> warm.Warm:
 
 
 def _of_warm(
-    place: Path, words: Sequence[str], cwd: Path, env: Mapping[str, str], given: bytes,
+    place: Path,
+    words: Sequence[str],
+    cwd: Path,
+    env: Mapping[str, str],
+    given: bytes,
     seconds: float,
-) -> Done:  # fmt: skip
+) -> Done:
     parent = imported(place)
     (its_in, to), (out, its_out), (err, its_err) = os.pipe(), os.pipe(), os.pipe()
     try:
@@ -166,7 +175,7 @@ def command(args: Sequence[str | Path]) -> list[str]:
 
 
 def tool(name: str) -> str:
-    """The path of a vendor's tool; the test is skipped where there is none."""
+    """The path of a vendor's tool; the test is skipped without it."""
     skip_without(name)
     return str(path_of(name))
 

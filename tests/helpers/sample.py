@@ -179,7 +179,7 @@ def listing_of(text: Text, file: str = "/home/ada/square.py", language: str = "p
 
 @dataclass
 class FakeReader(Reader):
-    """A reader whose answers are tables; ``broken`` are the stages that raise what is given."""
+    """A reader whose answers are tables; ``broken``: stages that raise, with their errors."""
 
     recording: Recording
     texts: Mapping[tuple[str, Stage], Text]
@@ -234,9 +234,12 @@ class FakeReader(Reader):
         if stage in (Stage.SOURCE, Stage.OUTPUT_CODE):
             rolled = {14: Rolled({"gpr": 18}, 25, 4, True), 15: Rolled({"gpr": 9}, 12, 3)}
             return Telling(
-                lambda n: Told(rolled=rolled.get(n)), lambda n: Words(), lambda n: (),
-                ("gpr",), stalls=True,
-            )  # fmt: skip
+                lambda n: Told(rolled=rolled.get(n)),
+                lambda n: Words(),
+                lambda n: (),
+                ("gpr",),
+                stalls=True,
+            )
         if stage is not Stage.PTX:
             return NOTHING
         return Telling(
@@ -252,8 +255,13 @@ class FakeReader(Reader):
     def card(self, variant: Variant) -> Card:
         """Of the figures alone."""
         held = self.resources(variant)
-        return card(held, tables.devices()["sm_90"], {}, lambda language, opcode: None,
-                    threads=held.max_threads)  # fmt: skip
+        return card(
+            held,
+            tables.devices()["sm_90"],
+            {},
+            lambda language, opcode: None,
+            threads=held.max_threads,
+        )
 
     def findings(self, variant: Variant, counted: bool = True) -> tuple[Finding, ...]:
         """One, on the load."""
@@ -290,9 +298,14 @@ def _files(*stages: Stage, path: str = "/home/ada/square.py") -> dict[Stage, Sta
 def variant(name: str, ident: str, *stages: Stage, **more: object) -> Variant:
     """A variant with these stages."""
     made = Variant(
-        ident, ident * 8, name, target="sm_90a", stages=_files(*stages),
-        config={"BLOCK": 1024, "num_warps": 4, "num_stages": 3}, span=None,
-    )  # fmt: skip
+        ident,
+        ident * 8,
+        name,
+        target="sm_90a",
+        stages=_files(*stages),
+        config={"BLOCK": 1024, "num_warps": 4, "num_stages": 3},
+        span=None,
+    )
     return replace(made, **more)  # type: ignore[arg-type]
 
 
@@ -302,28 +315,53 @@ ALL = (Stage.SOURCE, Stage.TTIR, Stage.PTX, Stage.SASS)
 def recording() -> Recording:
     """Two variants of a Triton kernel, one kernel in a graph, one of nvcc without SASS."""
     square = Kernel(
-        "k1", "square_kernel", "square_kernel", Origin.TRITON,
+        "k1",
+        "square_kernel",
+        "square_kernel",
+        Origin.TRITON,
         (
             variant("square_kernel", "3f2a91c0", *ALL, span=(5, 15)),
-            variant("square_kernel", "84d20b7e", *ALL, span=(5, 15),
-                    config={"BLOCK": 4096, "num_warps": 16, "num_stages": 3}),
+            variant(
+                "square_kernel",
+                "84d20b7e",
+                *ALL,
+                span=(5, 15),
+                config={"BLOCK": 4096, "num_warps": 16, "num_stages": 3},
+            ),
         ),
-    )  # fmt: skip
+    )
     fused = Kernel(
-        "k2", "triton_poi_fused_mul_0", "triton_poi_fused_mul_0", Origin.INDUCTOR,
+        "k2",
+        "triton_poi_fused_mul_0",
+        "triton_poi_fused_mul_0",
+        Origin.INDUCTOR,
         (variant("triton_poi_fused_mul_0", "b615ffe2", Stage.OUTPUT_CODE, Stage.PTX, span=(4, 8)),),
-    )  # fmt: skip
+    )
     gelu = Kernel(
-        "k3", "_Z11gelu_kernelPKfPfi", "gelu_kernel(float const*, float*, int)", Origin.NVCC,
-        (variant("_Z11gelu_kernelPKfPfi", "c07711aa", Stage.PTX, config={},
-                 missing={Stage.SASS: "The object file was not kept."}),),
-    )  # fmt: skip
+        "k3",
+        "_Z11gelu_kernelPKfPfi",
+        "gelu_kernel(float const*, float*, int)",
+        Origin.NVCC,
+        (
+            variant(
+                "_Z11gelu_kernelPKfPfi",
+                "c07711aa",
+                Stage.PTX,
+                config={},
+                missing={Stage.SASS: "The object file was not kept."},
+            ),
+        ),
+    )
     texts = _files(Stage.DYNAMO, Stage.POST_GRAD, Stage.OUTPUT_CODE, path="/tmp/cabc.py")
     graph = Graph("0/0", Origin.INDUCTOR, ("k2",), texts)
     return Recording(
-        "/home/ada/lecture-h200.ptxview", (square, fused, gelu), (graph,),
-        command=("python", "square.py"), mode="gpu", device={"name": "NVIDIA H200"},
-    )  # fmt: skip
+        "/home/ada/lecture-h200.ptxview",
+        (square, fused, gelu),
+        (graph,),
+        command=("python", "square.py"),
+        mode="gpu",
+        device={"name": "NVIDIA H200"},
+    )
 
 
 def reader(of: Recording | None = None) -> FakeReader:
@@ -359,7 +397,7 @@ def empty() -> FakeReader:
 
 
 def broken() -> FakeReader:
-    """SASS needs a tool that is missing, TTIR meets a bug of ours."""
+    """SASS needs a missing tool, TTIR meets our bug."""
     made = reader()
     made.broken = {
         Stage.SASS: ToolMissing("nvdisasm was not found.", "pip install nvidia-cuda-nvdisasm"),
@@ -374,14 +412,23 @@ def target() -> Recording:
 
 
 def screen_of(pilot: Pilot[None]) -> MainScreen:
-    """The main screen, whatever lies over it."""
+    """The main screen, also below others."""
     return next(one for one in pilot.app.screen_stack if isinstance(one, MainScreen))
 
 
 GROUPS = (
-    "load", "search", "card", "figures", "annotate", "words", "understand", "order", "fold",
-    "target", "export",
-)  # fmt: skip
+    "load",
+    "search",
+    "card",
+    "figures",
+    "annotate",
+    "words",
+    "understand",
+    "order",
+    "fold",
+    "target",
+    "export",
+)
 
 
 async def settle(pilot: Pilot[None]) -> MainScreen:

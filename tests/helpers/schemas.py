@@ -21,12 +21,13 @@ def validator(command: str) -> Draft202012Validator | None:
 
 
 def hold(command: str, value: object) -> None:
-    """Fails where a document of a command is not as its schema says; one without is let through."""
+    """Fail where a document differs from its schema; one without a schema passes."""
     known = validator(command)
     error = None if known is None else best_match(known.iter_errors(value))
     while error is not None and error.context:  # of several forms, the one that fits the longest
         error = max(error.context, key=lambda one: len(one.absolute_path))
     if error is not None:
         where = "/".join(map(str, error.absolute_path))
-        raise AssertionError(f"{command} --json is not as its schema says, at {where}: "
-                             f"{error.message[:500]}")  # fmt: skip
+        raise AssertionError(
+            f"{command} --json is not as its schema says, at {where}: {error.message[:500]}"
+        )

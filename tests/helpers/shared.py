@@ -1,4 +1,4 @@
-"""What is made once for all xdist workers, in a folder that they have in common."""
+"""Results made once for all xdist workers, in a shared folder."""
 
 from __future__ import annotations
 

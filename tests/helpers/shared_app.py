@@ -1,13 +1,13 @@
 """One running application for all tests of a screen: each finds it as if it had just been started.
 
-Starting one takes as long as most tests do. Between two tests what lies over the main screen is
+Starting one takes as long as most tests do. Between two tests all above the main screen is
 left, every part of it gets what its constructor gives, and it begins again; then it is compared,
 part by part, with what it was when it had been started. One that is not the same is ended, and so
 is one that a test has ended, whose test has failed or that still computes: the next test starts
 its own. So a test does not depend on those before it, and runs alone as well.
 
 The reader is shared too, with all that it has found out: a test that has our code find out
-something else starts an application on a reader of its own.
+something else starts an application on another reader.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _reconstruct(main: MainScreen) -> None:
 
 
 def _plain(value: object, depth: int = 6) -> object:
-    """A value as far as it can be compared: of what is not ours, only what it is."""
+    """A comparable form of a value; the type alone of foreign objects."""
     if value is None or isinstance(value, str | int | float | bytes | Path | Enum):
         return value
     if isinstance(value, DOMNode | Highlighter) or not depth:
@@ -134,9 +134,17 @@ Looks = list[tuple[object, ...]]
 def _looks(app: PtxviewApp) -> Looks:
     """All that is to be the same again: of the application and of every part, and the screen."""
     out: Looks = [
-        (app.theme, app.clipboard, app.animation_level, len(app._notifications), dict(app.keys),
-         app.screen_stack == [app.main], app._exit, app.app_focus),
-    ]  # fmt: skip
+        (
+            app.theme,
+            app.clipboard,
+            app.animation_level,
+            len(app._notifications),
+            dict(app.keys),
+            app.screen_stack == [app.main],
+            app._exit,
+            app.app_focus,
+        )
+    ]
     for node in app.screen.walk_children(with_self=True):
         where = (id(node), node._id, frozenset(node._classes), node.pseudo_classes, node.display)
         stands = (getattr(node, "region", None), getattr(node, "scroll_offset", None))
@@ -172,7 +180,7 @@ class Running:
 
 
 async def _start(app: PtxviewApp, size: tuple[int, int]) -> Running:
-    """Start it in a task of its own: the test that has it started is not the one that ends it."""
+    """Start it in a separate task: the test that has it started is not the one that ends it."""
     began: asyncio.Future[Pilot[None]] = asyncio.get_running_loop().create_future()
     end = asyncio.Event()
 
@@ -213,7 +221,7 @@ async def _again(running: Running) -> bool:
     app._clipboard = ""
     app.animation_level = "full"
     app.theme = PtxviewApp(main.reads).theme
-    main.prompt.kind = ""  # what stands there is not to be searched for
+    main.prompt.kind = ""  # its text is not to be searched for
     main.prompt.display, main.status.display = False, True
     main.prompt.input.value = main.prompt.input.placeholder = ""
     main.set_focus(None)

@@ -45,9 +45,13 @@ def side(
         launch = Call("triton", "f", None, (grid, 1, 1), (threads or 32, 1, 1), 0)
     figures = Resources(20, 0, 0, 0, 0, 0, 0) if resources is None else resources
     made = card(
-        figures, tables.devices().get(target), {Stage.PTX: (listing, function)},
-        tables.isa().cost, launch, threads,
-    )  # fmt: skip
+        figures,
+        tables.devices().get(target),
+        {Stage.PTX: (listing, function)},
+        tables.isa().cost,
+        launch,
+        threads,
+    )
     return VariantSide(
         Kernel("f", "f", "f", Origin.TRITON, (variant,)),
         variant,

@@ -37,11 +37,7 @@ INSTALL = {
     "vim": "apt-get install vim",
     "zsh": "apt-get install zsh",
 }
-OTHER_NAMES = {
-    "cc": ("gcc",),
-    "chromium": ("google-chrome",),
-    "g++": ("c++", "clang++"),
-}
+OTHER_NAMES = {"cc": ("gcc",), "chromium": ("google-chrome",), "g++": ("c++", "clang++")}
 
 
 def path_of(name: str) -> str | None:

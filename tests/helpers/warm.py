@@ -1,6 +1,6 @@
 """Interpreters that have imported what takes long, and fork a child for each program.
 
-One stands for all xdist workers: it listens at a socket in the folder that they have in common, and
+One serves all xdist workers: it listens at a socket in the folder that they have in common, and
 ends when the last of them has gone. A child has arguments, an environment, a folder and streams of
 its own. A program whose start is what is tested gets an interpreter of its own instead.
 
@@ -28,7 +28,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 GUEST, PROGRAM = b"G", b"P"
-"""The first byte of a connection: one that stands for who may still ask, or a program to run."""
+"""The first byte of a connection: a client that may still ask, or a program to run."""
 
 
 def connect(place: Path) -> socket.socket:
@@ -58,7 +58,7 @@ class Child:
     ) -> None:
         """Start it with these descriptors as its standard input, output and error.
 
-        What is given beyond them has the same number there.
+        Further descriptors keep their number.
         """
         numbers = [0, 1, 2, *streams[3:]]
         asked = {"argv": list(argv), "env": dict(env), "cwd": str(folder), "numbers": numbers}
@@ -121,9 +121,14 @@ class Warm:
             listening.listen(64)
             given = [listening.fileno(), its.fileno()]
             self._started = subprocess.Popen(
-                [*command, *map(str, given)], env=dict(env), stdin=subprocess.DEVNULL,
-                stdout=said, stderr=said, pass_fds=given, cwd=self.place.parent,
-            )  # fmt: skip
+                [*command, *map(str, given)],
+                env=dict(env),
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                pass_fds=given,
+                cwd=self.place.parent,
+            )
 
     def start(
         self, argv: Sequence[str], env: Mapping[str, str], folder: Path, streams: Sequence[int]
@@ -168,9 +173,9 @@ def leave_all() -> None:
 def serve(
     listening: socket.socket, starter: socket.socket, kept: Sequence[str] = ()
 ) -> dict[str, Any] | None:
-    """Answer what is asked; the program that is asked for in its child, and None in the end.
+    """Answer requests; returns the program to run in its child, and None at the end.
 
-    ``kept`` are variables that a child has from its fork, whatever environment it is given.
+    ``kept`` are variables that a child has from its fork, in any environment.
     """
     running: dict[int, socket.socket] = {}
     waked, wakes = socket.socketpair()
@@ -286,7 +291,7 @@ def as_python(started: Warm, asked: str, condition: str = "") -> Path:
     """An executable that hands on the command lines of an interpreter to one of these.
 
     ``asked`` are a shell's patterns of the words, after ``condition``, that it takes; all other
-    words are an interpreter's of its own.
+    words are those of a new interpreter.
     """
     path = started.place.with_suffix(".sh")
     part = path.with_suffix(f".{os.getpid()}")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":
-    sys.path[0] = str(Path(__file__).parents[2])  # what lies beside this file is no library
+    sys.path[0] = str(Path(__file__).parents[2])  # files beside this one are not libraries
 from tests.helpers import samples, warm
 
 

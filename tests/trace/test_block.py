@@ -1,4 +1,4 @@
-"""A block with its steps: what bounds it, what ends it, and what is told of its lines."""
+"""A block with its steps: its bounds, its end, and the results of its lines."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from inspector.execute import Facts, Memory, Program, Trace
 from inspector.listing import parse
 from inspector.model import Stage
 from inspector.report import step as report
-from inspector.trace.block import TracedBlock, trace_block
 from inspector.trace.inputs import LaunchInputs
 from inspector.trace.naming import register_names
 from inspector.trace.stepper import LineResult, Stepper
-from inspector.trace.tracing import TraceLaunch, trace_launch
+from inspector.trace.tracing import TracedBlock, TraceLaunch, trace_block, trace_launch
 from tests.helpers.ptxview import call
 from tests.trace.programs import kernel, written
 
@@ -95,9 +94,11 @@ def test_counting_a_launch_ends_where_somebody_says_so() -> None:
     launch = TraceLaunch((4, 1, 1), (32, 1, 1))
     with pytest.raises(Stopped):
         trace_launch(
-            Program(LOOP, "k"), launch, lambda: inputs_of(np.zeros(128, np.uint32)),
+            Program(LOOP, "k"),
+            launch,
+            lambda: inputs_of(np.zeros(128, np.uint32)),
             stop=lambda: True,
-        )  # fmt: skip
+        )
 
 
 def test_what_is_counted_beside_the_steps_is_what_is_counted_alone() -> None:
@@ -108,8 +109,11 @@ def test_what_is_counted_beside_the_steps_is_what_is_counted_alone() -> None:
     assert beside is not None
     for one, other in zip(beside.lines(), alone.facts.lines(), strict=True):
         assert (one.line, one.executed, one.active, one.divergent) == (
-            other.line, other.executed, other.active, other.divergent
-        )  # fmt: skip
+            other.line,
+            other.executed,
+            other.active,
+            other.divergent,
+        )
         assert one.accesses == other.accesses
 
 
@@ -126,7 +130,7 @@ def told(result: LineResult | None) -> str:
     return "" if result is None else report.given(result)
 
 
-def test_a_line_tells_what_it_last_gave_the_lane_and_who_did_not_run_it() -> None:
+def test_a_line_shows_what_it_last_gave_the_lane_and_who_did_not_run_it() -> None:
     x = np.arange(64, dtype=np.float32) ** 2
     for lane, of_root, of_store in ((3, "[·]", "→ 9"), (20, "20", "[·]")):
         steps = stepper(PARTED, x.copy(), lane)
@@ -141,7 +145,7 @@ def test_a_line_tells_what_it_last_gave_the_lane_and_who_did_not_run_it() -> Non
         assert told(steps.result(load)) == told(steps.result(root)) == ""
 
 
-def test_in_a_loop_a_line_tells_of_the_turn_at_hand() -> None:
+def test_in_a_loop_a_line_shows_the_turn_at_hand() -> None:
     text = LOOP.replace("100000", "5")
     steps = stepper(text, np.zeros(64, np.uint32), lane=40)
     add, store = at(text, "add.s32 %r5"), at(text, "st.global")
@@ -185,8 +189,15 @@ def test_live_registers_are_those_that_are_read_later() -> None:
                 program.code.names[r] for r, _ in later.changes if r < len(program.code.names)
             }
             for name in program.code.names:
-                used = name in row.replace(",", " ").replace(";", " ").replace("[", " ").replace(
-                    "]", " ").replace("@", " ").split()  # fmt: skip
+                used = (
+                    name
+                    in row.replace(",", " ")
+                    .replace(";", " ")
+                    .replace("[", " ")
+                    .replace("]", " ")
+                    .replace("@", " ")
+                    .split()
+                )
                 if used and name not in written and (name not in changed or row.count(name) > 1):
                     read.add(name)
             written |= changed
@@ -195,7 +206,7 @@ def test_live_registers_are_those_that_are_read_later() -> None:
         assert live <= read | {"%r4", "%r1", "%rd1", "%r5"}, (k, step.line)
 
 
-def test_the_list_of_a_plain_terminal_tells_what_was_stored(tmp_path: Path) -> None:
+def test_the_list_of_a_plain_terminal_shows_what_was_stored(tmp_path: Path) -> None:
     ptx, inputs = written(tmp_path, PARTED, x=np.arange(64, dtype=np.float32))
     given = ("step", ptx, "--grid", "1", "--threads", "64", "--inputs", inputs, "--lane", "3")
     words = "end; list 4; registers live"
@@ -209,15 +220,19 @@ def test_the_list_of_a_plain_terminal_tells_what_was_stored(tmp_path: Path) -> N
 
 
 def test_what_mlir_calls_a_constant_is_no_name_of_the_source() -> None:
-    ptx = kernel("    mov.u32 %r4, 0;\n    mov.u32 %r5, 1;").replace(
-        "    mov.u32 %r4", "    .loc 1 7 3\n    mov.u32 %r4").replace(
-        "    mov.u32 %r5", "    .loc 1 8 3\n    mov.u32 %r5")  # fmt: skip
+    ptx = (
+        kernel("    mov.u32 %r4, 0;\n    mov.u32 %r5, 1;")
+        .replace("    mov.u32 %r4", "    .loc 1 7 3\n    mov.u32 %r4")
+        .replace("    mov.u32 %r5", "    .loc 1 8 3\n    mov.u32 %r5")
+    )
     ttir = (
         '#loc1 = loc("a.py":7:3)\n#loc2 = loc("a.py":8:3)\n'
         "%c0_i32 = arith.constant 0 : i32 loc(#loc1)\n%acc = arith.constant 1 : i32 loc(#loc2)\n"
     )
     named = register_names(
-        Program(ptx + '\n.file 1 "a.py"\n', "k"), parse(Stage.PTX, ptx + '\n.file 1 "a.py"\n'),
-        parse(Stage.TTIR, ttir), {},
-    )  # fmt: skip
+        Program(ptx + '\n.file 1 "a.py"\n', "k"),
+        parse(Stage.PTX, ptx + '\n.file 1 "a.py"\n'),
+        parse(Stage.TTIR, ttir),
+        {},
+    )
     assert sorted(named.values()) == ["acc"]

@@ -195,10 +195,12 @@ def counted(subject: HintSubject) -> tuple[ExecutedFacts, set[str]]:
     names = tuple(p.name for p in program.parameters)
     shared = subject.resources.dynamic_shared_bytes or 0
     done = trace_launch(
-        program, TraceLaunch(launch.grid, subject.block, shared),
+        program,
+        TraceLaunch(launch.grid, subject.block, shared),
         lambda: make_inputs(program, names, inputs, InputWish(most_bytes=1 << 30)),
-        cheap=1_000_000, values=False,
-    )  # fmt: skip
+        cheap=1_000_000,
+        values=False,
+    )
     facts = done.executed
     assert facts is not None
     found = with_executed(dataclasses.replace(subject, executed=facts), (), THRESHOLDS)
@@ -229,15 +231,16 @@ def test_compiled_kernels_and_their_twins(
     assert found & COUNTED == wanted
 
 
-def test_what_was_counted_stands_in_place_of_the_guess() -> None:
+def test_what_was_counted_is_in_place_of_the_guess() -> None:
     subject = pairs("scale_kernel", num_warps=4, columns="strided")
     facts, _ = counted(subject)
     (guess,) = [f for f in findings(subject).values() if f.rule == "uncoalesced-layout"]
     assert guess.estimated and guess.blocks is None
     (one,) = [
-        f for f in findings(dataclasses.replace(subject, executed=facts)).values()
+        f
+        for f in findings(dataclasses.replace(subject, executed=facts)).values()
         if f.rule == "uncoalesced-layout"
-    ]  # fmt: skip
+    ]
     assert one.blocks == (facts.ran, facts.of) and not one.estimated
     # Nothing scattered was seen in a launch of the twin: the guess is gone, too.
     calm, _ = counted(pairs("scale_kernel", num_warps=4, columns=1024))
@@ -247,7 +250,7 @@ def test_what_was_counted_stands_in_place_of_the_guess() -> None:
 # -- show ------------------------------------------------------------------------------------------
 
 
-def test_show_tells_what_was_counted_and_where_it_guesses(
+def test_show_reports_counts_and_where_it_guesses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -257,7 +260,7 @@ def test_show_tells_what_was_counted_and_where_it_guesses(
     assert before["masked-lanes"]["blocks"] is None
     text = call("show", RECORDING, INDUCTOR, "-a", "--execute").text
     assert "divergence" in text and "counted in" in text and "a guess from the code" in text
-    # It is kept: whoever looks again sees it, on its lines too, and nothing is run again.
+    # It is kept: the next look has it, on its lines too, and runs nothing.
     after = _notes()
     assert after["divergence"]["blocks"]["run"] < after["divergence"]["blocks"]["of"] == 1823
     assert after["masked-lanes"]["estimated"] is True

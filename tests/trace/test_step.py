@@ -1,4 +1,4 @@
-"""``step``: values, where it goes, and how it is told, judged by what the kernel must compute."""
+"""``step``: values, places and output, checked by what the kernel must compute."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SOFTMAX = ("step", RECORDING, "softmax_kernel", "--block", "7")
 
 
 def answers(*words: str | Path, status: int = 0) -> list[dict[str, Any]]:
-    """What came of each command, the beginning first."""
+    """The answer to each command, the beginning first."""
     done = call(*words, "--json")
     assert done.status == status, done.said
     return [json.loads(line) for line in done.text.splitlines()]
@@ -136,7 +136,7 @@ def test_a_mine_step_is_the_lanes_own(tmp_path: Path) -> None:
     assert theirs["line"] == lines_with(DIVERGENT, "sqrt")
 
 
-def test_halves_of_a_packed_register_are_told_apart(tmp_path: Path) -> None:
+def test_halves_of_a_packed_register_are_distinguished(tmp_path: Path) -> None:
     text = kernel("    ld.global.u32 %r4, [%rd1];\n    add.rn.f16x2 %r5, %r4, %r4;")
     x = np.arange(64, dtype=np.float16).reshape(32, 2)
     ptx, inputs = written(tmp_path, text, x=x)
@@ -148,17 +148,25 @@ def test_halves_of_a_packed_register_are_told_apart(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "command, said",
     [
-        ("nxt", "did you mean next"), ("until", "say until LINE"),
+        ("nxt", "did you mean next"),
+        ("until", "say until LINE"),
         ("until x", "not a whole number"),
-        ("until 99999", "no further step is on line 99999"), ("lane 128", "they are 0 to 127"),
-        ("print", "say which register"), ("print %q", "there is no register %q"),
-        ("print rows", "did you mean row"), ("parts 1", "parts 0 1"), ("store y", "say where to"),
-        ("back", "this is the first step"), ("go 0x10", "step 16 of"),
+        ("until 99999", "no further step is on line 99999"),
+        ("lane 128", "they are 0 to 127"),
+        ("print", "say which register"),
+        ("print %q", "there is no register %q"),
+        ("print rows", "did you mean row"),
+        ("parts 1", "parts 0 1"),
+        ("store y", "say where to"),
+        ("back", "this is the first step"),
+        ("go 0x10", "step 16 of"),
         ("next 9999999", "last step"),
-        ("go -1", "not a whole number"), ("lanes %r1 %p1", "lanes ran this step"),
-        ("help", "a register's values in the lanes"), ("next 1 2", "say how many"),
+        ("go -1", "not a whole number"),
+        ("lanes %r1 %p1", "lanes ran this step"),
+        ("help", "a register's values in the lanes"),
+        ("next 1 2", "say how many"),
     ],
-)  # fmt: skip
+)
 def test_every_command_is_answered_by_a_sentence(command: str, said: str) -> None:
     done = call(*SOFTMAX, "--commands", command)
     assert said in done.text, done.text
@@ -167,21 +175,31 @@ def test_every_command_is_answered_by_a_sentence(command: str, said: str) -> Non
 
 
 def answers_badly(command: str) -> bool:
-    _, answer = (json.loads(one) for one in
-                 call(*SOFTMAX, "--json", "--commands", command).text.splitlines())  # fmt: skip
+    _, answer = (
+        json.loads(one) for one in call(*SOFTMAX, "--json", "--commands", command).text.splitlines()
+    )
     return not answer["understood"]
 
 
 def test_commands_come_through_a_pipe() -> None:
     words = [sys.executable, "-m", "inspector", *SOFTMAX, "--lane", "3"]
     done = subprocess.run(
-        words, input="next 5\n\nprint row; back\nquit\nnever\n", capture_output=True, text=True,
-        env=environment(), cwd=REPOSITORY, timeout=120, check=False,
-    )  # fmt: skip
+        words,
+        input="next 5\n\nprint row; back\nquit\nnever\n",
+        capture_output=True,
+        text=True,
+        env=environment(),
+        cwd=REPOSITORY,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert [line for line in done.stdout.splitlines() if line.startswith("(step)")] == [
-        "(step) next 5", "(step) print row", "(step) back", "(step) quit",
-    ]  # fmt: skip
+        "(step) next 5",
+        "(step) print row",
+        "(step) back",
+        "(step) quit",
+    ]
     assert "%r26 (row) s32 = 7" in done.stdout and "step 4 of" in done.stdout
 
 
@@ -190,8 +208,11 @@ def test_at_a_terminal_a_line_can_be_had_again(tmp_path: Path) -> None:
     child, ours = pty.fork()
     if not child:
         os.chdir(REPOSITORY)
-        os.execve(sys.executable, [sys.executable, "-m", "inspector", *SOFTMAX],
-                  environment(TERM="xterm", NO_COLOR="1", INPUTRC="/dev/null"))  # fmt: skip
+        os.execve(
+            sys.executable,
+            [sys.executable, "-m", "inspector", *SOFTMAX],
+            environment(TERM="xterm", NO_COLOR="1", INPUTRC="/dev/null"),
+        )
     seen = b""
 
     def until(text: bytes, count: int = 1) -> None:

@@ -19,9 +19,13 @@ from tests.trace.programs import kernel, written
 
 RECORDING = str(REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview")
 NCU = REPOSITORY / "tests" / "data" / "bench" / "ncu" / "squares.tar.xz"
-METRICS = ("Instructions Executed", "Predicated-On Thread Instructions Executed",
-           "L1 Tag Requests Global", "L2 Theoretical Sectors Global",
-           "L2 Theoretical Sectors Global Ideal")  # fmt: skip
+METRICS = (
+    "Instructions Executed",
+    "Predicated-On Thread Instructions Executed",
+    "L1 Tag Requests Global",
+    "L2 Theoretical Sectors Global",
+    "L2 Theoretical Sectors Global Ideal",
+)
 
 
 @cache
@@ -57,11 +61,13 @@ def ncu_total(launch: int, metric: str) -> int:
 def figures(told: dict[str, Any], kind: str, scale: int = 1) -> list[list[int]]:
     """What trace counted of loads or stores of global memory, sorted."""
     return sorted(
-        [scale * line[key] for key in ("warps", "lanes", "tag_requests", "sectors",
-                                       "least_sectors")]
+        [
+            scale * line[key]
+            for key in ("warps", "lanes", "tag_requests", "sectors", "least_sectors")
+        ]
         for line in told["lines"]
         if any(a["space"] == "global" and a["kind"] == kind for a in line["accesses"])
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(
@@ -124,7 +130,7 @@ def test_where_all_blocks_would_take_long_some_are_run_and_that_is_said() -> Non
 
 
 @pytest.mark.parametrize("change", ["add.s32 %r4;", "mul.wide.x32 %rd4, %r1, 4;"])
-def test_ptx_that_no_assembler_takes_is_told_by_line(tmp_path: Path, change: str) -> None:
+def test_ptx_that_no_assembler_takes_is_reported_by_line(tmp_path: Path, change: str) -> None:
     text = kernel(f"    {change}")
     ptx, inputs = written(tmp_path, text, x=np.zeros(64, np.float32))
     done = call("trace", ptx, "--grid", "1", "--threads", "32", "--inputs", inputs)
@@ -155,8 +161,11 @@ def test_new_inputs_are_the_same_for_a_seed_and_differ_for_another() -> None:
     ]
 
     def values(lines: list[Any]) -> list[Any]:
-        return [{**v, "low": 0, "high": 0} if v["address_in"] else v
-                for line in lines if (v := line["values"])]  # fmt: skip
+        return [
+            {**v, "low": 0, "high": 0} if v["address_in"] else v
+            for line in lines
+            if (v := line["values"])
+        ]
 
     assert values(said[0]) == values(said[1])
     assert values(said[0]) != values(said[2])
@@ -166,8 +175,10 @@ def test_columns_of_shared_memory_collide_and_padded_ones_do_not(tmp_path: Path)
     """A column of a tile of 32 words a row is in one bank; of 33 words, in all of them."""
 
     def body(words: int) -> str:
-        return (f"    mul.lo.s32 %r4, %r1, {4 * words};\n    mov.u32 %r5, tile;\n"
-                "    add.s32 %r5, %r5, %r4;\n    st.shared.u32 [%r5], %r1;")  # fmt: skip
+        return (
+            f"    mul.lo.s32 %r4, %r1, {4 * words};\n    mov.u32 %r5, tile;\n"
+            "    add.s32 %r5, %r5, %r4;\n    st.shared.u32 [%r5], %r1;"
+        )
 
     for words, wavefronts in ((32, 32), (33, 1)):
         text = kernel(body(words), before=f".shared .align 4 .b8 tile[{32 * 33 * 4}];")
@@ -192,7 +203,7 @@ def test_a_warp_that_parts_is_counted_and_others_are_not(tmp_path: Path) -> None
     assert (together["warps"], together["lanes"]) == (6, 3 * 64)
 
 
-def test_an_access_past_the_end_is_told_with_its_place(tmp_path: Path) -> None:
+def test_an_access_past_the_end_is_reported_with_its_place(tmp_path: Path) -> None:
     x = np.zeros((10, 10), np.float32)
     ptx, inputs = written(tmp_path, kernel("    st.global.u32 [%rd1], %r1;"), x=x)
     words = ["trace", ptx, "--grid", "4", "--threads", "32", "--inputs", inputs]
@@ -205,21 +216,34 @@ def test_an_access_past_the_end_is_told_with_its_place(tmp_path: Path) -> None:
     assert told["past_bytes"] == 4
     text = Path(ptx).read_text().splitlines()
     assert text[told["line"] - 1].strip() == told["statement"] == "st.global.u32 [%rd1], %r1;"
-    for said in ("block (3, 0, 0)", "thread (4, 0, 0)", "x (float32, 10×10)",
-                 f"line {told['line']}", hex(told["address"])[:4]):  # fmt: skip
+    for said in (
+        "block (3, 0, 0)",
+        "thread (4, 0, 0)",
+        "x (float32, 10×10)",
+        f"line {told['line']}",
+        hex(told["address"])[:4],
+    ):
         assert said in done.text, said
     assert "Traceback" not in done.said
 
 
 @pytest.mark.parametrize("address", ["0", "8", "0x7f0000001000", "0xffffffffffffff00", "-1"])
-@pytest.mark.parametrize("access", ["ld.global.u32 %r4, [%rd3];", "st.global.u32 [%rd3], %r1;",
-                                    "atom.global.add.u32 %r4, [%rd3], 1;", "st.u32 [%rd3], %r1;",
-                                    "cp.async.ca.shared.global [tile], [%rd3], 4;"])  # fmt: skip
+@pytest.mark.parametrize(
+    "access",
+    [
+        "ld.global.u32 %r4, [%rd3];",
+        "st.global.u32 [%rd3], %r1;",
+        "atom.global.add.u32 %r4, [%rd3], 1;",
+        "st.u32 [%rd3], %r1;",
+        "cp.async.ca.shared.global [tile], [%rd3], 4;",
+    ],
+)
 def test_an_address_of_nobodys_is_a_fault_and_no_access(
     tmp_path: Path, access: str, address: str
 ) -> None:
-    text = kernel(f"    mov.u64 %rd3, {address};\n    {access}",
-                  before=".shared .align 16 .b8 tile[64];")  # fmt: skip
+    text = kernel(
+        f"    mov.u64 %rd3, {address};\n    {access}", before=".shared .align 16 .b8 tile[64];"
+    )
     ptx, inputs = written(tmp_path, text, x=np.zeros(64, np.float32))
     done = call("trace", ptx, "--grid", "1", "--threads", "32", "--inputs", inputs, "--json")
     assert done.status == 1
@@ -228,7 +252,7 @@ def test_an_address_of_nobodys_is_a_fault_and_no_access(
     assert told["statement"] == access
 
 
-def test_the_source_line_of_a_fault_is_told(tmp_path: Path) -> None:
+def test_the_source_line_of_a_fault_is_reported(tmp_path: Path) -> None:
     """One row less than the recorded call's: the last block's loads have nothing to read."""
     inputs = tmp_path / "short.npz"
     np.savez(inputs, input_ptr=np.zeros((1822, 781), np.float32))
@@ -242,9 +266,10 @@ def test_the_source_line_of_a_fault_is_told(tmp_path: Path) -> None:
     assert "tl.load" in source[int(at[2]) - 1]
 
 
-def test_what_cannot_be_run_is_told_by_line_before_anything_is(tmp_path: Path) -> None:
-    text = kernel("    tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [t, {%r1}];",
-                  before=".global .texref t;")  # fmt: skip
+def test_what_cannot_be_run_is_reported_by_line_before_anything_is(tmp_path: Path) -> None:
+    text = kernel(
+        "    tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [t, {%r1}];", before=".global .texref t;"
+    )
     ptx, inputs = written(tmp_path, text, x=np.zeros(1, np.float32))
     line = next(n for n, said in enumerate(text.splitlines(), 1) if "tex.1d" in said)
     done = call("trace", ptx, "--grid", "1", "--threads", "32", "--inputs", inputs)
@@ -259,7 +284,7 @@ PRINTS = """
 """``t = %d`` and a line's end, as nvcc declares what printf needs."""
 
 
-def test_what_lanes_print_is_told(tmp_path: Path) -> None:
+def test_what_lanes_print_is_reported(tmp_path: Path) -> None:
     text = kernel(
         "    .local .align 4 .b8 values[4];\n    setp.ne.s32 %p1, %r1, 5;\n    @%p1 ret;\n"
         "    mov.u64 %rd3, values;\n    cvta.local.u64 %rd4, %rd3;\n    st.local.u32 [%rd3], %r1;\n"
@@ -364,7 +389,7 @@ def test_what_no_kernel_takes_is_refused(tmp_path: Path, array: Any, said: str) 
     assert done.status in (2, 4) and said in done.said
 
 
-def test_a_name_that_is_no_argument_is_told_beside_those_that_are(tmp_path: Path) -> None:
+def test_a_name_that_is_no_argument_is_reported_beside_those_that_are(tmp_path: Path) -> None:
     np.savez(tmp_path / "bad.npz", input=np.zeros(3))
     done = call("trace", RECORDING, "a4fe74f3", "--inputs", tmp_path / "bad.npz")
     assert done.status == 2

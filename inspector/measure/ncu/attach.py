@@ -88,9 +88,7 @@ def _labels(listing: Listing, function: Function) -> Iterator[tuple[str, int]]:
             waiting = []
 
 
-def _same(
-    theirs: str, ours: str, base: int, end: int, labels: dict[str, int], start: int
-) -> bool:  # fmt: skip
+def _same(theirs: str, ours: str, base: int, end: int, labels: dict[str, int], start: int) -> bool:
     left, right = _words(theirs).replace(".reuse", ""), _words(ours).replace(".reuse", "")
     if left == right:
         return True
@@ -135,7 +133,7 @@ Key = tuple[str, str]
 Placement = dict[int, Samples] | str
 """The samples of a launch by the lines of a listing; or why they cannot be shown there."""
 
-FEWEST_REGISTERS = 16
+MIN_REPORTED_REGISTERS = 16
 """The count that ncu reports if the code needs fewer: seen on an H200 with 12."""
 
 UNRECORDED = "no kernel here is called"
@@ -217,7 +215,11 @@ def _summed(launches: Iterable[Attached]) -> dict[int, Samples]:
 
 def _takes(needed: int | None, launched: int | None) -> bool:
     """Whether a launch with ``launched`` registers can be of code that needs ``needed``."""
-    return needed is None or launched is None or launched in (needed, max(needed, FEWEST_REGISTERS))
+    return (
+        needed is None
+        or launched is None
+        or launched in (needed, max(needed, MIN_REPORTED_REGISTERS))
+    )
 
 
 def _counted(candidate: Candidate, launch: NcuLaunch) -> bool:

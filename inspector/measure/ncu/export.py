@@ -27,8 +27,16 @@ _ENGLISH = re.compile(r"[-+]?(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d+)?(?:e[-+]?\d+)?"
 _FOREIGN = re.compile(r"[-+]?\d[\d.,'’\s]*")
 # Units per µs and per GHz, without the "econd" that some versions of ncu write.
 _MICROSECONDS = {"ns": 1e3, "us": 1.0, "µs": 1.0, "ms": 1e-3, "s": 1e-6}
-_GIGAHERTZ = {"ghz": 1.0, "cycle/ns": 1.0, "mhz": 1e3, "cycle/us": 1e3, "khz": 1e6,
-              "cycle/ms": 1e6, "hz": 1e9, "cycle/s": 1e9}  # fmt: skip
+_GIGAHERTZ = {
+    "ghz": 1.0,
+    "cycle/ns": 1.0,
+    "mhz": 1e3,
+    "cycle/us": 1e3,
+    "khz": 1e6,
+    "cycle/ms": 1e6,
+    "hz": 1e9,
+    "cycle/s": 1e9,
+}
 
 
 def number(text: str, name: str) -> float | None:
@@ -174,8 +182,7 @@ def source(table: Table, number: int, name: str) -> NcuLaunch:
         address = row[address_column].strip() if len(row) == len(columns) else ""
         if not re.fullmatch(r"(?:0x)?[0-9a-fA-F]+", address):
             raise Unreadable(
-                f"{name} is cut short, or is not a page of SASS, in line {line}",
-                SASS_REMEDY,
+                f"{name} is cut short, or is not a page of SASS, in line {line}", SASS_REMEDY
             )
         rows.append((int(address, 16), row[text_column], samples(row)))
     if not rows:
@@ -220,10 +227,13 @@ RAW = {
     "registers": ("launch__registers_per_thread",),
     "achieved_occupancy": ("sm__warps_active.avg.pct_of_peak_sustained_active",),
     "theoretical_occupancy": ("sm__maximum_warps_per_active_cycle_pct",),
-    "sm_ghz": ("gpc__cycles_elapsed.avg.per_second", "smsp__cycles_elapsed.avg.per_second",
-               "sm__cycles_elapsed.avg.per_second"),
+    "sm_ghz": (
+        "gpc__cycles_elapsed.avg.per_second",
+        "smsp__cycles_elapsed.avg.per_second",
+        "sm__cycles_elapsed.avg.per_second",
+    ),
     "cycles": ("gpc__cycles_elapsed.max", "sm__cycles_elapsed.max"),
-}  # fmt: skip
+}
 # The same by the names of the details page; "Memory Throughput" is there twice, once in %.
 DETAILS = {
     "Duration": "duration_us",

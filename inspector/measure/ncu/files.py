@@ -53,7 +53,7 @@ def texts(path: Path) -> str:
     """The CSV pages of a report, one after another.
 
     Raises ``Unreadable`` where it cannot be read or is too large, ``ToolMissing`` where it takes
-    ncu and there is none.
+    an ncu that is missing.
     """
     if path.suffix.lower() == ".ncu-rep":
         return "\n".join(_exported(path))
@@ -136,11 +136,22 @@ def arguments(
     ``regex:…``.
     """
     out = [
-        "--clock-control", "none",
-        "--target-processes", "all" if children else "application-only",
-        "--set", sections, "--import-source", "yes", "--launch-count", str(count),
-        "--force-overwrite", "--export", str(report), "--log-file", str(log),
-    ]  # fmt: skip
+        "--clock-control",
+        "none",
+        "--target-processes",
+        "all" if children else "application-only",
+        "--set",
+        sections,
+        "--import-source",
+        "yes",
+        "--launch-count",
+        str(count),
+        "--force-overwrite",
+        "--export",
+        str(report),
+        "--log-file",
+        str(log),
+    ]
     if skip:
         out += ["--launch-skip", str(skip)]
     return out + (["--kernel-name", kernel] if kernel is not None else [])
@@ -206,9 +217,7 @@ def _kept(record: dict[str, object]) -> Report:
 def store(path: Path, csv: str, command: Iterable[str]) -> None:
     """Store a report with its recording. Raises ``OSError`` if that is not allowed."""
     taken = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    keep(
-        path, {"schema": SCHEMA, "taken": taken, "command": list(command), "csv": csv}, REPORTS
-    )  # fmt: skip
+    keep(path, {"schema": SCHEMA, "taken": taken, "command": list(command), "csv": csv}, REPORTS)
 
 
 # -- alone ----------------------------------------------------------------------------------------
@@ -229,10 +238,13 @@ def alone(path: Path, report: Report) -> Recording:
         function = next(iter(variants.values()))[0].function
         out.append(
             Kernel(
-                f"k{number}", function, demangled, Origin.FILE,
+                f"k{number}",
+                function,
+                demangled,
+                Origin.FILE,
                 tuple(_variant(ids[d], d, launches) for d, launches in variants.items()),
             )
-        )  # fmt: skip
+        )
     device = next((launch.device for launch in report.launches if launch.device), None)
     return Recording(
         str(path), tuple(out), device={"name": device} if device else None, problems=report.problems
@@ -256,19 +268,23 @@ def _variant(short: str, digest: str, launches: Sequence[NcuLaunch]) -> Variant:
     shapes = dict.fromkeys((launch.grid, launch.block) for launch in launches)
     calls = tuple(
         Call(
-            "cuda", symbol, digest, grid, block,
+            "cuda",
+            symbol,
+            digest,
+            grid,
+            block,
             count=sum((launch.grid, launch.block) == (grid, block) for launch in launches),
         )
         for grid, block in shapes
         if grid is not None
-    )  # fmt: skip
+    )
     why = "a report of ncu has machine code alone"
     return Variant(
         short,
         digest,
         symbol,
         target=_target(first),
-        config=_told(launches),
+        config=_settings(launches),
         stages=stages,
         known=Resources(registers=first.registers),
         launches=len(launches),
@@ -277,14 +293,14 @@ def _variant(short: str, digest: str, launches: Sequence[NcuLaunch]) -> Variant:
     )
 
 
-MOST = 3
+MAX_LAUNCHES = 3
 """Launches of one variant that its line in the interface shows."""
 
 
-def _told(launches: Sequence[NcuLaunch]) -> dict[str, object]:
+def _settings(launches: Sequence[NcuLaunch]) -> dict[str, object]:
     """What distinguishes launches, in place of the configuration, which a report does not have."""
-    first_launches = launches[:MOST]
-    rest = ["…"] if len(launches) > MOST else []
+    first_launches = launches[:MAX_LAUNCHES]
+    rest = ["…"] if len(launches) > MAX_LAUNCHES else []
     times = [
         f"{launch.duration_us:.2f}" for launch in first_launches if launch.duration_us is not None
     ]

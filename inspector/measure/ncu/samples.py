@@ -43,7 +43,7 @@ class Profiled:
         return self._memo.once("attached", lambda: attach(self.report.launches, self._candidates()))
 
     def measured(self, variant: Variant) -> NcuMeasured | None:
-        """ncu's measurements of a variant; None if there are none."""
+        """ncu's measurements of a variant; None without any."""
         if not self.report.launches:
             return None
         measured_by_key = self._memo.once("by variant", lambda: by_variant(self.attached()))

@@ -17,7 +17,7 @@ class Operator:
 
     ``kind`` is ``op``, ``annotation`` or ``runtime``. ``cpu_us`` is with what was called within,
     ``self_cpu_us`` without; ``gpu_us`` is of the kernels that it or those within launched,
-    ``self_gpu_us`` of its own. They are what torch's ``key_averages()`` gives.
+    ``self_gpu_us`` of the operator alone. They equal torch's ``key_averages()``.
     """
 
     name: str

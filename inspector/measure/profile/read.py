@@ -11,18 +11,10 @@ from typing import Any
 
 from inspector import files
 from inspector.errors import PtxviewError, Unreadable
-from inspector.measure.profile.model import (
-    Chain,
-    Compiling,
-    GpuWork,
-    Operator,
-    Overhead,
-    Profile,
-    Shape,
-    Window,
-)
+from inspector.measure.profile.model import GpuWork, Profile, Shape, Window
 from inspector.measure.profile.sum import summarise
 from inspector.measure.profile.warnings import ProcessFacts, facts, warned
+from inspector.measure.restored import restored
 from inspector.model import Kernel, Recording, Variant
 from inspector.names import base_name
 from inspector.recording.layout import DerivedCache, Events, read_events
@@ -105,8 +97,11 @@ Said = Mapping[str, object]
 
 def windows(events: Events) -> list[Window]:
     """Every window of a recording, in the order in which they began."""
-    ranks = {_int(e.get("pid")): _int(e.get("rank")) for e in events.events
-             if e.get("event") == "process"}  # fmt: skip
+    ranks = {
+        _int(e.get("pid")): _int(e.get("rank"))
+        for e in events.events
+        if e.get("event") == "process"
+    }
     profile_events = [e for e in events.events if e.get("event") == "profile"]
     profile_events.sort(key=lambda e: _float(e.get("began")) or 0.0)
     return [_window(e, n, ranks) for n, e in enumerate(profile_events, 1)]
@@ -197,14 +192,15 @@ def profiles(
     """The windows of a recording, one of them summed up, and what could not be recorded.
 
     ``number`` is the window's; without one it is ptxview's last window, else the program's last.
-    Raises ``Unreadable`` where there is none of that number or its trace cannot be read.
+    Raises ``Unreadable`` for an unknown number and for an unreadable trace.
     """
     events = read_events(path)
     recorded = windows(events)
     problems = [
-        str(e.get("text")) for e in events.events
+        str(e.get("text"))
+        for e in events.events
         if e.get("event") == "problem" and str(e.get("where")).partition(".")[0] == "profile"
-    ]  # fmt: skip
+    ]
     if not recorded:
         return [], None, problems
     if number is not None and not 1 <= number <= len(recorded):
@@ -249,32 +245,11 @@ def _restored(data: bytes, window: Window) -> Profile | None:
     """A profile from its cached summary; None if the data is not a summary."""
     try:
         stored: Any = files.parsed(data)
-        return Profile(
-            window=replace(
-                window, steps=tuple(stored["window"]["steps"]), gpu=stored["window"]["gpu"] is True
-            ),
-            operators=tuple(Operator(**o) for o in stored["operators"]),
-            kernels=tuple(_kernel(k) for k in stored["kernels"]),
-            chains=tuple(Chain(**{**c, "path": tuple(c["path"])}) for c in stored["chains"]),
-            overhead=Overhead(**stored["overhead"]),
-            compiling=tuple(
-                Compiling(**{**c, "steps": tuple(c["steps"])}) for c in stored["compiling"]
-            ),
-            notes=tuple(stored["notes"]),
-            events=stored["events"],
-            device=stored["device"],
-        )
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, PtxviewError):
+        profile: Profile = restored(Profile, stored)
+    except (ValueError, TypeError, RecursionError, PtxviewError):
         return None
-
-
-def _kernel(stored: dict[str, object]) -> GpuWork:
-    shapes = stored["shapes"]
-    rebuilt = []
-    for shape in shapes if isinstance(shapes, list) else []:
-        fixed = {n: tuple(shape[n]) if shape[n] is not None else None for n in ("grid", "block")}
-        rebuilt.append(Shape(**{**shape, **fixed}))
-    return GpuWork(**{**stored, "shapes": tuple(rebuilt), "variants": (), "fused": ()})  # type: ignore[arg-type]
+    summed = replace(window, steps=profile.window.steps, gpu=profile.window.gpu)
+    return replace(profile, window=summed)
 
 
 def _int(value: object) -> int | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from inspector.errors import Unreadable
 from inspector.measure.profile.model import Three
+from inspector.text import words
 
 # -- what ran on the CPU --------------------------------------------------------------------------
 # What ran on the CPU, a lane for each thread: which call contains which, by torch's rules.
@@ -97,7 +98,7 @@ class Lane:
 
 
 # -- a Chrome trace, event by event ---------------------------------------------------------------
-# Reads a Chrome trace of Kineto event by event, since a large one does not fit in memory.
+# Reads a Chrome trace of Kineto event by event: large traces do not fit in memory.
 #
 # The trace is input like any other: what is damaged in it is passed over and counted.
 
@@ -192,15 +193,18 @@ class Trace:
 
 
 CPU_KINDS = {
-    "cpu_op": OP, "user_annotation": ANNOTATION, "cuda_runtime": RUNTIME, "cuda_driver": RUNTIME,
-}  # fmt: skip
+    "cpu_op": OP,
+    "user_annotation": ANNOTATION,
+    "cuda_runtime": RUNTIME,
+    "cuda_driver": RUNTIME,
+}
 GPU_KINDS = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
 # Names that torch's own tables leave out.
-LEFT_OUT = frozenset(
-    ("[memory]", "[OutOfMemory]", "profiler::_record_function_enter",
-     "profiler::_record_function_enter_new", "profiler::_record_function_exit", "aten::is_leaf",
-     "aten::output_nr", "aten::_version")
-)  # fmt: skip
+LEFT_OUT = words(
+    "[memory] [OutOfMemory] profiler::_record_function_enter "
+    "profiler::_record_function_enter_new profiler::_record_function_exit "
+    "aten::is_leaf aten::output_nr aten::_version"
+)
 # The prefix of the emulated device's own operators.
 OURS = "ptxview_target::"
 STEP = "ProfilerStep#"

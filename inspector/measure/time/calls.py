@@ -57,10 +57,16 @@ class ReplayableCall:
     def timing(self, **fields: object) -> Timing:
         """The call's timing before its time is taken."""
         return Timing(
-            kernel=self.call.name, variant="", call=self.number, stopwatch=None, cache=None,
-            count=self.call.count, inputs=inputs(self.call.arguments), kind=self.call.kind,
+            kernel=self.call.name,
+            variant="",
+            call=self.number,
+            stopwatch=None,
+            cache=None,
+            count=self.call.count,
+            inputs=inputs(self.call.arguments),
+            kind=self.call.kind,
             **fields,  # type: ignore[arg-type]
-        )  # fmt: skip
+        )
 
 
 def libraries(events: Iterable[Event]) -> dict[str, Library]:
@@ -98,9 +104,12 @@ def again(
             asked = [f for f in variants if f in among and not _launched(f)]
             code = graph.stages.get(Stage.OUTPUT_CODE) if graph else None
             repeated = ReplayableCall(
-                call, number, among, code=code.content if code else None,
+                call,
+                number,
+                among,
+                code=code.content if code else None,
                 code_path=code.origin_path if code else None,
-            )  # fmt: skip
+            )
         elif call.kind == "extension":
             library = by_module.get(call.name.rpartition(".")[0])
             among = _beside(recording, library)
@@ -160,8 +169,10 @@ def job_of_call(
     """
     call = repeated.call
     job: dict[str, object] = {
-        "kind": call.kind, "name": call.name, "arguments": [argument(a) for a in call.arguments]
-    }  # fmt: skip
+        "kind": call.kind,
+        "name": call.name,
+        "arguments": [argument(a) for a in call.arguments],
+    }
     if call.kind == "graph":
         if repeated.code is None:
             return "the code of this graph was not recorded"

@@ -74,20 +74,22 @@ class TimeWish:
 
     def told(self) -> Said:
         """The part of every child's job that the wish determines."""
-        return {"stopwatches": list(self.stopwatches), "cache": self.cache,
-                "seconds": self.seconds, "limit": self.limit}  # fmt: skip
+        return {
+            "stopwatches": list(self.stopwatches),
+            "cache": self.cache,
+            "seconds": self.seconds,
+            "limit": self.limit,
+        }
 
 
 class ChildEnd(NamedTuple):
     """How a child process ended: ``status`` is None if it took too long as a whole.
 
-    ``problem`` says why it ended early, if it did. ``overdue``: it ended itself since a step took
-    longer than its limit. ``records`` are what it wrote.
+    ``problem`` says why it ended early, if it did. ``records`` are what it wrote.
     """
 
     status: int | None
     problem: str
-    overdue: bool
     records: list[Said]
 
 
@@ -106,9 +108,8 @@ def run_child(
     try:
         done = child(argv, seconds, folder)
     except Unreadable as error:
-        return ChildEnd(None, error.message, False, records(results))
-    overdue = b"Timeout (" in done.err
-    return ChildEnd(done.status, why_ended(done, limit), overdue, records(results))
+        return ChildEnd(None, error.message, records(results))
+    return ChildEnd(done.status, why_ended(done, limit), records(results))
 
 
 def records(results: Path) -> list[Said]:
@@ -211,8 +212,14 @@ def measure(
             remaining = None
             if wish.budget is not None:
                 remaining = max(wish.budget - (time.monotonic() - began), 0)
-            job = {**wish.told(), "alignment": alignment, "budget": remaining,
-                   "building": building, "copy": not gathered.copies, "launches": jobs}  # fmt: skip
+            job = {
+                **wish.told(),
+                "alignment": alignment,
+                "budget": remaining,
+                "building": building,
+                "copy": not gathered.copies,
+                "launches": jobs,
+            }
             seconds = STARTING + (len(jobs) + 1) * (wish.limit + building)
             end = run_child(python, "session", job, wish.limit, folder, seconds, child)
             jobs = _left(python, jobs, end, gathered)
@@ -300,8 +307,7 @@ def interpreter(
             return python
     by = f" It was recorded by: {shown(' '.join(recorded)[:200])}" if recorded else ""
     raise ToolMissing(
-        "no interpreter with torch was found to run the calls under",
-        f"Name one with --python.{by}",
+        "no interpreter with torch was found to run the calls under", f"Name one with --python.{by}"
     )
 
 

@@ -27,10 +27,17 @@ class PlannedLaunch:
     def timing(self, **fields: object) -> Timing:
         """The launch's timing before its time is taken."""
         return Timing(
-            kernel=self.kernel.name, variant=self.variant.id, call=self.number, stopwatch=None,
-            cache=None, grid=self.call.grid, block=self.call.block, count=self.call.count,
-            inputs=inputs(self.call.arguments), **fields,  # type: ignore[arg-type]
-        )  # fmt: skip
+            kernel=self.kernel.name,
+            variant=self.variant.id,
+            call=self.number,
+            stopwatch=None,
+            cache=None,
+            grid=self.call.grid,
+            block=self.call.block,
+            count=self.call.count,
+            inputs=inputs(self.call.arguments),
+            **fields,  # type: ignore[arg-type]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,13 +170,17 @@ def job_of(
 def argument(recorded: Argument) -> dict[str, object]:
     """An argument as the child process's job has it."""
     return {
-        "name": recorded.name, "type": recorded.type, "value": recorded.value,
+        "name": recorded.name,
+        "type": recorded.type,
+        "value": recorded.value,
         "dtype": recorded.dtype,
         "shape": None if recorded.shape is None else list(recorded.shape),
         "strides": None if recorded.strides is None else list(recorded.strides),
-        "alignment": recorded.alignment, "low": recorded.low, "high": recorded.high,
+        "alignment": recorded.alignment,
+        "low": recorded.low,
+        "high": recorded.high,
         "device": recorded.device,
-    }  # fmt: skip
+    }
 
 
 def inputs(arguments: Sequence[Argument]) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+
+from inspector.measure.restored import restored
 
 # -- the median and its interval ------------------------------------------------------------------
 # The median of samples and its 95 % interval, by order statistics of any distribution.
@@ -52,7 +54,7 @@ def rank(count: int) -> int | None:
 
 
 def median(samples: Sequence[float]) -> Median | None:
-    """The median of the finite samples; None if there are none."""
+    """The median of the finite samples; None without any."""
     finite = sorted(s for s in samples if math.isfinite(s))
     n = len(finite)
     if not n:
@@ -70,7 +72,7 @@ CACHES = ("cold", "hot", "dirty")
 WANTED = 0.01
 # A warning is given if clocks differ by more than this part within one measurement.
 STEADY = 0.03
-FEWEST_OF_A_THIRD = 20
+MIN_SAMPLES_OF_A_THIRD = 20
 NOTHING: Mapping[str, object] = {}
 
 
@@ -114,8 +116,8 @@ class Timing:
     kernel: str
     variant: str
     call: int
-    stopwatch: str | None
-    cache: str | None
+    stopwatch: str | None = None
+    cache: str | None = None
     median_us: float | None = None
     low_us: float | None = None
     high_us: float | None = None
@@ -147,7 +149,7 @@ class Peak:
     stopwatch: str
     cache: str
     gb_per_s: float
-    bytes: int
+    bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +243,7 @@ def _warnings(middle: Median, clocks: Mapping[str, object]) -> list[str]:
 def _drift(samples: Sequence[float]) -> list[str]:
     """A warning if the last third of the samples took another time than the first."""
     third = len(samples) // 3
-    if third < FEWEST_OF_A_THIRD:
+    if third < MIN_SAMPLES_OF_A_THIRD:
         return []
     first, last = median(samples[:third]), median(samples[-third:])
     if first is None or last is None or abs(last.value - first.value) <= STEADY * first.value:
@@ -251,138 +253,29 @@ def _drift(samples: Sequence[float]) -> list[str]:
 
 def timing_row(timing: Timing) -> dict[str, object]:
     """A timing as JSON has it."""
-    row = asdict(timing)
-    for name in ("grid", "block"):
-        row[name] = list(row[name]) if row[name] is not None else None
-    row["warnings"] = list(timing.warnings)
-    row["variant"] = timing.variant or None
-    row["kernels"] = [asdict(k) for k in timing.kernels]
-    return row
+    return {**asdict(timing), "variant": timing.variant or None}
 
 
 def stored_session(session: Session) -> dict[str, object]:
     """A session as it is stored with a recording."""
-    return {
-        "taken": session.taken,
-        "device": dict(session.device),
-        "peaks": [asdict(p) for p in session.peaks],
-        "data_sheet_gb_per_s": session.data_sheet_gb_per_s,
-        "rows": [timing_row(t) for t in session.rows],
-    }
-
-
-MAX_FIGURE = float(1 << 63)
-"""No figure (bytes, operations or µs) is as large as this."""
-
-_KINDS: dict[str, tuple[type, ...]] = {
-    "kernel": (str,), "variant": (str,), "call": (int,), "stopwatch": (str,), "cache": (str,),
-    "median_us": (int, float), "low_us": (int, float), "high_us": (int, float), "samples": (int,),
-    "bytes": (int,), "flops": (int,), "gb_per_s": (int, float), "tflop_per_s": (int, float),
-    "percent_of_peak": (int, float), "count": (int,), "inputs": (str,), "error": (str,),
-    "kind": (str,), "cpu_us": (int, float), "bytes_from": (str,), "flops_from": (str,),
-    "traced_us": (int, float),
-}  # fmt: skip
+    return {**asdict(session), "rows": [timing_row(t) for t in session.rows]}
 
 
 def read(stored: Mapping[str, object]) -> Session | None:
     """A stored session; None if it is not one. Damaged rows are left out."""
-    rows, device, taken = stored.get("rows"), stored.get("device"), stored.get("taken")
-    if not isinstance(rows, list) or not isinstance(device, dict) or not isinstance(taken, str):
+    rows = stored.get("rows")
+    try:
+        session: Session = restored(Session, {**stored, "rows": _named(rows)})
+    except TypeError:
         return None
-    timings = [_timing(r) for r in rows if isinstance(r, dict)]
-    peaks = stored.get("peaks")
-    sheet = stored.get("data_sheet_gb_per_s")
-    return Session(
-        taken,
-        device,
-        tuple(t for t in timings if t is not None),
-        tuple(_peaks(peaks if isinstance(peaks, list) else [])),
-        _figure(sheet),
-    )
+    return session
 
 
-def _timing(stored: Mapping[str, object]) -> Timing | None:
-    fields: dict[str, object] = {}
-    for name, kinds in _KINDS.items():
-        value = stored.get(name)
-        if isinstance(value, kinds) and not isinstance(value, bool) and _sane(value):
-            fields[name] = value
-    if stored.get("variant", 0) is None:
-        fields["variant"] = ""
-    if not {"kernel", "variant", "call"} <= fields.keys():
+def _named(rows: object) -> object:
+    """Rows with the name "" of variants where calls have none."""
+    if not isinstance(rows, list):
         return None
-    fields.setdefault("stopwatch", None)
-    fields.setdefault("cache", None)
-    for name in ("grid", "block"):
-        fields[name] = _three(stored.get(name))
-    warnings = stored.get("warnings")
-    clocks = stored.get("clocks")
-    fields["clocks"] = clocks if isinstance(clocks, dict) else {}
-    fields["warnings"] = tuple(map(str, warnings)) if isinstance(warnings, list) else ()
-    kernels = stored.get("kernels")
-    fields["kernels"] = tuple(_kernels(kernels if isinstance(kernels, list) else []))
-    return Timing(**fields)  # type: ignore[arg-type]
-
-
-def _kernels(rows: Sequence[object]) -> Iterator[KernelTime]:
-    for row in rows:
-        if not isinstance(row, dict) or not isinstance(row.get("name"), str):
-            continue
-        time, per_call, low, high, variant, samples = (
-            row.get(k) for k in ("median_us", "per_call", "low_us", "high_us", "variant", "samples")
-        )
-        if (
-            (duration := _figure(time)) is not None
-            and isinstance(per_call, int)
-            and _sane(per_call)
-        ):
-            yield KernelTime(
-                row["name"],
-                variant if isinstance(variant, str) else None,
-                duration,
-                per_call,
-                _figure(low),
-                _figure(high),
-                samples if isinstance(samples, int) and _sane(samples) else 0,
-            )
-
-
-def _sane(value: object) -> bool:
-    """Whether a number is finite and not too large, which JSON does not guarantee."""
-    return not isinstance(value, int | float) or -MAX_FIGURE < value < MAX_FIGURE
-
-
-def _figure(value: object) -> float | None:
-    """A number of a stored session; None if the value is not a number."""
-    if isinstance(value, int | float) and not isinstance(value, bool) and _sane(value):
-        return float(value)
-    return None
-
-
-def _three(value: object) -> tuple[int, int, int] | None:
-    if (
-        isinstance(value, list)
-        and len(value) == 3
-        and all(isinstance(n, int) and _sane(n) for n in value)
-    ):
-        return (value[0], value[1], value[2])
-    return None
-
-
-def _peaks(rows: Sequence[object]) -> list[Peak]:
-    out = []
-    for row in rows:
-        if isinstance(row, dict) and (rate := _figure(row.get("gb_per_s"))) is not None:
-            size = row.get("bytes")
-            out.append(
-                Peak(
-                    str(row.get("stopwatch")),
-                    str(row.get("cache")),
-                    rate,
-                    size if isinstance(size, int) and _sane(size) else 0,
-                )
-            )
-    return out
+    return [{**r, "variant": r.get("variant", 0) or ""} for r in rows if isinstance(r, dict)]
 
 
 # -- amounts that the user gives ------------------------------------------------------------------

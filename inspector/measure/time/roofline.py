@@ -21,10 +21,14 @@ UNITS = {
     "float8_e5m2": ("fp32", "fp8_tensor"),
 }
 TITLES = {
-    "fp64": "fp64", "fp64_tensor": "fp64 tensor cores", "fp32": "fp32",
-    "tf32_tensor": "tf32 tensor cores", "fp16_tensor": "fp16 tensor cores",
-    "bf16_tensor": "bf16 tensor cores", "fp8_tensor": "fp8 tensor cores",
-}  # fmt: skip
+    "fp64": "fp64",
+    "fp64_tensor": "fp64 tensor cores",
+    "fp32": "fp32",
+    "tf32_tensor": "tf32 tensor cores",
+    "fp16_tensor": "fp16 tensor cores",
+    "bf16_tensor": "bf16 tensor cores",
+    "fp8_tensor": "fp8 tensor cores",
+}
 
 
 @dataclass(frozen=True, slots=True)

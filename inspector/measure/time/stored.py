@@ -103,9 +103,10 @@ class StoredTimes:
     def _of(self, kernel: Kernel, variant: Variant) -> list[tuple[int, Taken]]:
         # An id is as long as it must be: it may have grown since.
         return [
-            (number, taken) for number, taken in self._taken.get(kernel.name, ())
+            (number, taken)
+            for number, taken in self._taken.get(kernel.name, ())
             if taken.timing.variant == variant.id or variant.hash.startswith(taken.timing.variant)
-        ]  # fmt: skip
+        ]
 
     def _own(self, kernel: Kernel, variant: Variant) -> list[Taken]:
         """The variant's times by CUPTI, the representative one first."""
@@ -126,20 +127,31 @@ def parts(row: Timing) -> tuple[Timing, ...]:
     where = f"in a call of {row.kernel}" + (f": {row.inputs}" if row.inputs else "")
     return tuple(
         replace(
-            row, kernel=kernel.name, variant=kernel.variant,
-            median_us=kernel.median_us, low_us=kernel.low_us, high_us=kernel.high_us,
-            samples=kernel.samples, inputs=where, bytes=None, flops=None,
-            gb_per_s=None, tflop_per_s=None, percent_of_peak=None, kernels=(), cpu_us=None,
+            row,
+            kernel=kernel.name,
+            variant=kernel.variant,
+            median_us=kernel.median_us,
+            low_us=kernel.low_us,
+            high_us=kernel.high_us,
+            samples=kernel.samples,
+            inputs=where,
+            bytes=None,
+            flops=None,
+            gb_per_s=None,
+            tflop_per_s=None,
+            percent_of_peak=None,
+            kernels=(),
+            cpu_us=None,
         )
         for kernel in row.kernels
         if kernel.variant
-    )  # fmt: skip
+    )
 
 
 def timed_alike(
     a: Mapping[str, StoredTime], b: Mapping[str, StoredTime]
 ) -> tuple[StoredTime, StoredTime] | None:
-    """Times of two variants that can be compared; None if there are none.
+    """Comparable times of two variants, or None.
 
     They are of the same kind of inputs, on the same device, with the L2 in the same state.
     """
@@ -159,7 +171,7 @@ def times(path: str | Path) -> StoredTimes:
 
 
 def sessions(path: Path) -> list[Session]:
-    """The sessions stored with a recording, the oldest first; empty if there is none."""
+    """The sessions stored with a recording, the oldest first."""
     return [s for s in map(read, kept(path)) if s is not None]
 
 
@@ -175,6 +187,12 @@ def _known(value: float | None) -> bool:
 def _measured(taken: Taken) -> StoredTime:
     timing = taken.timing
     return StoredTime(
-        taken.us, timing.low_us, timing.high_us, OWN, timing.cache or "", taken.when,
-        taken.device, taken.inputs,
-    )  # fmt: skip
+        taken.us,
+        timing.low_us,
+        timing.high_us,
+        OWN,
+        timing.cache or "",
+        taken.when,
+        taken.device,
+        taken.inputs,
+    )

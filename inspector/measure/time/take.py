@@ -67,7 +67,7 @@ def ready(
     """
     if not is_recording(path):
         raise UsageError(
-            f"{path} is not a recording: only one knows with what its kernels were launched",
+            f"{path} is not a recording: only recordings have the launches of their kernels",
             "Make one with: ptxview run script.py",
         )
     events = read_events(_opened(reader, path)).events
@@ -78,7 +78,7 @@ def ready(
     if not planned.launches and not again:
         raise UsageError("there is no recorded launch to time", "\n".join(planned.left_out))
     if not machine.gpu_present():
-        raise ToolMissing("timing needs an NVIDIA GPU, and there is none on this machine")
+        raise ToolMissing("timing needs an NVIDIA GPU; this machine has none")
     interpreters = (sys.executable, machine.interpreter(None))
     recorded = reader.recording.command
     python = child.interpreter(wish.python, interpreters, machine.versions, recorded)
@@ -113,7 +113,7 @@ class _Jobs:
     warned: dict[int, str] = field(default_factory=dict)
 
     def add(self, index: int, job: Said | str, data: bytes = b"") -> None:
-        """Add the job of row ``index``, or the reason that there is none."""
+        """Add the job of row ``index``, or the reason for its absence."""
         if isinstance(job, str):
             self.refused[index] = job
         else:
@@ -255,10 +255,7 @@ def row(bare: Timing, answer: Mapping[str, object], peaks: tuple[Peak, ...]) -> 
         bare,
         stopwatch=watch if isinstance(watch, str) else None,
         cache=cache if isinstance(cache, str) else None,
-        warnings=(
-            *bare.warnings,
-            *(map(str, warnings) if isinstance(warnings, list) else ()),
-        ),
+        warnings=(*bare.warnings, *(map(str, warnings) if isinstance(warnings, list) else ())),
     )
     peak = next((p for p in peaks if p.stopwatch == watch), None)
     cpu = median(numbers(answer.get("cpu")))
@@ -271,8 +268,15 @@ def row(bare: Timing, answer: Mapping[str, object], peaks: tuple[Peak, ...]) -> 
         answer,
     )
     if timing is not None and timing.median_us is not None and timed.kind == "triton":
-        kernel = KernelTime(timed.kernel, timed.variant, timing.median_us, 1, timing.low_us,
-                         timing.high_us, timing.samples)  # fmt: skip
+        kernel = KernelTime(
+            timed.kernel,
+            timed.variant,
+            timing.median_us,
+            1,
+            timing.low_us,
+            timing.high_us,
+            timing.samples,
+        )
         timing = replace(timing, kernels=(kernel,) if watch == "cupti" else ())
     return timing or replace(timed, error=str(answer.get("error") or "no time was taken"))
 

@@ -11,9 +11,15 @@ from inspector.execute import Facts, Trace
 from inspector.measure.recorded_launch import ChosenLaunch, LaunchWish, choose_launch
 from inspector.model import Kernel, Variant
 from inspector.reader.reader import Reader
-from inspector.trace.block import TracedBlock, trace_block
 from inspector.trace.stepper import Stepper
-from inspector.trace.tracing import BUDGET, TracedLaunch, Triple, trace_launch
+from inspector.trace.tracing import (
+    BUDGET,
+    TracedBlock,
+    TracedLaunch,
+    Triple,
+    trace_block,
+    trace_launch,
+)
 
 MAX_STEPS, MAX_BYTES = 500_000, 256 << 20
 """What is kept of a block's steps: as much as a laptop has to spare."""

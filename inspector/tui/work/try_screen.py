@@ -11,7 +11,7 @@ from typing import ClassVar
 from textual.content import Content
 
 from inspector.capture.trying import TryRequest, try_stage
-from inspector.measure.trial import Trial, trial_of
+from inspector.measure.experiment import Experiment, experiment_of
 from inspector.model import Stage
 from inspector.reader.reader import Reader
 from inspector.recording.layout import kept_cache
@@ -47,7 +47,7 @@ class TryScreen(WorkScreen):
         self.reads, self.stage = reads, stage
         self.edited, self.edit = text, edit
         self.settled = False
-        self.trial: Trial | None = None
+        self.trial: Experiment | None = None
         self.notice: Notice | None = None
 
     @property
@@ -72,13 +72,13 @@ class TryScreen(WorkScreen):
             self.reads.recording, kernel, variant, self.stage, self.edited, self.file
         )
 
-        def compile_it() -> Trial:
+        def compile_it() -> Experiment:
             outcome = try_stage(asked, lambda _: None, lambda: not stop.is_set())
-            return trial_of(outcome, kept_cache())
+            return experiment_of(outcome, kept_cache())
 
         in_thread(self, compile_it, self._tried, "trying")
 
-    def _tried(self, answer: Trial | Notice) -> None:
+    def _tried(self, answer: Experiment | Notice) -> None:
         self.settled = True
         if isinstance(answer, Notice):
             self.notice = answer

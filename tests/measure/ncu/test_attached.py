@@ -69,7 +69,7 @@ def test_without_machine_code_registers_block_and_grid_decide(report: Report) ->
     assert "no machine code" in measured.unplaced
 
 
-def test_samples_stand_at_their_instructions(reader: Reader) -> None:
+def test_samples_are_at_their_instructions(reader: Reader) -> None:
     for number, ident in OURS.items():
         of = variant(reader, ident)
         listing, samples = reader.listing(of, Stage.SASS), reader.samples(of, Stage.SASS)
@@ -142,8 +142,10 @@ def test_code_that_differs_has_no_samples_and_says_where(report: Report, reader:
     assert isinstance(placed(one, listing, function), dict)
     for at, (old, new) in ((6, ("CS2R R6", "CS2R R5")), (44, ("7a2ac0", "7a2ab0"))):
         hit = [i for i, c in enumerate(one.code) if old in c.text]
-        code = [replace(c, text=c.text.replace(old, new)) if i == hit[0] else c
-                for i, c in enumerate(one.code)]  # fmt: skip
+        code = [
+            replace(c, text=c.text.replace(old, new)) if i == hit[0] else c
+            for i, c in enumerate(one.code)
+        ]
         assert hit[0] == at
         said = placed(replace(one, code=tuple(code)), listing, function)
         assert isinstance(said, str) and f"at {at * 16:#x}" in said
@@ -173,12 +175,7 @@ def test_labels_and_what_the_linker_fills_in_are_compared_by_address() -> None:
     listing = parse(Stage.SASS, SASS)
     function = Function("f", 1, len(listing.lines))
     base = 0x7F0000001000
-    texts = (
-        "MOV R20, 0x20",
-        f"CALL.REL.NOINC {base + 0x30:#x}",
-        "EXIT",
-        "RET.REL.NODEC R20 `(f)",
-    )
+    texts = ("MOV R20, 0x20", f"CALL.REL.NOINC {base + 0x30:#x}", "EXIT", "RET.REL.NODEC R20 `(f)")
     code = tuple(MeasuredInstruction(16 * n, t, Samples(1, 1)) for n, t in enumerate(texts))
     one = NcuLaunch(0, "f", "f", base=base, code=code)
     held = placed(one, listing, function)
@@ -237,7 +234,7 @@ def test_a_full_name_wins_over_the_functions() -> None:
     assert one([a, b]).key == b.key
 
 
-# -- where reports lie ----------------------------------------------------------------------------
+# -- places of reports --------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -263,9 +260,11 @@ def test_kept_with_a_recording(recording: Path) -> None:
 
 @pytest.mark.parametrize(
     "spoil",
-    [lambda p: p.with_name(f"{p.name}.ncu.csv").write_text('"ID","Kernel'),
-     lambda p: place(p, REPORTS).write_text('{"schema": 9, "csv": "x"}\n')],
-)  # fmt: skip
+    [
+        lambda p: p.with_name(f"{p.name}.ncu.csv").write_text('"ID","Kernel'),
+        lambda p: place(p, REPORTS).write_text('{"schema": 9, "csv": "x"}\n'),
+    ],
+)
 def test_a_damaged_one_that_nobody_named_costs_itself_alone(
     recording: Path, spoil: Callable[[Path], int]
 ) -> None:

@@ -73,12 +73,14 @@ def test_the_less_frequent_calls_of_a_function_are_left_out(lecture: Recording) 
     ]
 
 
-def test_a_library_that_is_gone_or_built_anew_is_said(lecture: Recording, tmp_path: Path) -> None:
+def test_a_library_that_is_gone_or_rebuilt_is_said(lecture: Recording, tmp_path: Path) -> None:
     file = tmp_path / "gelu.so"
     (call,) = select_calls(lecture, "gelu")
-    said = {"event": "call", "name": call.name,
-            "library": {"path": str(file), "size": 3,
-                        "sha256": hashlib.sha256(b"old").hexdigest()}}  # fmt: skip
+    said = {
+        "event": "call",
+        "name": call.name,
+        "library": {"path": str(file), "size": 3, "sha256": hashlib.sha256(b"old").hexdigest()},
+    }
     (one,) = again(lecture, [said], (), [call])
     assert job_of_call(one, "gpu") == f"its code is gone: {file} does not exist"
     file.write_bytes(b"old")
@@ -114,13 +116,22 @@ def kernel(symbol: str, demangled: str, *variants: Variant) -> list[tuple[Kernel
     return [(made, v) for v in variants]
 
 
-SQUARE = kernel("_Z6squarePKfPfi", "square(const float *, float *, int)",
-                Variant("aaaa", "aaaa", "_Z6squarePKfPfi", target="sm_80"),
-                Variant("bbbb", "bbbb", "_Z6squarePKfPfi", target="sm_90a"))  # fmt: skip
-HALF = kernel("_Z6squarePK6__halfPS_i", "square(const __half *, __half *, int)",
-              Variant("cccc", "cccc", "_Z6squarePK6__halfPS_i", target="sm_90"))  # fmt: skip
-OTHER = kernel("_ZN2ns4gelu", "void ns::gelu<4>(float *)",
-               Variant("dddd", "dddd", "_ZN2ns4geluILi4EEEvPf", target="sm_90"))  # fmt: skip
+SQUARE = kernel(
+    "_Z6squarePKfPfi",
+    "square(const float *, float *, int)",
+    Variant("aaaa", "aaaa", "_Z6squarePKfPfi", target="sm_80"),
+    Variant("bbbb", "bbbb", "_Z6squarePKfPfi", target="sm_90a"),
+)
+HALF = kernel(
+    "_Z6squarePK6__halfPS_i",
+    "square(const __half *, __half *, int)",
+    Variant("cccc", "cccc", "_Z6squarePK6__halfPS_i", target="sm_90"),
+)
+OTHER = kernel(
+    "_ZN2ns4gelu",
+    "void ns::gelu<4>(float *)",
+    Variant("dddd", "dddd", "_ZN2ns4geluILi4EEEvPf", target="sm_90"),
+)
 EVERY = [*SQUARE, *HALF, *OTHER]
 
 
@@ -155,8 +166,9 @@ def test_times_of_kernels_are_read_and_put_to_the_recordings(lecture: Recording)
     said = [
         {"name": found[0][0].demangled, "per_call": 2, "samples": [2.0] * 60},
         {"name": "Memset (Device)", "per_call": 1, "samples": [1.0]},
-        {"name": "odd", "per_call": None, "samples": [1.0]}, 7,
-    ]  # fmt: skip
+        {"name": "odd", "per_call": None, "samples": [1.0]},
+        7,
+    ]
     first, second = kernel_times(said, one.among, lecture.variants(), "sm_90")
     assert (first.name, first.variant) == (found[0][0].name, found[0][1].id)
     assert (first.median_us, first.per_call, first.low_us) == (2.0, 2, 2.0)

@@ -28,7 +28,7 @@ Line = dict[str, Any]
 def fake(
     do: Callable[[dict[str, Any]], tuple[list[Line] | None, Finished]],
 ) -> tuple[Callable[[Sequence[str], float, Path], Finished], list[list[int]]]:
-    """A child: ``do`` tells of one launch what is said of it; None of lines ends the process."""
+    """A child: ``do`` gives the records of one launch; None ends the process."""
     seen: list[list[int]] = []
 
     def child(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
@@ -110,8 +110,14 @@ def test_what_the_budget_leaves_out_has_no_row_and_begins_no_child() -> None:
     def child(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
         job = json.loads(Path(argv[-2]).read_text())
         budgets.append(job["budget"])
-        said = [{"device": {}}, {"copy": {}}, {"begin": 0}, *time_of({"n": 0}), {"end": 0},
-                {"spent": True}]  # fmt: skip
+        said = [
+            {"device": {}},
+            {"copy": {}},
+            {"begin": 0},
+            *time_of({"n": 0}),
+            {"end": 0},
+            {"spent": True},
+        ]
         Path(argv[-1]).write_text("".join(json.dumps(x) + "\n" for x in said))
         return FINE
 
@@ -120,7 +126,7 @@ def test_what_the_budget_leaves_out_has_no_row_and_begins_no_child() -> None:
     assert len(budgets) == 1 and 0 < budgets[0] <= 50
 
 
-def test_a_graphs_code_and_a_cubin_are_files_of_their_own_and_a_library_is_none() -> None:
+def test_a_graphs_code_and_a_cubin_are_separate_files_and_a_library_has_none() -> None:
     seen: list[dict[str, Any]] = []
 
     def child(argv: Sequence[str], seconds: float, folder: Path) -> Finished:
@@ -133,8 +139,10 @@ def test_a_graphs_code_and_a_cubin_are_files_of_their_own_and_a_library_is_none(
         return FINE
 
     jobs: list[tuple[dict[str, object], bytes]] = [
-        ({"symbol": "k"}, b"ELF"), ({"kind": "graph"}, b"def call"), ({"kind": "extension"}, b"")
-    ]  # fmt: skip
+        ({"symbol": "k"}, b"ELF"),
+        ({"kind": "graph"}, b"def call"),
+        ({"kind": "extension"}, b""),
+    ]
     measure("python", jobs, WANTED, child)
     assert seen == [{"cubin": b"ELF"}, {"code": b"def call"}, {}]
 

@@ -14,7 +14,7 @@ import pytest
 from inspector.capture import machine
 from inspector.cli import main
 from inspector.errors import UsageError
-from inspector.measure.time import script as time_script
+from inspector.measure.time import ranking as time_script
 from inspector.measure.time.ranking import fixed, sweep
 from inspector.system.process import Finished
 from tests.helpers.schemas import hold
@@ -100,9 +100,23 @@ def test_sizes_are_parsed() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["N", "=1:2:3", "N=", "N=1:2", "N=0:9:3", "N=1:9:0", "N=1:9:*1", "N=9:1:1", "N=1,x", "N=-1,3",
-     "N=0", "1N=1,2", "N=1:99999:1", "N=1:2:3:4"],
-)  # fmt: skip
+    [
+        "N",
+        "=1:2:3",
+        "N=",
+        "N=1:2",
+        "N=0:9:3",
+        "N=1:9:0",
+        "N=1:9:*1",
+        "N=9:1:1",
+        "N=1,x",
+        "N=-1,3",
+        "N=0",
+        "1N=1,2",
+        "N=1:99999:1",
+        "N=1:2:3:4",
+    ],
+)
 def test_invalid_ranges_of_sizes_are_refused(text: str) -> None:
     with pytest.raises(UsageError):
         sweep(text)
@@ -139,10 +153,12 @@ def test_a_variant_that_ends_the_process_costs_its_own_row(
 ) -> None:
     said = timed(capsys, script, "--sweep", "N=1,2")
     assert [[one["n"] for one in job["launches"]] for job in gpu[1:]] == [
-        list(range(10)), [5, 6, 7, 8, 9],
-    ]  # fmt: skip
+        list(range(10)),
+        [5, 6, 7, 8, 9],
+    ]
     assert [r["error"] is not None for r in said["rows"]] == [False] * 4 + [True] + (
-        [False] * 4 + [True])  # fmt: skip
+        [False] * 4 + [True]
+    )
 
 
 def test_json_has_the_fields_of_a_timing_and_of_the_comparison(
@@ -164,8 +180,12 @@ def test_wrong_variants_are_shown_and_not_ranked(
     rows = [line.split() for line in out.splitlines()]
     at = next(n for n, words in enumerate(rows) if words[:1] == ["variant"])
     assert [words[:2] for words in rows[at + 1 : at + 6]] == [
-        ["1", "fast"], ["1", "near"], ["3", "slow"], ["wrong", "wrong"], ["–", "broken"]
-    ]  # fmt: skip
+        ["1", "fast"],
+        ["1", "near"],
+        ["3", "slow"],
+        ["wrong", "wrong"],
+        ["–", "broken"],
+    ]
     assert "wrong: wrong: Mismatched elements: 6 / 12 (50.0%); 6 NaN: were they written?" in out
     assert "broken: failed: the process was ended by SIGSEGV" in out
     assert "fast: 2 × k 2.00 µs; 6.00 µs from the first to the end of the last" in out
@@ -203,7 +223,7 @@ def test_without_a_gpu_it_says_so_in_one_line(
     assert main(["time", script, "--json"]) == 3
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err == "ptxview: timing needs an NVIDIA GPU, and there is none on this machine\n"
+    assert said.err == "ptxview: timing needs an NVIDIA GPU; this machine has none\n"
 
 
 @pytest.mark.parametrize(
@@ -242,9 +262,7 @@ def test_a_roofline_has_the_measured_roof_and_the_data_sheets(
     assert "wrong  0.125" not in out
 
 
-def test_the_options_of_a_race_are_not_a_recordings(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_options_of_a_race_are_not_a_recordings(capsys: pytest.CaptureFixture[str]) -> None:
     for option in (["--sweep", "N=1,2"], ["--size", "N=1"], ["--csv", "x.csv"]):
         assert main(["time", "nothing.ptxview", *option]) == 2
         assert f"{option[0]} is for a script that declares variants" in capsys.readouterr().err

@@ -22,14 +22,27 @@ from inspector.measure.time.results import (
 )
 from inspector.report import timings
 from inspector.report.jsons import dumps
+from inspector.text import words
 
-BARE = Timing("square_kernel", "780c582c", 0, "cupti", "cold", grid=(64, 1, 1), block=(128, 1, 1),
-              bytes=4_000_000, flops=2_000_000, inputs="float32 64×1024", count=3)  # fmt: skip
+BARE = Timing(
+    "square_kernel",
+    "780c582c",
+    0,
+    "cupti",
+    "cold",
+    grid=(64, 1, 1),
+    block=(128, 1, 1),
+    bytes=4_000_000,
+    flops=2_000_000,
+    inputs="float32 64×1024",
+    count=3,
+)
 STEADY = {"low_mhz": 1980, "high_mhz": 1980, "most_mhz": 1980, "celsius": 30, "slowed_by": []}
 PEAK = Peak("cupti", "cold", 4000.0, 2 << 30)
-CONTRACT = {"kernel", "variant", "call", "stopwatch", "cache", "median_us", "low_us", "high_us",
-            "samples", "grid", "block", "bytes", "flops", "gb_per_s", "percent_of_peak",
-            "warnings", "kind", "kernels", "cpu_us"}  # fmt: skip
+CONTRACT = words(
+    "kernel variant call stopwatch cache median_us low_us high_us samples grid block "
+    "bytes flops gb_per_s percent_of_peak warnings kind kernels cpu_us"
+)
 
 
 def taken(samples: list[float], **clocks: object) -> Timing:
@@ -76,8 +89,9 @@ def test_what_makes_a_figure_doubtful_is_said(
 
 
 def session(*rows: Timing) -> Session:
-    return Session("2026-01-02T03:04:05+00:00", {"name": "NVIDIA H200", "torch": "2.11"}, rows,
-                   (PEAK,), 4800.0)  # fmt: skip
+    return Session(
+        "2026-01-02T03:04:05+00:00", {"name": "NVIDIA H200", "torch": "2.11"}, rows, (PEAK,), 4800.0
+    )
 
 
 def test_json_has_every_field_of_the_contract_and_null_for_the_unknown() -> None:
@@ -91,19 +105,29 @@ def test_json_has_every_field_of_the_contract_and_null_for_the_unknown() -> None
 
 
 GRAPH = replace(
-    BARE, kernel="0/0", variant="", kind="graph", median_us=9.0, samples=60, cpu_us=41.0,
-    low_us=9.0, high_us=9.0,
-    kernels=(KernelTime("triton_fused", "ba6e6b76", 2.0, 1, 2.0, 2.0, 60),
-             KernelTime("Memset (Device)", None, 3.5, 2)),
-)  # fmt: skip
+    BARE,
+    kernel="0/0",
+    variant="",
+    kind="graph",
+    median_us=9.0,
+    samples=60,
+    cpu_us=41.0,
+    low_us=9.0,
+    high_us=9.0,
+    kernels=(
+        KernelTime("triton_fused", "ba6e6b76", 2.0, 1, 2.0, 2.0, 60),
+        KernelTime("Memset (Device)", None, 3.5, 2),
+    ),
+)
 
 
-def test_a_graphs_kernels_are_told_with_it() -> None:
+def test_a_graphs_kernels_are_reported_with_it() -> None:
     said = json.loads(dumps(timing_row(GRAPH)))
     assert said["variant"] is None and said["kind"] == "graph"
     assert [(k["name"], k["variant"], k["median_us"], k["per_call"]) for k in said["kernels"]] == [
-        ("triton_fused", "ba6e6b76", 2.0, 1), ("Memset (Device)", None, 3.5, 2),
-    ]  # fmt: skip
+        ("triton_fused", "ba6e6b76", 2.0, 1),
+        ("Memset (Device)", None, 3.5, 2),
+    ]
     text = printed(session(GRAPH))
     lines = [line.split() for line in text.splitlines()]
     assert ["triton_fused", "ba6e6b76", "2.00", "2.00…2.00", "60"] in lines
@@ -117,17 +141,21 @@ def test_a_session_is_read_as_it_was_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
-    [{}, {"rows": 3}, {"rows": [], "device": [], "taken": "x"}, {"rows": [], "device": {}}],
+    "said", [{}, {"rows": 3}, {"rows": [], "device": [], "taken": "x"}, {"rows": [], "device": {}}]
 )
-def test_what_is_no_session_is_none(said: dict[str, object]) -> None:
+def test_what_is_no_session_is_ignored(said: dict[str, object]) -> None:
     assert read(said) is None
 
 
 def test_odd_rows_of_a_session_are_left_out_and_odd_fields_unknown() -> None:
     good = {**timing_row(taken([2.0] * 60)), "median_us": "fast", "grid": [1], "warnings": None}
-    found = read({"rows": [good, {}, 7, {"kernel": 1, "variant": "a", "call": 0}], "device": {},
-                  "taken": "x"})  # fmt: skip
+    found = read(
+        {
+            "rows": [good, {}, 7, {"kernel": 1, "variant": "a", "call": 0}],
+            "device": {},
+            "taken": "x",
+        }
+    )
     assert found is not None and len(found.rows) == 1
     assert (found.rows[0].median_us, found.rows[0].grid, found.rows[0].warnings) == (None, None, ())
 
@@ -176,6 +204,6 @@ def test_several_stopwatches_stand_side_by_side_and_teach() -> None:
         ("2026-01-01T03:04:05", "2026-01-01T03:04:05"),
     ],
 )
-def test_the_age_is_told_in_words(taken_at: str, expected: str) -> None:
+def test_the_age_is_reported_in_words(taken_at: str, expected: str) -> None:
     now = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
     assert timings.age(taken_at, now) == expected

@@ -47,7 +47,7 @@ def test_none_and_what_is_no_number_have_no_median() -> None:
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=300))
-def test_the_interval_holds_the_median_and_lies_within_the_samples(samples: list[float]) -> None:
+def test_the_interval_holds_the_median_and_is_within_the_samples(samples: list[float]) -> None:
     found = median(samples)
     assert found is not None
     if found.low is not None and found.high is not None:

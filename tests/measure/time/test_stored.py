@@ -30,9 +30,11 @@ KERNEL = Kernel("k", "k", "k", Origin.TRITON, (VARIANT,))
 def row(us: float, **known: object) -> Timing:
     bare = Timing("k", "01234567", 0, "cupti", "cold", us, us, us, 60, inputs="float32 8")
     made = replace(bare, **known)  # type: ignore[arg-type]
-    return made if made.kind != "triton" else replace(
-        made, kernels=(KernelTime(made.kernel, made.variant, us, 1, us, us, 60),)
-    )  # fmt: skip
+    return (
+        made
+        if made.kind != "triton"
+        else replace(made, kernels=(KernelTime(made.kernel, made.variant, us, 1, us, us, 60),))
+    )
 
 
 def session(day: int, *rows: Timing, device: str = "H") -> Session:
@@ -45,18 +47,28 @@ def test_the_newest_time_stands_and_of_it_the_most_frequent_call() -> None:
     assert found is not None
     assert (found.median_us, found.inputs, found.taken[:10]) == (3.0, "float32 16", "2026-01-02")
     assert timing(found) == {
-        "median_us": 3.0, "low_us": 3.0, "high_us": 3.0, "stopwatch": "cupti", "cache": "cold",
-        "taken": "2026-01-02T00:00:00+00:00", "device": "H", "inputs": "float32 16",
-    }  # fmt: skip
+        "median_us": 3.0,
+        "low_us": 3.0,
+        "high_us": 3.0,
+        "stopwatch": "cupti",
+        "cache": "cold",
+        "taken": "2026-01-02T00:00:00+00:00",
+        "device": "H",
+        "inputs": "float32 16",
+    }
 
 
 @pytest.mark.parametrize(
     "odd",
     [
-        row(9.0, stopwatch="event"), row(9.0, variant="76543210"), row(float("nan")), row(-1.0),
-        row(9.0, kernel="other"), Timing("k", "01234567", 0, "cupti", "cold", error="no memory"),
+        row(9.0, stopwatch="event"),
+        row(9.0, variant="76543210"),
+        row(float("nan")),
+        row(-1.0),
+        row(9.0, kernel="other"),
+        Timing("k", "01234567", 0, "cupti", "cold", error="no memory"),
     ],
-)  # fmt: skip
+)
 def test_other_stopwatches_caches_variants_and_failures_are_no_time_of_it(odd: Timing) -> None:
     assert StoredTimes([session(2, odd)]).of(KERNEL, VARIANT) is None
     found = StoredTimes([session(1, row(1.0)), session(2, odd)]).of(KERNEL, VARIANT)
@@ -85,15 +97,27 @@ def test_every_view_has_the_same_time(tmp_path: Path) -> None:
     assert views_of(path, kernel, variant) == [4.5, 4.5]
     keep(path, stored_session(session(4, row(2.0, cache="hot", **own))))
     assert views_of(path, kernel, variant) == [4.5, 4.5]  # a cold L2 comes first
-    call = row(20.0, kind="graph", kernel="0/0", variant="", count=50,
-               kernels=(KernelTime(kernel.name, variant.id, 2.5, 4),))  # fmt: skip
+    call = row(
+        20.0,
+        kind="graph",
+        kernel="0/0",
+        variant="",
+        count=50,
+        kernels=(KernelTime(kernel.name, variant.id, 2.5, 4),),
+    )
     keep(path, stored_session(session(5, call)))
     assert views_of(path, kernel, variant) == [2.5, 2.5]
 
 
 def test_a_kernel_of_a_call_has_its_own_time_and_its_own_launch_comes_first() -> None:
-    call = row(20.0, kind="graph", kernel="0/0", variant="", count=50, kernels=(
-        KernelTime("k", "01234567", 2.5, 4), KernelTime("Memset", None, 1.0, 1)))  # fmt: skip
+    call = row(
+        20.0,
+        kind="graph",
+        kernel="0/0",
+        variant="",
+        count=50,
+        kernels=(KernelTime("k", "01234567", 2.5, 4), KernelTime("Memset", None, 1.0, 1)),
+    )
     found = StoredTimes([session(1, call)]).of(KERNEL, VARIANT)
     assert found is not None and (found.median_us, found.low_us) == (2.5, None)
     both = StoredTimes([session(1, call, row(2.0, inputs=call.inputs))]).of(KERNEL, VARIANT)
@@ -120,8 +144,10 @@ def test_two_variants_that_were_timed_are_compared_by_their_times(tmp_path: Path
     reader = Reader(recording, kept_cache())
     stage = stage_of(*pair)
     assert compare((reader, reader), pair, stage).a.time_us is None
-    taken = [row(us, kernel="square_kernel", variant=v.id) for us, v in zip((1.0, 1.5), pair,
-                                                                         strict=True)]  # fmt: skip
+    taken = [
+        row(us, kernel="square_kernel", variant=v.id)
+        for us, v in zip((1.0, 1.5), pair, strict=True)
+    ]
     keep(path, stored_session(session(1, *taken)))
     held = compare((reader, reader), pair, stage)
     assert (held.a.time_us, held.b.time_us) == (1.0, 1.5)

@@ -14,9 +14,8 @@ from inspector.measure.recorded_launch import ChosenLaunch, LaunchWish, choose_l
 from inspector.model import Stage
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import select_one
-from inspector.trace.block import trace_block
 from inspector.trace.stepper import LaneStrip, Stepper
-from inspector.trace.tracing import trace_launch
+from inspector.trace.tracing import trace_block, trace_launch
 from inspector.tui.code.gutter import (
     CONFLICTS,
     DIVERGES,

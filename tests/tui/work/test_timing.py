@@ -247,7 +247,7 @@ async def test_without_a_gpu_it_says_so_in_one_sentence_and_shows_what_was_taken
     keep(anothers, OLD)
     async with timing(anothers) as (ui, _):
         text = text_of(ui)
-        assert "✗ timing needs an NVIDIA GPU, and there is none on this machine" in text
+        assert "✗ timing needs an NVIDIA GPU; this machine has none" in text
         assert "1 launch to time" in text
         assert "3 days ago" in text and "4.02…4.05" in text
         assert "5.50" not in text  # another kernel's
@@ -274,7 +274,7 @@ async def test_a_file_that_is_no_recording_says_so(tmp_path: Path, device: Devic
     alone.write_text(".version 8.0\n.target sm_90\n.visible .entry k() { ret; }\n")
     (only,) = open_path(alone).variants()
     async with timing(alone, variant=only[1].id) as (ui, _):
-        assert "is not a recording: only one knows with what its kernels were launched" in " ".join(
+        assert "is not a recording: only recordings have the launches of their kernels" in " ".join(
             text_of(ui).split()
         )
 

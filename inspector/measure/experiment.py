@@ -15,7 +15,7 @@ RECORDED = "recorded"
 
 
 @dataclass(frozen=True, slots=True)
-class TrialColumn:
+class ExperimentColumn:
     """One column of a trial; the first is the recorded variant's.
 
     ``instructions`` counts SASS, ``occupancy`` is in percent, ``code`` is a digest of the machine
@@ -32,33 +32,33 @@ class TrialColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class Experiment:
     """Experimental variants; ``reader`` reads them and the recorded variant."""
 
     outcome: TryOutcome
     reader: Reader
     kernel: Kernel
-    columns: tuple[TrialColumn, ...]
+    columns: tuple[ExperimentColumn, ...]
 
     @property
-    def recorded(self) -> TrialColumn:
+    def recorded(self) -> ExperimentColumn:
         """The column of the recorded variant."""
         return self.columns[0]
 
     @property
-    def base(self) -> TrialColumn:
+    def base(self) -> ExperimentColumn:
         """The column to compare with: the recorded text compiled here if that gives other code,
         else the recorded variant."""
         again = self.outcome.again.label
         return next((one for one in self.columns[1:] if one.label == again), self.recorded)
 
     @property
-    def tried(self) -> tuple[TrialColumn, ...]:
+    def tried(self) -> tuple[ExperimentColumn, ...]:
         """The columns of experimental variants."""
         return tuple(one for one in self.columns[1:] if one.label != self.outcome.again.label)
 
 
-def trial_of(outcome: TryOutcome, cache: DerivedCache) -> Trial:
+def experiment_of(outcome: TryOutcome, cache: DerivedCache) -> Experiment:
     """Read the resources, occupancy and machine code of everything that was compiled."""
     request = outcome.request
     target = request.variant.target or ""
@@ -73,7 +73,7 @@ def trial_of(outcome: TryOutcome, cache: DerivedCache) -> Trial:
     kernel = replace(outcome.kernel, variants=variants)
     reader = Reader(replace(outcome.recording, kernels=(kernel,)), cache)
     list(reader.figures(variants))
-    return Trial(outcome, reader, kernel, tuple(_column(reader, one) for one in made))
+    return Experiment(outcome, reader, kernel, tuple(_column(reader, one) for one in made))
 
 
 def _with_call(one: TriedColumn, call: Call | None) -> TriedColumn:
@@ -90,13 +90,13 @@ def _with_call(one: TriedColumn, call: Call | None) -> TriedColumn:
     return replace(one, variant=replace(variant, calls=(own,)))
 
 
-def _column(reader: Reader, one: TriedColumn) -> TrialColumn:
+def _column(reader: Reader, one: TriedColumn) -> ExperimentColumn:
     variant = one.variant
     if variant is None:
-        return TrialColumn(one.label, one.compilation, None)
+        return ExperimentColumn(one.label, one.compilation, None)
     card = reader.card(variant)
     sass = card.of(Stage.SASS)
-    return TrialColumn(
+    return ExperimentColumn(
         one.label,
         one.compilation,
         variant,
