@@ -1,4 +1,4 @@
-"""The application: themes, what grows, and the screens that lie over everything else."""
+"""The application: themes, growing recordings, and screens above all others."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ class PtxviewApp(App[None]):
             status = recording.exit_status
             live.said = "" if status is None else ending(status, recording.seconds)
         if main.empty and (recording.kernels or recording.graphs) and self.screen is not main:
-            self._waiting = reads  # what lies over it, such as the help, is read first
+            self._waiting = reads  # an overlay, such as the help, is read first
             return
         self.reads = reads
         if not main.empty:

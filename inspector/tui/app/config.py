@@ -1,4 +1,4 @@
-"""What a user has set: keys and the theme, in ``config.toml`` of his configuration folder.
+"""The user's settings: keys and the theme, in ``config.toml`` of the configuration folder.
 
 A file that is damaged, or has entries that mean nothing, costs one warning and never more::
 

@@ -29,7 +29,7 @@ MARKED = 200
 
 
 def code_strip(text: str, spans: Spans, dark: bool) -> Strip:
-    """A line in the colours of its tokens; what lies between them is plain."""
+    """Return a line in the colours of its tokens, plain between them."""
     plain = token_style(Token, dark)
     segments = []
     at = 0
@@ -275,7 +275,7 @@ class CodeRows:
         if self.pattern is not None and not self.pattern.search(text):
             own = self.source.own_text(n)
             if own != text and self.pattern.search(own):
-                # What was found is in a part that is left out for reading.
+                # The match is in a part that reading mode hides.
                 text, spans = own, self.source.spans_of(own)
         strip = code_strip(text, spans, self.dark)
         if self.register is not None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from inspector.analyse.flow.arrows import MOST_LANES, Arrow, FlowLanes
 
 CELLS_A_LANE = 18
-"""Cells of a pane for each lane that is drawn: the code is what one has come for."""
+"""Cells of a pane for each lane: most of the width is for the code."""
 
 _THIN = {"top": "╭", "bottom": "╰", "join": "├", "pass": "│", "across": "─", "cross": "┼"}
 _HEAVY = {"top": "┏", "bottom": "┗", "join": "┣", "pass": "┃", "across": "━", "cross": "╋"}
@@ -59,7 +59,7 @@ def cells(flow: FlowLanes, shown: int, n: int, cursor: int, again: bool) -> tupl
             row[shown] = FlowCell(foot, kind)
     if not again and row[shown].sign == " ":
         for arrow in flow.ends(n):
-            # It lies further out than there is room for.
+            # Its lane has no room.
             row[shown] = FlowCell("▹" if n == arrow.target else "╶", _kind(arrow, cursor))
     return tuple(row)
 

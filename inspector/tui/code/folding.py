@@ -1,7 +1,6 @@
-"""What of a listing can be folded: marks, what only debuggers read, comments, functions.
+"""Foldable regions of a listing: marks, debug sections, comments, functions.
 
-Read from the texts of the lines alone, in one pass, as parsing a million lines only to fold some
-of them would take too long.
+Found in the texts of lines alone, in one pass: parsing a million lines would take too long.
 """
 
 from __future__ import annotations
@@ -163,7 +162,7 @@ def _marks(texts: Sequence[str], debug: Sequence[Region]) -> Iterator[Region]:
 def _comments(
     texts: Sequence[str], signs: tuple[str, ...], marked: bool = False
 ) -> Iterator[Region]:
-    """Stretches of comments; ``marked``: those that are marks are none."""
+    """Stretches of comments; ``marked``: marks do not count as comments."""
     n = 0
 
     def is_comment(text: str) -> bool:
@@ -203,7 +202,7 @@ class RowMap:
     """
 
     def __init__(self, lines: int, closed: Iterable[Region] = ()) -> None:
-        """``closed`` in any order; one that lies in another is folded away with it."""
+        """``closed`` in any order; a region inside another is folded with it."""
         self.lines = lines
         self.closed: list[Region] = []
         self._hidden = [0]
@@ -224,7 +223,7 @@ class RowMap:
         return self.lines - self._hidden[-1]
 
     def fold(self, n: int) -> Region | None:
-        """Return the folded region that line ``n`` lies in."""
+        """Return the folded region around line ``n``."""
         at = bisect_right(self._firsts, n) - 1
         return self.closed[at] if at >= 0 and n <= self.closed[at].last else None
 
@@ -316,7 +315,7 @@ class Folding:
         return "For reading: marks and debug sections are folded, names are short."
 
     def at(self, n: int) -> Region | None:
-        """Return the smallest region of lines that line ``n`` lies in."""
+        """Return the smallest region around line ``n``."""
         around: list[Region] = []
         for each in self.regions.values():
             at = bisect_right(each, n, key=lambda region: region.first) - 1

@@ -1,8 +1,8 @@
 """Tokens of a listing's lines, found when a line is first looked at.
 
 PTX, SASS and the IRs are read line by line, so that the millionth line costs what the first does.
-Python and CUDA have strings and comments over several lines: a text of theirs is read whole, in
-the thread that loads it, as long as it is not huge.
+Python and CUDA have strings and comments over several lines: their texts, unless huge, are read
+whole by the thread that loads them.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _NAMED = re.compile(r"…[\w$.\[\]]+(?=[],+\s]|\Z)")
 
 
 def _with_names(text: str, spans: Iterable[Span]) -> Spans:
-    """Tokens of a line in which parameters are named: a name is one token, whatever it is like."""
+    """Tokens of a line with named parameters: each name is one token."""
     names = [
         (m.start(), m.end() - (m.group().count("]") > m.group().count("[")), Name.Variable)
         for m in _NAMED.finditer(text)
@@ -151,7 +151,7 @@ class Highlighter:
         self._spans.cache_clear()
 
     def loc(self, first: int, last: int) -> Location | None:
-        """What the last ``.loc`` of lines ``first`` to ``last`` says; None if there is none."""
+        """Location of the last ``.loc`` of lines ``first`` to ``last``, if any."""
         for n in range(last, first - 1, -1):
             if ".loc" in self.texts[n - 1]:
                 return frames_of(self.texts[n - 1], self.files)

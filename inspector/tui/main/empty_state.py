@@ -14,15 +14,14 @@ from inspector.tui.widgets.visible import label
 
 
 def watched_text(recording: Recording, live: Live) -> Content:
-    """What is above the output of a program that has made no kernel: few lines, since it is
-    the output that one wants to see."""
+    """Return the few lines above the output of a program without kernels."""
     if live.running or live.state is not ProgramState.ENDED:
         return Content.assemble(
             ("No kernels here yet.  ", "bold"),
             (f"Running: {label(' '.join(recording.command or ()))}\n", ""),
             (
-                "They come here as soon as the program compiles one. What it writes stands beneath; if"
-                " it asks for input, it gets the whole terminal.",
+                "They come here as soon as the program compiles one. Its output is below; if it"
+                " asks for input, it gets the whole terminal.",
                 "$quiet",
             ),
         )
@@ -40,7 +39,7 @@ def watched_text(recording: Recording, live: Live) -> Content:
         count = plural(len(recording.uncaptured), "kernel")
         said = f"None was captured of {count} that it made with {label(makers)}."
     else:
-        said = f"{COMPILED_NOTHING} ptxview doctor says what was found on this machine."
+        said = f"{COMPILED_NOTHING} ptxview doctor lists the tools of this machine."
     parts.append((said, "$quiet"))
     return Content.assemble(*parts)
 
@@ -74,7 +73,7 @@ def empty_text(recording: Recording) -> Content:
     for command, meaning in (
         ("ptxview run script.py", "run a program and record what it compiles"),
         ("ptxview open ~/.triton/cache", "read what Triton has already compiled"),
-        ("ptxview doctor", "see what was found on this machine and what is missing"),
+        ("ptxview doctor", "list the tools of this machine, and missing ones"),
     ):
         parts += [("• ", ""), (command, "bold"), (f"  {meaning}\n", "")]
     parts += [("\nq", "bold"), (" leaves, ", ""), ("?", "bold"), (" shows all keys.", "")]

@@ -42,7 +42,7 @@ from inspector.tui.main.editing import (
 from inspector.tui.main.empty_state import EmptyState
 from inspector.tui.main.remembered import View
 from inspector.tui.main.title_bar import TitleBar
-from inspector.tui.panes.layouts import after, layout
+from inspector.tui.panes.layouts import LAYOUTS, after
 from inspector.tui.panes.pane import Pane
 from inspector.tui.panes.pane_screen import PaneScreen
 from inspector.tui.panes.panes import MAX_PANES, Panes
@@ -401,9 +401,7 @@ class MainScreen(PaneScreen[None]):
 
     def action_lay(self, name: str) -> None:
         """Arrange panes and stages as a layout has them; say what is missing."""
-        chosen = layout(name)
-        if chosen is None:
-            return
+        chosen = LAYOUTS[name]
         self.panes.display = True
         self.panes.lay_out(chosen)
         if self.focused is not self.kernels:
@@ -610,11 +608,11 @@ class MainScreen(PaneScreen[None]):
 
     def read_times(self) -> None:
         """Read the times that were taken before."""
-        from inspector.measure.time.stored import sessions
+        from inspector.measure.time.stored import StoredTimes, sessions
 
         def known(found: tuple[Session, ...] | Notice) -> None:
-            if not isinstance(found, Notice) and len(found) >= len(self.times.sessions):
-                self.times.know(found)
+            if not isinstance(found, Notice) and len(found) >= len(self.times.stored.sessions):
+                self.times.stored = StoredTimes(found)
                 self.timed()
 
         in_thread(self, lambda: tuple(sessions(self.times.path)), known, "times")
@@ -780,6 +778,6 @@ class MainScreen(PaneScreen[None]):
             if isinstance(path, Notice):
                 self.warn(path.message)
             else:
-                self.say(f"The listing and what is known of it are in {label(str(path))}.")
+                self.say(f"The annotated listing is in {label(str(path))}.")
 
         in_thread(self, write, saved, "export")

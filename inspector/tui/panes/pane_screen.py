@@ -142,7 +142,7 @@ class PaneScreen(ToolScreen[ResultType]):
             self.typed(message.kind, message.text)
 
     def typed(self, kind: str, text: str) -> None:
-        """Do what was asked for with Enter."""
+        """Act on a prompt that Enter has closed."""
         if kind == "search":
             self.search.look_for(text)
         elif kind == "goto" and text.isdecimal() and len(text) < 10:

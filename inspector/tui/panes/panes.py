@@ -14,15 +14,16 @@ from textual.message import Message
 from inspector.analyse.source_groups import SourceGroups
 from inspector.model import Stage
 from inspector.tui.code.code_view import CodeView
-from inspector.tui.panes.borders import (
+from inspector.tui.panes.layouts import (
     EVEN,
-    LEAST_HEIGHT,
-    LEAST_WIDTH,
+    LAYOUTS,
+    MIN_PANE_COLUMNS,
+    MIN_PANE_ROWS,
     Border,
+    Layout,
     border_at,
     moved,
 )
-from inspector.tui.panes.layouts import Layout, layout
 from inspector.tui.panes.listing_outcome import ListingRequest
 from inspector.tui.panes.pane import Pane, PaneTitle
 from inspector.tui.widgets.notice import Notice
@@ -31,9 +32,6 @@ from inspector.tui.widgets.threads import in_thread
 
 if TYPE_CHECKING:
     from inspector.reader.reader import Reader
-
-# -- where one has jumped from --------------------------------------------------------------------
-# Where one has jumped from, to go back there and forward again, as in a browser.
 
 MAX_PLACES = 200
 
@@ -102,7 +100,7 @@ class Panes(Container):
         x: int | None
 
     class Changed(Message):
-        """The cursor, the links or the active pane changed: what is said about them must too."""
+        """The cursor, the links or the active pane changed."""
 
     def __init__(self, reads: Reader, count: int = 2) -> None:
         super().__init__()
@@ -173,7 +171,7 @@ class Panes(Container):
         self._all.insert(0, pane)
         self.move_child(pane, before=self._all[1])
 
-    # What is shown
+    # Content
 
     def renew(self, reads: Reader) -> None:
         """Show the same from a recording that has grown; a text that is read stays in place."""
@@ -216,7 +214,7 @@ class Panes(Container):
             pane.show(subject, stage)
 
     def choose(self, stage: Stage) -> None:
-        """Show a stage in the active pane, or why there is none, and keep to it."""
+        """Show a stage in the active pane, or why it is missing, and prefer it from now on."""
         self._keep_stages()
         self.active.preferred = stage
         self.active.show(self.subject, stage)
@@ -255,7 +253,7 @@ class Panes(Container):
 
     def arrange_as(self, name: str, widths: tuple[int, ...], heights: tuple[int, ...]) -> None:
         """As it was remembered."""
-        self.arrangement = layout(name)
+        self.arrangement = LAYOUTS.get(name)
         if self.arrangement is not None and self.arrangement.stages:
             self.count = len(self.arrangement.stages)
         for shares, remembered in ((self.widths, widths), (self.heights, heights)):
@@ -401,9 +399,9 @@ class Panes(Container):
         there = self._in_view
         before = self._before(border)
         if border.upright:
-            sizes, least = [pane.region.width for pane in there], LEAST_WIDTH
+            sizes, least = [pane.region.width for pane in there], MIN_PANE_COLUMNS
         else:
-            sizes, least = [pane.region.height for pane in there], LEAST_HEIGHT
+            sizes, least = [pane.region.height for pane in there], MIN_PANE_ROWS
         sizes = moved(sizes, before, border.after, size, least)
         shares = self.widths if border.upright else self.heights
         for index, pane in enumerate(there):

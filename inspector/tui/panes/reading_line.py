@@ -27,7 +27,7 @@ def _span(lines: tuple[int, ...], word: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """All that is said of one line."""
+    """All annotations of one line."""
 
     words: Words = NO_WORDS
     told: Told = NOTHING_TOLD
@@ -115,7 +115,7 @@ class ReadingLine(Widget):
         return [(label(text), style) for text, style in out]
 
     def render(self) -> Content:
-        """Each part on rows of its own where there is room, else row by row, the last one cut."""
+        """Each part on separate rows if there is room, else packed, the last row cut."""
         width, height = self.size.width - 2, max(1, self.size.height)
         parts = self.parts()
         if height >= ROOMY and 0 < len(parts) <= height:
@@ -128,11 +128,11 @@ class ReadingLine(Widget):
 Rows = list[list[tuple[str, str]]]
 
 ROOMY = 4
-"""Rows from which each part has rows of its own."""
+"""Rows from which each part is on separate rows."""
 
 
 def packed(parts: list[tuple[str, str]], width: int, height: int) -> Rows:
-    """As much as there is room for, one after the other; the last row takes what is left."""
+    """Pack parts one after the other; the last row takes the rest."""
     rows: Rows = [[]]
     used = 0
     for text, style in parts:
@@ -151,8 +151,7 @@ def packed(parts: list[tuple[str, str]], width: int, height: int) -> Rows:
 
 
 def stacked(parts: list[tuple[str, str]], width: int, height: int) -> Rows:
-    """Every part, wrapped, on rows of its own; those that are longest are cut where all of them
-    together do not fit, so that none pushes another out. There are at most ``height`` parts."""
+    """Wrap each of at most ``height`` parts on separate rows; cut the longest to make all fit."""
     wrapped = [textwrap.wrap(text, max(8, width), subsequent_indent="  ") for text, _ in parts]
     allowed = [max(1, len(rows)) for rows in wrapped]
     while sum(allowed) > height:

@@ -28,8 +28,8 @@ from inspector.tui.tree.rows import (
     fitness,
     flips,
     folded,
+    identity_of,
     rows,
-    stands_for,
     subjects,
     whole_tree,
 )
@@ -144,8 +144,8 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
             there = ((len(row.key), index) for index, row in enumerate(self.rows) if row.key in own)
             self.cursor = max(there, default=(0, 0))[1]
             if self.rows and self.rows[self.cursor].key != here.key:
-                what = stands_for(here)
-                same = (i for i, row in enumerate(self.rows) if stands_for(row) == what)
+                what = identity_of(here)
+                same = (i for i, row in enumerate(self.rows) if identity_of(row) == what)
                 self.cursor = next(same, self.cursor)
         self.refresh()
         self._ask()
@@ -257,9 +257,9 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
 
     def again(self, row: TreeRow) -> TreeRow | None:
         """Return the row that represents what ``row`` represented before the recording grew."""
-        what = stands_for(row)
+        what = identity_of(row)
         every = rows(self.entries, "", None)
-        return next((one for one in every if stands_for(one) == what), None)
+        return next((one for one in every if identity_of(one) == what), None)
 
     def above(self, row: TreeRow) -> TreeRow | None:
         """Return the row that this one is beneath."""
@@ -267,7 +267,7 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         return None if entry is None else entry.row
 
     def beneath(self, row: TreeRow) -> tuple[TreeSubject, ...]:
-        """Return every variant that a row represents, whatever is filtered."""
+        """Return every variant of a row, filtered or not."""
         entry = entry_of(self.entries, row.key)
         return () if entry is None else tuple(subjects(entry))
 
@@ -346,7 +346,7 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
 
     def action_order(self) -> None:
         """Take the next order that means something here."""
-        there = orders(self.recording, bool(self.times))
+        there = orders(self.recording, bool(self.times.stored))
         self.order = there[(there.index(self.order) + 1) % len(there)]
         self.reorder()
         if self.order in (Order.REGISTERS, Order.SPILLS):

@@ -35,9 +35,8 @@ class TreeRow:
     """One row. ``key`` is its path in the tree and outlives a filter; ``depth`` counts from 0.
 
     ``count`` is how many rows are beneath it, folded or not; ``text`` is safe to draw.
-    ``winner`` is whether a tuner chose the variant; ``short`` is a text for where there is little
-    room, "" if there is none. ``failed`` counts what failed of what is beneath, or
-    itself.
+    ``winner``: a tuner chose the variant. ``short``: a text for little room, or "". ``failed``
+    counts failures, its own and those beneath.
     """
 
     key: Key
@@ -180,7 +179,7 @@ def _kernel(
         )
         for (of, one), told in zip(both, own, strict=True)
     ]
-    # A kernel of that name without any variant has no row of its own beneath.
+    # A kernel without variants has no row beneath.
     folded = len(kernels) > 1 or len(beneath) > MANY
     row = replace(row, count=len(beneath), open=not folded, failed=_failed(both))
     return TreeEntry(row, words, (*under, *beneath))
@@ -324,9 +323,8 @@ def fitness(row: TreeRow, query: str) -> int:
     return out
 
 
-def stands_for(row: TreeRow) -> tuple[object, ...]:
-    """What a row represents wherever it is: a kernel may come to be of a graph, and an id,
-    which is as short as can be, may grow."""
+def identity_of(row: TreeRow) -> tuple[object, ...]:
+    """Identity of a row, kept when a kernel moves into a graph or an abbreviated id grows."""
     kernel, variant, graph = row.subject.kernel, row.subject.variant, row.subject.graph
     if row.kind is TreeKind.ORIGIN:
         return row.kind, *row.key

@@ -56,7 +56,7 @@ class TreeSubject:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """The ids of kernel, variant and graph, "" if there is none."""
+        """The ids of kernel, variant and graph, or ""."""
         return (
             "" if self.kernel is None else self.kernel.id,
             "" if self.variant is None else self.variant.id,
@@ -92,7 +92,7 @@ class TreeSubject:
         if stage not in self.graph.stages and not made:
             return False
         if stage is Stage.SOURCE and self.kernel is not None:
-            return False  # the model's file, and what is asked for is the kernel's
+            return False  # the model's file, not the kernel's
         return self.variant is None or stage not in self.variant.stages
 
     def has(self, stage: Stage) -> bool:

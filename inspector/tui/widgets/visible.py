@@ -1,7 +1,7 @@
 """Text from a recording as it may be shown: what a terminal would obey becomes a symbol.
 
 Names and listings are data. A control character is drawn as its picture (``␛``), anything else
-without a shape of its own (direction marks, joiners, bytes that were not UTF-8) as its number.
+without a shape (direction marks, joiners, bytes that were not UTF-8) as its number.
 """
 
 from __future__ import annotations

@@ -461,7 +461,7 @@ async def test_without_an_editor_it_says_what_to_set(monkeypatch: pytest.MonkeyP
 
 async def test_key_export(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    await go_through(("tab tab X", {"text": "what is known of it are in"}), ("X", {}))
+    await go_through(("tab tab X", {"text": "The annotated listing is in"}), ("X", {}))
     text = (tmp_path / "square_kernel-3f2a91c0.ptx.txt").read_text("utf-8")
     assert text.startswith("square_kernel  3f2a91c0  sm_90a  ptx")
     assert "if %p1: load 4 × 32 bits" in text

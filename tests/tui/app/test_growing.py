@@ -1,7 +1,7 @@
-"""What one looks at while a recording grows: everything comes by itself, and nothing moves.
+"""Growing recordings: views update by themselves, and nothing moves.
 
-The recording of an H200 is written anew event by event, as its program wrote it; what costs time,
-or never was recorded, is a table's.
+The recording of an H200 is written again event by event; slow or never recorded data are of the
+small recording.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Event = dict[str, Any]
 
 
 class Written:
-    """A recording that is written again, as far as one wants."""
+    """A recording that is written again step by step."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "recording"
@@ -58,7 +58,7 @@ class Written:
             for name in archive.namelist():
                 if name.endswith(".jsonl"):
                     told = map(json.loads, archive.read(name).splitlines())
-                    # What was made of it afterwards bears no time.
+                    # Later additions have no time.
                     rows += [(event.get("time") or float("inf"), name, event) for event in told]
                 else:
                     archive.extract(name, self.folder)
@@ -110,7 +110,7 @@ def stands(view: CodeView) -> tuple[object, ...]:
 
 
 def table_of(pilot: Pilot[None]) -> VariantsScreen:
-    """The table that lies over the panes."""
+    """The table above the panes."""
     screen: object = pilot.app.screen
     assert isinstance(screen, VariantsScreen)
     return screen
@@ -136,7 +136,7 @@ def tuned(n: int) -> Variant:
     return variant("square_kernel", f"{n:02x}{n:06x}", Stage.SOURCE, Stage.PTX, config=config)
 
 
-async def test_a_kernel_of_a_graph_becomes_readable_where_one_reads_its_graph(
+async def test_a_kernel_of_an_open_graph_becomes_readable(
     written: Written,
 ) -> None:
     """``output_code`` is there before anything is compiled: who reads it goes on reading."""
@@ -158,7 +158,7 @@ async def test_a_kernel_of_a_graph_becomes_readable_where_one_reads_its_graph(
         assert code.stage is Stage.OUTPUT_CODE
         assert stands(code.view) == before
         assert screen.focused is code.view
-        # Its registers stand in the tree and on the card, as cuobjdump has them.
+        # Its registers are in the tree and on the card, as cuobjdump has them.
         own = screen.panes.subject.variant
         assert own is not None
         registers = screen.reads.resources(own).registers
@@ -237,7 +237,7 @@ async def test_hints_and_figures_follow_what_is_launched_without_going_away(
         growth.next = launched(call)
         await until(pilot, lambda: "◆ 2 hints" in text_of(pilot))
         assert cards and all(re.search(r" 22 reg.* occ.*◆ [12] hint", card) for card in cards)
-        # How often it was launched changes nothing that is told of a line.
+        # Launch counts change no annotation.
         told: list[object] = []
         monkeypatch.setattr(screen.panes.panes[1].view, "annotate", told.append)
         growth.next = launched(replace(call, count=5))
@@ -246,7 +246,7 @@ async def test_hints_and_figures_follow_what_is_launched_without_going_away(
         assert not told
 
 
-async def test_a_tuners_variants_come_beneath_what_one_has_open() -> None:
+async def test_variants_of_a_tuner_come_beneath_an_open_kernel() -> None:
     """A kernel of so many variants begins folded; one that was open before is not closed."""
     growth = Growth()
     app = PtxviewApp(reader(with_variants(*map(tuned, range(1, MANY + 1)))), live=Live(growth))
@@ -334,7 +334,7 @@ async def test_who_types_while_kernels_come_goes_on_typing(
         assert (screen.kernels.row and screen.kernels.row.key) == key
 
 
-async def test_what_lies_over_it_stays_and_the_cursor_beneath_it() -> None:
+async def test_an_overlay_and_the_cursor_beneath_it_stay() -> None:
     growth = Growth()
     app = PtxviewApp(reader(kernels_more(0)), live=Live(growth))
     async with app.run_test(size=(160, 48)) as pilot:
@@ -377,7 +377,7 @@ async def test_the_tree_stands_still_while_rows_come_above() -> None:
         assert shown_at(screen, row.text) == at
 
 
-# What lies over the tree and the panes, and shows kernels itself
+# Screens above the main one
 
 
 async def test_the_table_of_variants_fills_while_it_is_open(written: Written) -> None:
@@ -405,7 +405,7 @@ async def test_the_table_of_variants_fills_while_it_is_open(written: Written) ->
         assert " … " not in text_of(pilot)
         own = [one.variant for one in table.table.rows if one.variant is not None]
         assert all(variant.launches for variant in own if variant.hash[:6] == "a4fe74")
-        # Each growth is a reader of its own: what was read of a variant is not read again.
+        # Each growth makes a reader: figures are not read again.
         assert written.read and len(written.read) == len(set(written.read))
 
 

@@ -119,7 +119,7 @@ def test_output_is_kept_for_the_terminal_to_its_last_megabyte() -> None:
     assert said.split(b"\r\n")[1][:5].isdigit()
 
 
-def test_a_screen_of_its_own_is_noticed_across_two_pieces() -> None:
+def test_an_alternate_screen_is_noticed_across_two_pieces() -> None:
     live = Live(lambda: None, lambda number: None)
     choices = []
     for piece in (b"text\x1b[?10", b"49h"):
@@ -205,7 +205,7 @@ async def test_the_first_kernel_comes_to_an_empty_screen() -> None:
         await until(pilot, lambda: "◔ running" in text_of(pilot))
         live.feed(b"from the program\r\n")
         await until(pilot, lambda: "from the program" in text_of(pilot))
-        await pilot.press("question_mark")  # what lies over it stays
+        await pilot.press("question_mark")  # an overlay stays
         growth.next = reader()
         await pilot.pause(0.8)
         assert len(app.screen_stack) == 2
@@ -370,7 +370,7 @@ async def settle_empty(pilot: Pilot[None]) -> None:
     await until(pilot, lambda: "No kernels here" in text_of(pilot))
 
 
-async def test_output_is_what_one_sees_until_there_is_a_kernel() -> None:
+async def test_output_fills_the_screen_until_there_is_a_kernel() -> None:
     growth = Growth()
     live = Live(growth, lambda number: None)
     app = PtxviewApp(empty(), live=live)
@@ -456,7 +456,7 @@ class Terminal:
         self.tmux("new-session", "-d", "-x", "120", "-y", "30", command)
 
     def tmux(self, *words: str) -> str:
-        """Of a server of its own, which takes no size from our environment."""
+        """Run tmux with a private server, which takes no size from our environment."""
         done = subprocess.run(
             ["tmux", "-L", self.name, "-f", "/dev/null", *words],
             capture_output=True,

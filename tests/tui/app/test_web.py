@@ -122,7 +122,7 @@ async def test_the_interface_works_in_a_browser(address: Address, tmp_path: Path
 
 
 async def entered(session: aiohttp.ClientSession, page: str) -> str:
-    """Where everything lies, once the token was handed in."""
+    """The path of all pages, once the token was sent."""
     async with session.get(page) as answer:
         assert answer.status == 200
         return str(answer.url).partition("?")[0]
@@ -189,7 +189,7 @@ async def test_no_other_port_of_the_machine_is_given_the_cookie(address: Address
                 assert answer.status == 200
         async with session.get(place) as answer:
             assert answer.status == 200, "what the other has set does not shut one out"
-        # At another address of ours, where the cookie would be of no use either.
+        # At our own port, outside of the path.
         async with session.get(f"http://{address}/") as answer:
             assert answer.status == 403
     await runner.cleanup()
@@ -206,7 +206,7 @@ async def test_pages_of_others_are_refused(address: Address) -> None:
         for headers, status in (
             ({}, 200),
             ({"Host": f"localhost:{port}"}, 200),
-            ({"Host": "evil.example"}, 403),  # a name of theirs that leads to this machine
+            ({"Host": "evil.example"}, 403),  # a foreign name for this machine
             ({"Origin": "http://evil.example"}, 403),
             ({"Origin": "null"}, 403),
             ({"Origin": f"http://{address}"}, 200),

@@ -101,16 +101,16 @@ closed = st.lists(
 )  # fmt: skip
 
 
-def lies(region: Region, folds: list[Region]) -> bool:
-    """Whether a region touches none of those before it: marks stand beside others."""
+def apart_from(region: Region, folds: list[Region]) -> bool:
+    """Whether a region touches none of those before it."""
     return not any(a.first <= region.last and region.first <= a.last for a in folds)
 
 
 @given(closed, st.sets(st.integers(1, 59)))
 def test_lines_with_a_row_and_marks_without(folds: list[Region], marks: set[int]) -> None:
-    apart = [f for i, f in enumerate(folds) if lies(f, folds[:i])]
+    apart = [f for i, f in enumerate(folds) if apart_from(f, folds[:i])]
     alone = [Region(n, n, Fold.MARKS) for n in sorted(marks)]
-    alone = [m for m in alone if lies(m, apart)]
+    alone = [m for m in alone if apart_from(m, apart)]
     found = RowMap(60, [*apart, *alone])
     hidden = {m.first for m in alone} | {n for f in apart for n in range(f.first + 1, f.last + 1)}
     shown = [n for n in range(1, 61) if n not in hidden]
@@ -145,7 +145,7 @@ def test_a_row_of_the_bar_shows_the_most_wanted_of_many_lines() -> None:
                      9: "linked"}  # fmt: skip
 
 
-def test_marks_in_a_fold_stand_at_its_row() -> None:
+def test_marks_in_a_fold_are_at_its_row() -> None:
     rows = RowMap(100, [Region(2, 99, Fold.DEBUG)])
     assert dict(placed({"match": (50,)}, rows, 3)) == {1: "match"}
 
@@ -182,7 +182,7 @@ def test_labels(text: str, label: str | None) -> None:
     assert label_of(text) == label
 
 
-def test_a_branch_goes_to_the_label_of_its_own_function() -> None:
+def test_a_branch_goes_to_the_label_in_the_same_function() -> None:
     text = "f\n$L1:\nbra $L1;\ng\n$L1:\nbra $L1;\ncall f;"
     made = listing("ptx", text, Function("f", 1, 3), Function("g", 4, 7))
     assert target_line(made, 3, "$L1") == 2

@@ -26,7 +26,7 @@ def lines_of(stage: str) -> list[dict[str, Any]]:
 
 
 async def softmax(pilot: Pilot[None], *keys: str) -> CodeView:
-    """The kernel's SASS in a pane of its own."""
+    """The kernel alone in a pane."""
     await settle(pilot)
     await pilot.press("slash", *"softmax_k", "enter", "b", "tab", "z", *keys)
     screen = await settle(pilot)
@@ -63,7 +63,7 @@ async def test_the_peak_its_number_and_its_colour_are_one_measure() -> None:
         counts = [said[n] for n in order]
         assert counts == sorted(counts, reverse=True)
         assert len(set(order)) == len(order)
-        for n in order:  # each is higher than what lies beside it
+        for n in order:  # each is a local peak
             beside = [said[m] for m in (n - 1, n + 1) if m in said]
             assert all(said[n] >= other for other in beside)
 

@@ -1,6 +1,6 @@
-"""A listing for reading: what is folded, what is said in its place, and that nothing is lost.
+"""Reading mode: folds, their replacements, and that nothing is lost.
 
-Judged by the text of the recorded file: LLVM writes behind each ``.loc`` where it leads.
+Checked by the recorded file: LLVM writes the location behind each ``.loc``.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ async def test_reading_begins_on_the_first_line_that_is_linked() -> None:
         assert right.view.linked == (11,)
 
 
-async def test_the_other_pane_scrolls_only_as_far_as_needed() -> None:
+async def test_the_other_pane_scrolls_no_further_than_needed() -> None:
     async with small_app.run_test(size=(120, 24)) as pilot:
         screen = await settle(pilot)
         right = screen.panes.panes[1].view
@@ -259,7 +259,7 @@ LINES: Text = (
 
 
 def hostile(name: str) -> FakeReader:
-    """Everything that a name can stand in has that name."""
+    """A recording in which everything has that name."""
     made = variant(
         name, "deadbeef", *ALL, target=name, config={name: name}, missing={Stage.LLIR: name}
     )
@@ -291,7 +291,7 @@ async def test_a_tiny_terminal_and_back(focus: tuple[str, ...]) -> None:
             await pilot.resize_terminal(*size)
             await pilot.press(*keys)
         await pilot.resize_terminal(120, 40)
-        for _ in range(100):  # each size is told on its own, and the last may be some turns behind
+        for _ in range(100):  # the last size may arrive late
             await settle(pilot)
             if all(pane.display for pane in screen.panes.panes):
                 break

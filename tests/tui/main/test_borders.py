@@ -204,7 +204,7 @@ async def test_folds_say_how_many_lines_they_hide() -> None:
         assert "[as it is w]" in title(ui, screen)
 
 
-async def test_map_and_filter_stand_in_the_first_line() -> None:
+async def test_map_and_filter_are_in_the_first_line() -> None:
     async with started("m", "slash", *"square", "enter", "b", size=(160, 48)) as (ui, screen):
         first = text_of(ui).split("\n")[0]
         assert "[map m] [filter square Esc]" in first

@@ -123,7 +123,7 @@ async def test_what_failed_is_counted_and_its_line_is_shown(
         assert main.panes.panes[0].view.cursor == 5
         assert "No ptx here. Triton could not compile it" in " ".join(text.split())
         assert "nothing links" not in text, "there is no PTX that anything could link"
-        # The second has the PTX that ptxas refused; the source stands at what that line came of,
+        # The second has the PTX that ptxas refused; the source is at the line that it came of,
         # and says so beneath.
         await pilot.press("down")
         await settle(pilot)

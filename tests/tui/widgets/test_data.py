@@ -115,11 +115,11 @@ def test_rows_are_origins_graphs_kernels_variants() -> None:
     ]  # fmt: skip
 
 
-def test_variants_are_told_by_what_differs() -> None:
+def test_variants_are_named_by_their_differences() -> None:
     assert texts()[2:4] == ["BLOCK=1024 w4 3f2a", "BLOCK=4096 w16 84d2"]
 
 
-def test_variants_that_do_not_differ_are_told_by_their_id() -> None:
+def test_equal_variants_are_named_by_their_id() -> None:
     of = recording()
     same = tuple(replace(v, config={}) for v in of.kernels[0].variants)
     of = replace(of, kernels=(replace(of.kernels[0], variants=same), *of.kernels[1:]))
@@ -234,7 +234,7 @@ def test_python_strings_over_several_lines_are_strings() -> None:
 
 
 @pytest.mark.parametrize("n", range(1, len(PTX) + 1))
-def test_spans_lie_in_the_visible_line_in_order(n: int) -> None:
+def test_spans_are_in_the_visible_line_in_order(n: int) -> None:
     found = highlighter_for(listing_of(PTX), Stage.PTX, None)
     spans = found.spans(n)
     length = len(found.text(n))
