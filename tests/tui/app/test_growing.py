@@ -380,6 +380,7 @@ async def test_the_tree_stands_still_while_rows_come_above() -> None:
 # Screens above the main one
 
 
+@pytest.mark.nightly
 async def test_the_table_of_variants_fills_while_it_is_open(written: Written) -> None:
     written.to("call", name="square_grid_kernel")
     async with written.app().run_test(size=(160, 48)) as pilot:

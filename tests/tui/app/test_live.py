@@ -645,6 +645,7 @@ PTX = """\
 """
 
 
+@pytest.mark.nightly
 def test_what_is_compiled_on_saving_keeps_its_place_in_the_interface(terminal: Terminal) -> None:
     """A real edit, of a file that a real editor puts in the place of the old one."""
     file = terminal.folder / "square.ptx"
