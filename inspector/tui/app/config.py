@@ -21,8 +21,8 @@ from inspector.errors import Unreadable
 from inspector.tui.widgets.visible import label
 
 THEMES = ("dark", "light", "auto")
-LARGEST = 1 << 20
-SHOWN = 6
+MAX_BYTES = 1 << 20
+MAX_PROBLEMS_SHOWN = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +39,15 @@ class Config:
     @property
     def warning(self) -> str:
         """All that is wrong in one text, or ""."""
-        more = len(self.problems) - SHOWN
-        lines = [f"• {p}" for p in self.problems[:SHOWN]]
+        more = len(self.problems) - MAX_PROBLEMS_SHOWN
+        lines = [f"• {p}" for p in self.problems[:MAX_PROBLEMS_SHOWN]]
         return "\n".join([*lines, f"• and {more} more"] if more > 0 else lines)
 
 
 def read_config(path: Path) -> Config:
     """What the file says; what it says wrongly is in ``problems``. Never raises."""
     try:
-        data = files.read(path, LARGEST, raisable=False)
+        data = files.read(path, MAX_BYTES, raisable=False)
     except files.Absent:
         return Config()
     except Unreadable as error:

@@ -30,7 +30,7 @@ from inspector.tui.code.code_rows import CodeRows, Look, Part, breaks, place_wor
 from inspector.tui.code.flow import FlowCell, along, arrow_at, cells, lanes_shown
 from inspector.tui.code.folding import LEVELS, USUAL, Fold, Folding, Region, RowMap
 from inspector.tui.code.gutter import CHOICES, COLUMNS, Gutter, RunFigures, title
-from inspector.tui.code.highlight import IR, NEAR, Highlighter
+from inspector.tui.code.highlight import IR, SEARCH_LINES, Highlighter
 from inspector.tui.code.marks_bar import SIGNS, MarkedBar, Marks, placed
 from inspector.tui.keys.command_table import Where, bindings
 from inspector.tui.widgets.notice import Notice, notice_row
@@ -40,7 +40,7 @@ from inspector.tui.widgets.visible import label
 # Only rows in view are drawn and measured: a million lines cost what a page does. Rows are lines
 # without folded ones (``RowMap``); a wrapped row takes several rows of the screen.
 
-MARGIN = 2
+MARGIN_LINES = 2
 """Lines kept visible above and below the cursor and a linked run."""
 
 _STYLES = {
@@ -53,7 +53,7 @@ _STYLES = {
 }
 
 
-GAP = 6
+MAX_GAP_LINES = 6
 """Lines between linked lines that are shown as one block, where the pane has room."""
 
 
@@ -465,7 +465,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         if not self.map.rows:
             return
         height = max(1, self.size.height)
-        margin = min(MARGIN, max(0, (height - 1) // 3))
+        margin = min(MARGIN_LINES, max(0, (height - 1) // 3))
         top = self.scroll_offset.y
         begin = self.map.row(first)
         end = min(self.map.row(last), begin + height - 1 - 2 * margin)
@@ -579,7 +579,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             # MLIR is parsed as a whole: the thread that looks for its branches has done so.
             return place_words(source.new_place(n))
         # Between a mark and what it is about, there may be blanks and comments.
-        for at in range(n, max(0, n - NEAR), -1):
+        for at in range(n, max(0, n - SEARCH_LINES), -1):
             marks = self.map.marks(at)
             if marks is not None:
                 return place_words(source.loc(marks.first, marks.last))
@@ -707,7 +707,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     def _to_top(self) -> None:
         """Scroll to where reading begins."""
         top = self.map.row(self._top) if self.lines else 0
-        self.scroll_to(0, max(0, top - MARGIN), animate=False, force=True)
+        self.scroll_to(0, max(0, top - MARGIN_LINES), animate=False, force=True)
         self.reveal(self.cursor, self.cursor)
 
     def on_resize(self) -> None:
@@ -744,7 +744,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             last = self.cursor
             for n in lines[bisect_left(lines, last) :]:
                 # Directives and labels are between the instructions of one statement.
-                if n - last > GAP:
+                if n - last > MAX_GAP_LINES:
                     break
                 last = n
             self._led = True

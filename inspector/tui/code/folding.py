@@ -259,9 +259,6 @@ USUAL = ("usual",)
 AS_IT_IS = "as it is"
 """Remembered among the folds of a pane that shows the file as it is."""
 
-BEFORE_MARKS = ("debug sections",)
-"""What was remembered of usual folds before location marks were among them."""
-
 
 class Folding:
     """What of a listing is folded: the kinds of a level, but for regions that were flipped."""
@@ -283,8 +280,7 @@ class Folding:
 
     def restore(self, words: tuple[str, ...]) -> None:
         """Fold as it was remembered."""
-        usual = words in (USUAL, BEFORE_MARKS)
-        self.level = LEVELS[0] if usual else frozenset(k for k in Fold if k.value in words)
+        self.level = LEVELS[0] if words == USUAL else frozenset(k for k in Fold if k.value in words)
         self.as_it_is = AS_IT_IS in words
 
     def know(self, regions: Mapping[Fold, tuple[Region, ...]]) -> None:

@@ -229,10 +229,10 @@ class Gutter:
         for a thread."""
         told = ((n, self.figure(column, self.telling.at(n))) for n in range(1, lines + 1))
         figures = ((n, figure) for n, figure in told if figure is not None)
-        return ranked(figures, column.startswith(LIVE), RANKED)
+        return ranked(figures, column.startswith(LIVE), MAX_RANKED_LINES)
 
 
-RANKED = 200
+MAX_RANKED_LINES = 200
 """Lines that are gone through from the largest figure down; nobody goes further."""
 
 

@@ -61,7 +61,7 @@ MIN_PANE_COLUMNS = 16
 MIN_PANE_ROWS = 4
 """Cells of the smallest pane."""
 
-EVEN = 1000
+EVEN_SHARE = 1000
 """The share of a pane whose border nobody has moved."""
 
 

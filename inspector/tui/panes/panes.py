@@ -15,7 +15,7 @@ from inspector.analyse.source_groups import SourceGroups
 from inspector.model import Stage
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.panes.layouts import (
-    EVEN,
+    EVEN_SHARE,
     LAYOUTS,
     MIN_PANE_COLUMNS,
     MIN_PANE_ROWS,
@@ -70,16 +70,16 @@ class History:
         return None
 
 
-BESIDE = 88
+MIN_COLUMNS_BESIDE = 88
 """Columns from which two panes are beside each other; with fewer, one above the other."""
 
-NEAR = 40
+SEARCH_LINES = 40
 """Lines beneath the kernel's first in which one that is linked is looked for."""
 
-THREE = 150
+MIN_COLUMNS_OF_THREE = 150
 """Columns from which three are beside each other; with fewer, the third beneath the two."""
 
-LOW = 5
+MIN_ROWS_ABOVE = 5
 """Rows below which panes above each other are too low: then only one is shown."""
 
 MAX_PANES = 3
@@ -113,8 +113,8 @@ class Panes(Container):
         self.zoomed = False
         self.beside: bool | None = None
         self.arrangement: Layout | None = None
-        self.widths = [EVEN] * MAX_PANES
-        self.heights = [EVEN] * MAX_PANES
+        self.widths = [EVEN_SHARE] * MAX_PANES
+        self.heights = [EVEN_SHARE] * MAX_PANES
         self._held: Border | None = None
         self._pulled = False
         self._links: dict[tuple[ListingRequest, ListingRequest], Links] = {}
@@ -304,11 +304,11 @@ class Panes(Container):
     def fit(self) -> None:
         """Beside or below each other, or the active one alone, as the room allows."""
         width, height = self.size.width, self.size.height
-        beside = self.beside if self.beside is not None else width >= BESIDE
+        beside = self.beside if self.beside is not None else width >= MIN_COLUMNS_BESIDE
         alone = self.zoomed or (self.screen.size.width < 80 and self.beside is None)
-        three = self.count == MAX_PANES and beside and width < THREE
+        three = self.count == MAX_PANES and beside and width < MIN_COLUMNS_OF_THREE
         above = 2 if three else 1 if beside else self.count
-        alone = alone or (above > 1 and height < LOW * above)
+        alone = alone or (above > 1 and height < MIN_ROWS_ABOVE * above)
         self.set_class(beside, "-beside")
         self.set_class(three and not alone, "-grid")
         for index, pane in enumerate(self._all):
@@ -411,9 +411,9 @@ class Panes(Container):
     def even(self, widths: bool = True, heights: bool = True) -> None:
         """All panes as wide, or as high, as each other."""
         if widths:
-            self.widths = [EVEN] * MAX_PANES
+            self.widths = [EVEN_SHARE] * MAX_PANES
         if heights:
-            self.heights = [EVEN] * MAX_PANES
+            self.heights = [EVEN_SHARE] * MAX_PANES
         self.fit()
 
     def widen(self, by: int) -> bool:
@@ -510,7 +510,7 @@ class Panes(Container):
         pane = self.active
         if pane.request == request and pane.settled and pane.view.untouched:
             here = pane.view.cursor
-            near = [n for n in range(here, here + NEAR) if n in links]
+            near = [n for n in range(here, here + SEARCH_LINES) if n in links]
             if near and near[0] != here:
                 pane.view.begin(near[0])
 

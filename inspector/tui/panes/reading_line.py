@@ -118,7 +118,7 @@ class ReadingLine(Widget):
         """Each part on separate rows if there is room, else packed, the last row cut."""
         width, height = self.size.width - 2, max(1, self.size.height)
         parts = self.parts()
-        if height >= ROOMY and 0 < len(parts) <= height:
+        if height >= MIN_ROOMY_ROWS and 0 < len(parts) <= height:
             rows = stacked(parts, width, height)
         else:
             rows = packed(parts, width, height)
@@ -127,7 +127,7 @@ class ReadingLine(Widget):
 
 Rows = list[list[tuple[str, str]]]
 
-ROOMY = 4
+MIN_ROOMY_ROWS = 4
 """Rows from which each part is on separate rows."""
 
 

@@ -16,7 +16,7 @@ from inspector.tui.widgets.visible import label
 
 Key = tuple[str, ...]
 
-MANY = 12
+MAX_OPEN_VARIANTS = 12
 """Variants from which on those of a kernel begin folded: a page of them says less than one row."""
 
 
@@ -180,7 +180,7 @@ def _kernel(
         for (of, one), told in zip(both, own, strict=True)
     ]
     # A kernel without variants has no row beneath.
-    folded = len(kernels) > 1 or len(beneath) > MANY
+    folded = len(kernels) > 1 or len(beneath) > MAX_OPEN_VARIANTS
     row = replace(row, count=len(beneath), open=not folded, failed=_failed(both))
     return TreeEntry(row, words, (*under, *beneath))
 

@@ -29,7 +29,7 @@ from inspector.tui.code.code_view import CodeView
 from inspector.tui.diff.diff_screen import DiffScreen
 from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.program.live import Live
-from inspector.tui.tree.rows import MANY, TreeKind
+from inspector.tui.tree.rows import MAX_OPEN_VARIANTS, TreeKind
 from inspector.tui.variants.variants_screen import VariantsScreen
 from tests.helpers.sample import (
     FakeReader,
@@ -249,22 +249,24 @@ async def test_hints_and_figures_follow_what_is_launched_without_going_away(
 async def test_variants_of_a_tuner_come_beneath_an_open_kernel() -> None:
     """A kernel of so many variants begins folded; one that was open before is not closed."""
     growth = Growth()
-    app = PtxviewApp(reader(with_variants(*map(tuned, range(1, MANY + 1)))), live=Live(growth))
+    app = PtxviewApp(
+        reader(with_variants(*map(tuned, range(1, MAX_OPEN_VARIANTS + 1)))), live=Live(growth)
+    )
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await settle(pilot)
         await pilot.press(*("j" * 5))
         await settle(pilot)
         here = screen.kernels.row
         assert here is not None and here.kind is TreeKind.VARIANT
-        growth.next = reader(with_variants(*map(tuned, range(1, MANY + 9))))
-        await until(pilot, lambda: len(screen.reads.recording.variants()) > MANY)
+        growth.next = reader(with_variants(*map(tuned, range(1, MAX_OPEN_VARIANTS + 9))))
+        await until(pilot, lambda: len(screen.reads.recording.variants()) > MAX_OPEN_VARIANTS)
         await settle(pilot)
         assert screen.kernels.row is not None and screen.kernels.row.key == here.key
-        assert len(screen.kernels.rows) == MANY + 8 + 2
+        assert len(screen.kernels.rows) == MAX_OPEN_VARIANTS + 8 + 2
         # Folded by hand it stays so, too.
         await pilot.press("h", "h")
         assert len(screen.kernels.rows) == 2
-        growth.next = reader(with_variants(*map(tuned, range(1, MANY + 12))))
+        growth.next = reader(with_variants(*map(tuned, range(1, MAX_OPEN_VARIANTS + 12))))
         await until(pilot, lambda: "×23" in text_of(pilot))
         assert len(screen.kernels.rows) == 2
 

@@ -176,25 +176,6 @@ async def until(pilot: object, done: Callable[[], bool]) -> None:
         await pilot.pause(0.02)  # type: ignore[attr-defined]
 
 
-async def test_new_kernels_appear_and_the_cursor_stays() -> None:
-    growth = Growth()
-    app = PtxviewApp(reader(without("k1", "k2")), live=Live(growth))
-    async with app.run_test(size=(120, 40)) as pilot:
-        screen = await settle(pilot)
-        await pilot.press("tab", "colon", "3", "enter")
-        assert screen.kernels.row is not None
-        key = screen.kernels.row.key
-        assert key == ("nvcc", "k3")
-        growth.next = reader()
-        await until(pilot, lambda: len(screen.kernels.rows) > 2)
-        assert screen.kernels.row.key == key
-        assert screen.panes.subject.key[0] == "k3"
-        assert screen.panes.active.view.cursor == 3
-        assert screen.panes.active.view.has_focus
-        await until(pilot, lambda: "square_kernel" in text_of(pilot))
-        await settle(pilot)
-
-
 async def test_the_first_kernel_comes_to_an_empty_screen() -> None:
     growth = Growth()
     live = Live(growth, lambda number: None)
@@ -214,27 +195,6 @@ async def test_the_first_kernel_comes_to_an_empty_screen() -> None:
         screen = await settle(pilot)
         assert screen.focused is screen.kernels
         assert "from the program" in text_of(pilot)
-
-
-async def test_what_was_missing_is_shown_when_it_comes() -> None:
-    growth = Growth()
-    whole = recording()
-    gelu = whole.kernels[2]
-    sass = replace(gelu.variants[0], stages={
-        **gelu.variants[0].stages, Stage.SASS: whole.kernels[0].variants[0].stages[Stage.SASS],
-    })  # fmt: skip
-    app = PtxviewApp(reader(), live=Live(growth))
-    async with app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot)
-        await pilot.press("left_square_bracket", "tab", "7")
-        await settle(pilot)
-        assert "No sass here." in text_of(pilot)
-        after = replace(whole, kernels=(*whole.kernels[:2], replace(gelu, variants=(sass,))))
-        made = reader(after)
-        texts = {**made.texts, (sass.id, Stage.SASS): made.texts["3f2a91c0", Stage.SASS]}
-        growth.next = FakeReader(after, texts)
-        await until(pilot, lambda: "S2R" in text_of(pilot))
-        await settle(pilot)
 
 
 async def test_what_comes_while_it_is_looked_for_is_shown() -> None:

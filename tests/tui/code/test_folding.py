@@ -11,7 +11,7 @@ from rich.cells import cell_len
 
 from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.model import Location, Stage
-from inspector.tui.code.code_rows import LONGEST, breaks
+from inspector.tui.code.code_rows import MAX_ROWS_PER_LINE, breaks
 from inspector.tui.code.folding import Fold, Region, RowMap, regions
 from inspector.tui.code.labels import label_of, labels, target_line
 from inspector.tui.code.marks_bar import placed
@@ -163,8 +163,8 @@ def test_rows_of_a_wrapped_line_hold_all_of_it(text: str, room: int) -> None:
 
 
 def test_a_line_without_end_takes_no_more_rows_than_can_be_read() -> None:
-    assert len(breaks("x" * 1_000_000, 80)) == LONGEST
-    assert len(breaks("日" * 20_000, 80)) == LONGEST
+    assert len(breaks("x" * 1_000_000, 80)) == MAX_ROWS_PER_LINE
+    assert len(breaks("日" * 20_000, 80)) == MAX_ROWS_PER_LINE
 
 
 # Labels and branches
