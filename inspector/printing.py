@@ -1,10 +1,10 @@
 """The one way out: all that a command writes to standard output or standard error passes here.
 
-Names, listings and messages were written by strangers. Whatever of them a terminal would obey
+Names, listings and messages were written by strangers. Anything in them that a terminal would obey
 (escape sequences, control characters, marks that turn the direction of text) is made visible here,
 at the last moment, so that nobody has to remember it, and text that is not UTF-8 is written
 somehow instead of ending in an error. The colours of our own tables are let through. Three things
-leave as they are, each by a function of its own:
+leave unchanged, each by its own function:
 
 - ``verbatim``: the text of a stage, byte for byte as it was recorded, to a pipe or a file; a
   terminal gets it made visible like everything else.
@@ -51,7 +51,7 @@ def _fit(text: str, stream: TextIO) -> str:
 
 
 class _Fitting(io.TextIOBase):
-    """A stream that takes every text, in whatever encoding the terminal has."""
+    """A stream that takes every text in the terminal's encoding."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class _Fitting(io.TextIOBase):
 
 
 class _Guard(_Fitting):
-    """Standard output or error for whoever writes there unasked: everything is made visible."""
+    """Standard output or error for direct writers; all text is made visible."""
 
     def write(self, text: str) -> int:
         """Write a text; all of it is taken."""
@@ -99,7 +99,7 @@ class _Guard(_Fitting):
 
 @contextlib.contextmanager
 def guarded() -> Iterator[None]:
-    """Within it, whatever is written to ``sys.stdout`` and ``sys.stderr`` is made visible."""
+    """Make all text written to ``sys.stdout`` and ``sys.stderr`` visible."""
     before = sys.stdout, sys.stderr
     sys.stdout = cast(TextIO, _Guard(_raw(before[0])))
     sys.stderr = cast(TextIO, _Guard(_raw(before[1])))
@@ -217,12 +217,12 @@ def lines(texts: Iterable[str]) -> None:
 
 
 def json_line(text: str) -> None:
-    """A JSON document on a line of its own. It is ASCII, and every control in it is escaped."""
+    """Write a JSON document on one line; it is ASCII with escaped controls."""
     json_pieces((text,))
 
 
 def json_pieces(pieces: Iterable[str]) -> None:
-    """One JSON document on a line of its own, written as its pieces come."""
+    """Write one JSON document on one line, piece by piece."""
     stream = _stdout()
     for piece in pieces:
         if not piece.isascii() or not piece.isprintable():
@@ -276,7 +276,7 @@ def flush() -> None:
 
 
 def give_up() -> None:
-    """Nobody reads any more: what is left goes nowhere, and no error comes of it at the end."""
+    """Discard buffered output once the reader has gone."""
     for stream in (_stdout(), _stderr()):
         try:
             stream.flush()
@@ -308,7 +308,7 @@ def _printer() -> Callable[..., Console]:
         return out
 
     class Printer(Console):
-        """A console through which only colours of its own reach the terminal."""
+        """A console that lets only its own colours through."""
 
         def render_str(self, text: str, *args: object, **options: object) -> Text:
             """Text without markup, made visible before anybody measures it."""
@@ -323,7 +323,7 @@ def _printer() -> Callable[..., Console]:
             return super().render(renderable, options)
 
         def _render_buffer(self, buffer: Iterable[Segment]) -> str:
-            """The last place before the stream, whatever way the text has come."""
+            """Filter at the last place before the stream."""
             return super()._render_buffer(map(last, buffer))
 
         def on_broken_pipe(self) -> None:
@@ -347,15 +347,27 @@ def _printer() -> Callable[..., Console]:
         environment = {k: v for k, v in os.environ.items() if k not in sizes} | fit
         if width is not None:
             return Printer(
-                file=stream, width=width, force_terminal=colours, legacy_windows=False,
-                color_system="standard" if colours else None, highlight=False, markup=False,
-                force_jupyter=False, emoji=False, _environ=environment,
-            )  # fmt: skip
+                file=stream,
+                width=width,
+                force_terminal=colours,
+                legacy_windows=False,
+                color_system="standard" if colours else None,
+                highlight=False,
+                markup=False,
+                force_jupyter=False,
+                emoji=False,
+                _environ=environment,
+            )
         if not stream.isatty():
             width = int(fit.get("COLUMNS", 0)) or PAGE
         return Printer(
-            file=cast(TextIO, _Fitting(stream)), width=width, highlight=False, markup=False,
-            force_jupyter=False, emoji=False, _environ=environment,
-        )  # fmt: skip
+            file=cast(TextIO, _Fitting(stream)),
+            width=width,
+            highlight=False,
+            markup=False,
+            force_jupyter=False,
+            emoji=False,
+            _environ=environment,
+        )
 
     return make

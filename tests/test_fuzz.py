@@ -93,8 +93,11 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]
     names = re.findall(r"^def (\w+)", FAULTY, re.MULTILINE)
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, folder / "inside", folder / "faulty.py", *names],
-        cwd=ROOT, env={**os.environ, "OUTSIDE": str(folder)}, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        env={**os.environ, "OUTSIDE": str(folder)},
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     told: dict[str, dict[str, str]] = json.loads(done.stdout)
     return told
@@ -115,9 +118,13 @@ def test_work_out_of_proportion_is_found(found: dict[str, dict[str, str]]) -> No
 
 @pytest.mark.parametrize(
     ("name", "what"),
-    [("writes", "open /.*/made"), ("removes", "os.remove /.*/kept"), ("starts", "subprocess"),
-     ("connects", "socket.connect")],
-)  # fmt: skip
+    [
+        ("writes", "open /.*/made"),
+        ("removes", "os.remove /.*/kept"),
+        ("starts", "subprocess"),
+        ("connects", "socket.connect"),
+    ],
+)
 def test_what_a_reader_must_not_do_is_found(
     found: dict[str, dict[str, str]], name: str, what: str
 ) -> None:
@@ -129,8 +136,11 @@ def short() -> subprocess.CompletedProcess[str]:
     """The command over all readers: what they begin with, and a little more of each."""
     return subprocess.run(
         [sys.executable, "-m", "tests.fuzz", "--inputs", "4000", "--seed", "20", "--json"],
-        cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": "0"}, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": "0"},
+        capture_output=True,
+        text=True,
+    )
 
 
 def test_no_reader_is_led_astray(short: subprocess.CompletedProcess[str]) -> None:

@@ -13,12 +13,11 @@ import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from rich.console import Console
 
-from inspector.capture import torch_logs
 from inspector.commands import run
 from inspector.commands.common import open_reader
 from inspector.commands.list import print_kernels
@@ -140,22 +139,6 @@ def test_a_trace_is_gone_through_and_not_held(tmp_path: Path, shared: Path) -> N
     size = (folders[1] / TRACE.name).stat().st_size
     peaks = [peak("list", folder, kept=shared) for folder in folders]
     assert peaks[1] - peaks[0] < size / 3, "forty megabytes are not held, let alone three times"
-
-
-def test_a_trace_in_pieces_says_what_it_says_as_a_text() -> None:
-    whole = list(torch_logs.from_trace(TRACE.read_bytes().decode("utf-8", "surrogateescape")))
-    pieces = list(torch_logs.from_trace_file(TRACE))
-    assert len(whole) == len(pieces) > 1
-    for a, b in zip(whole, pieces, strict=True):
-        assert {**a, "blob": None} == {**b, "blob": None}
-        assert (a.get("blob") is None) is (b.get("blob") is None)
-        assert _content(a) == _content(b)
-
-
-def _content(event: dict[str, object]) -> bytes:
-    blob: Any = event.get("blob")
-    data: bytes = b"" if blob is None else blob.read()
-    return data
 
 
 def kernels(count: int) -> str:
@@ -280,7 +263,7 @@ def test_what_was_not_counted_is_a_dash_and_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("inspector.reader.facts.MOST_COUNTED", 0)
+    monkeypatch.setattr("inspector.reader.summaries.MAX_COUNTED_VARIANTS", 0)
     done = call("list", SQUARE, "--json")
     assert done.json["kernels"][0]["variants"][0]["hints"] is None
     assert "hints of 1 variant are not counted yet" in done.said
@@ -338,7 +321,7 @@ def test_a_list_takes_work_in_proportion_to_its_kernels(
 ) -> None:
     """Nothing is asked of the machine for each of them, and no row is laid out cell by cell."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "kept"))
-    monkeypatch.setattr("inspector.reader.facts.MOST_COUNTED", 0)
+    monkeypatch.setattr("inspector.reader.summaries.MAX_COUNTED_VARIANTS", 0)
     first = next(cache(tmp_path / "one", 1).iterdir())
     folders = [tmp_path / str(count) for count in (100, 300, 500)]
     for folder in folders:

@@ -1,5 +1,5 @@
-"""What is promised to whoever opens a stranger's recording: nothing in it is run, believed or
-followed before he says so, and then it is run by an interpreter of his own."""
+"""Promises to users who open a stranger's recording: nothing in it is run, believed or followed
+before they allow it, and then it is run by their interpreter."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ from inspector.recording.layout import (
     recordings_folder,
     user_cache,
 )
-from inspector.recording.slim import Lying
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.keys.command_table import TABLE, Where
 from inspector.tui.main.editing import editor, file_name
@@ -79,7 +78,7 @@ for number, words in enumerate(json.loads(asked)):
 
 
 class Stranger:
-    """What a stranger sends: everything in its recording that could be a path is a program of his,
+    """Files of a stranger: everything in the recording that could be a path is a hostile program,
     which leaves a mark when it runs."""
 
     def __init__(self, root: Path) -> None:
@@ -129,8 +128,10 @@ class Stranger:
 
     def _turned(self, value: Any, named: str) -> Any:
         if isinstance(value, Mapping):
-            return {k: [named, *v[1:]] if k == "command" and v else self._turned(v, named)
-                    for k, v in value.items()}  # fmt: skip
+            return {
+                k: [named, *v[1:]] if k == "command" and v else self._turned(v, named)
+                for k, v in value.items()
+            }
         if isinstance(value, list):
             return [self._turned(each, named) for each in value]
         path = isinstance(value, str) and value.startswith("/") and "\n" not in value
@@ -140,7 +141,7 @@ class Stranger:
 @pytest.fixture
 def stranger(tmp_path: Path) -> Stranger:
     made = Stranger(tmp_path)
-    # The trap works: whoever starts it is found out.
+    # The trap works: it reveals its start.
     subprocess.run(["./python3-his"], cwd=made.home, check=True, capture_output=True)
     assert made.mark.exists()
     made.mark.unlink()
@@ -150,16 +151,20 @@ def stranger(tmp_path: Path) -> Stranger:
 def watched_all(
     stranger: Stranger, commands: Sequence[Sequence[str | Path]], **changes: str | None
 ) -> tuple[list[Done], list[str]]:
-    """ptxview's commands where the stranger's things lie, until one of his programs has run, and
-    what was started and executed."""
+    """Run ptxview's commands in the stranger's folder until a hostile program has run, and list all
+    that was started and executed."""
     log = stranger.root / "log"
     log.write_text("")
     asked = json.dumps([[str(word) for word in words] for words in commands])
     whole = subprocess.run(
         [sys.executable, "-P", "-c", WATCHED, str(log), asked],
-        cwd=stranger.home, capture_output=True, stdin=subprocess.DEVNULL, timeout=600, check=False,
+        cwd=stranger.home,
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        timeout=600,
+        check=False,
         env=environment(PYTHONPATH=str(REPOSITORY), CUDA_VISIBLE_DEVICES=None, **changes),
-    )  # fmt: skip
+    )
     assert (whole.returncode, whole.stdout, whole.stderr) == (0, b"", b""), whole
     done = []
     for number in range(len(commands)):
@@ -182,22 +187,39 @@ def watched(
 
 @pytest.mark.parametrize(
     ("shape", "named"),
-    [("file", "python3-his"), ("folder", "./python3-his"), ("folder", "{home}/python3-his")],
+    [
+        ("folder", "./python3-his"),
+        pytest.param("file", "python3-his", marks=pytest.mark.nightly),
+        pytest.param("folder", "{home}/python3-his", marks=pytest.mark.nightly),
+    ],
 )
 def test_no_command_runs_what_a_recording_names(stranger: Stranger, shape: str, named: str) -> None:
     make: Callable[[str], Path] = getattr(stranger, shape)
     path = make(named.format(home=stranger.home))
     commands: list[tuple[str | Path, ...]] = [
-        ("list", path), ("list", path, "--json"), ("list", path, "--calls"),
-        ("open", path, "--no-tui"), ("show", path, "a4fe74f3"), ("show", path, "a4fe74f3", "-a"),
+        ("list", path),
+        ("list", path, "--json"),
+        ("list", path, "--calls"),
+        ("open", path, "--no-tui"),
+        ("show", path, "a4fe74f3"),
+        ("show", path, "a4fe74f3", "-a"),
         ("show", path, "a4fe74f3", "--stage", "sass", "--beside", "source"),
-        ("show", path, "gelu_kernel", "--json"), ("diff", path, SAMPLE),
+        ("show", path, "gelu_kernel", "--json"),
+        ("diff", path, SAMPLE),
         ("diff", f"{path}::square_matrix_kernel", f"{SAMPLE}::square_matrix_kernel"),
-        ("time", path), ("time", path, "--stored"), ("time", path, "square_kernel", "--json"),
-        ("time", path, "gelu_cuda"), ("profile", "--stored", path), ("profile", path),
-        ("run", path), ("ncu", path), ("doctor",), ("trace", path, "780c582c", "--by", "sass"),
-        ("trace", path, "gelu_kernel"), ("step", path, "780c582c", "--commands", "end; registers"),
-    ]  # fmt: skip
+        ("time", path),
+        ("time", path, "--stored"),
+        ("time", path, "square_kernel", "--json"),
+        ("time", path, "gelu_cuda"),
+        ("profile", "--stored", path),
+        ("profile", path),
+        ("run", path),
+        ("ncu", path),
+        ("doctor",),
+        ("trace", path, "780c582c", "--by", "sass"),
+        ("trace", path, "gelu_kernel"),
+        ("step", path, "780c582c", "--commands", "end; registers"),
+    ]
     if shape == "folder":  # what is read of it is the same; what would be run is named otherwise
         commands = [words for words in commands if words[0] not in ("trace", "step", "diff")]
     ended, started = watched_all(stranger, commands)
@@ -208,15 +230,19 @@ def test_no_command_runs_what_a_recording_names(stranger: Stranger, shape: str, 
         assert b"Traceback" not in done.err, done.said
         assert done.status in (0, 1, 2, 3, 4, 125), words
         if words == ("time", path):
-            # It came as far as the question, which names what would run.
+            # It came to the question, which names what would run.
             assert done.status == 2 and "--trust" in done.said and sys.executable in done.said
 
 
-def test_a_folder_that_one_stands_in_is_no_place_of_tools(stranger: Stranger) -> None:
+def test_the_working_folder_is_no_place_of_tools(stranger: Stranger) -> None:
     path = stranger.file("python3-his")
-    for words in (("list", path), ("show", path, "a4fe74f3", "--stage", "sass"), ("doctor",),
-                  ("time", path)):  # fmt: skip
-        # An entry of PATH that is empty or relative is the folder that one stands in.
+    for words in (
+        ("list", path),
+        ("show", path, "a4fe74f3", "--stage", "sass"),
+        ("doctor",),
+        ("time", path),
+    ):
+        # An entry of PATH that is empty or relative is the working folder.
         done, started = watched(stranger, *words, PATH=f".::{os.environ['PATH']}:")
         assert not stranger.mark.exists(), words
         assert not [s for s in started if s.rpartition(" ")[2][:1] != "/"], started
@@ -243,9 +269,15 @@ def test_ptx_of_a_build_is_made_by_ones_own_nvcc_and_compiler(
     )
     (tools / "nvcc").chmod(0o755)
     done, started = watched(
-        stranger, "show", f"./{folder}", "square_matrix_kernel", "--stage", "ptx",
-        CUDA_HOME=str(tools.parent), PATH=f".::{tools}:{os.environ['PATH']}:",
-    )  # fmt: skip
+        stranger,
+        "show",
+        f"./{folder}",
+        "square_matrix_kernel",
+        "--stage",
+        "ptx",
+        CUDA_HOME=str(tools.parent),
+        PATH=f".::{tools}:{os.environ['PATH']}:",
+    )
     assert done.status == 4 and "nvcc failed" in done.said, done.said
     called = (stranger.root / "called").read_text().splitlines()
     assert not [word for word in called if "ccbin" in word and not word.startswith("/")], called
@@ -253,7 +285,7 @@ def test_ptx_of_a_build_is_made_by_ones_own_nvcc_and_compiler(
     assert not stranger.mark.exists()
 
 
-def test_python_m_takes_nothing_from_the_folder_that_one_stands_in(stranger: Stranger) -> None:
+def test_python_m_takes_nothing_from_the_working_folder(stranger: Stranger) -> None:
     path = stranger.file("python3-his")
     done = ptxview("list", path, cwd=stranger.home, fresh=True)
     assert done.status == 0, done.said
@@ -312,7 +344,7 @@ async def _rest(ui: Any) -> None:
     raise AssertionError("it goes on")
 
 
-@pytest.mark.parametrize("shape", ["file", "folder"])
+@pytest.mark.parametrize("shape", [pytest.param("file", marks=pytest.mark.nightly), "folder"])
 async def test_no_key_runs_what_a_recording_names(
     stranger: Stranger, shape: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -372,7 +404,7 @@ def test_whose_it_is_was_settled_when_it_was_opened(tmp_path: Path) -> None:
     # What the link leads to by now is mine, what was read and would be run is his.
     assert own(open_path(mine)) and own(open_path(link)) and not own(his)
     content = next(iter(his.kernels[0].variants[0].stages.values())).content
-    assert isinstance(content, Lying) and Path(content.path).is_relative_to(tmp_path / "his")
+    assert isinstance(content, BlobContent) and content.path.is_relative_to(tmp_path / "his")
     outside = recordings_folder() / "his"
     outside.symlink_to(tmp_path / "his")
     assert not own(open_path(outside))
@@ -402,8 +434,11 @@ def _state(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-READ = (("list", "--json"), ("show", "square_matrix_kernel", "--stage", "sass"),
-        ("show", "softmax_kernel", "-a"))  # fmt: skip
+READ = (
+    ("list", "--json"),
+    ("show", "square_matrix_kernel", "--stage", "sass"),
+    ("show", "softmax_kernel", "-a"),
+)
 
 
 def _read(path: Path) -> list[bytes]:
@@ -546,13 +581,13 @@ def test_only_what_this_user_alone_can_write_is_believed(tmp_path: Path) -> None
     assert stat.S_IMODE(entry.stat().st_mode) == 0o600
     entry.chmod(0o666)
     assert cache.get("key") is None
-    cache.put("key", b"anew")
-    assert cache.get("key") == b"anew"
+    cache.put("key", b"renewed")
+    assert cache.get("key") == b"renewed"
     entry.rename(tmp_path / "elsewhere")
     entry.symlink_to(tmp_path / "elsewhere")
     assert cache.get("key") is None
     cache.put("key", b"again")  # in the place of the link, and not through it
-    assert cache.get("key") == b"again" and (tmp_path / "elsewhere").read_bytes() == b"anew"
+    assert cache.get("key") == b"again" and (tmp_path / "elsewhere").read_bytes() == b"renewed"
     if os.geteuid() == 0:
         os.chown(entry, 4711, -1)
         assert cache.get("key") is None
@@ -657,7 +692,7 @@ def test_links_out_of_a_build_folder_are_no_kernels(tmp_path: Path) -> None:
         assert b"root:" not in done.out + done.err
     (tmp_path / "real.cu").write_bytes(text)
     source.unlink()
-    source.symlink_to(tmp_path / "real.cu")  # a source may lie elsewhere, as a source
+    source.symlink_to(tmp_path / "real.cu")  # a source may be elsewhere, as a source
     objects = [p for p in build.iterdir() if p.suffix in (".o", ".so")]
     for path in objects:
         path.rename(tmp_path / path.name)
@@ -667,8 +702,17 @@ def test_links_out_of_a_build_folder_are_no_kernels(tmp_path: Path) -> None:
 
 # -- the editor ----------------------------------------------------------------------------------
 
-NAMES = ("+:!touch PWNED", "+call writefile([], 'PWNED')", "-c:!touch PWNED", "--cmd=!touch PWNED",
-         "-S", "-c", "+", "a file", "scp:x")  # fmt: skip
+NAMES = (
+    "+:!touch PWNED",
+    "+call writefile([], 'PWNED')",
+    "-c:!touch PWNED",
+    "--cmd=!touch PWNED",
+    "-S",
+    "-c",
+    "+",
+    "a file",
+    "scp:x",
+)
 
 
 async def _edited(
@@ -722,7 +766,7 @@ async def test_a_recorded_path_is_a_file_to_the_editor_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     (tmp_path / name).write_text("mine\n")
-    # Each argument on a line of its own.
+    # One argument a line.
     command = _editor(tmp_path, f'for a in "$@"; do echo "$a"; done > {tmp_path}/arguments')
     await _edited(tmp_path, monkeypatch, name, command)
     wait, line, path = (tmp_path / "arguments").read_text().splitlines()
@@ -763,8 +807,9 @@ async def test_what_is_no_regular_file_is_not_opened_but_a_copy(
     assert "def square_kernel" in (tmp_path / "text").read_text()
 
 
-@pytest.mark.parametrize("words", [["vim"], ["nano"], ["emacs", "-nw"], ["hx"], ["code", "--wait"],
-                                   ["/usr/bin/codium"]])  # fmt: skip
+@pytest.mark.parametrize(
+    "words", [["vim"], ["nano"], ["emacs", "-nw"], ["hx"], ["code", "--wait"], ["/usr/bin/codium"]]
+)
 def test_every_editor_is_given_a_path_from_the_root_on(tmp_path: Path, words: list[str]) -> None:
     path = tmp_path / "+:!x"
     path.write_text("")

@@ -17,12 +17,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from inspector import files
-from inspector.capture.binaries import FATBIN_MAGIC, Image, images, images_of
+from inspector.capture.disassembly import FATBIN_MAGIC, Image, images, images_of
 from inspector.errors import PtxviewError, Unreadable
 from inspector.listing import embedded
 from inspector.listing.cubin import architecture, read_cubin
 from inspector.model import Content
-from inspector.recording import cpp_wrapper
+from inspector.recording import output_code
 from inspector.recording.layout import BytesContent, FileContent
 
 Event = dict[str, object]
@@ -46,7 +46,7 @@ def models(root: Path) -> list[Path]:
 def events(model: Path, root: Path) -> Iterator[Event]:
     """What a model's folder holds, as events: its graph, and a compile of Triton's a cubin."""
     names = [e.name for e in files.names(model)[0] if e.is_file(follow_symlinks=False)]
-    written: dict[str, cpp_wrapper.CppKernel] = {}
+    written: dict[str, output_code.CppKernel] = {}
     for name in (n for n in names if n.endswith(WRAPPER)):
         path = model / name
         try:
@@ -54,10 +54,13 @@ def events(model: Path, root: Path) -> Iterator[Event]:
         except Unreadable as error:
             yield _problem(path, error.message)
             continue
-        written |= {kernel.name: kernel for kernel in cpp_wrapper.kernels(text)}
+        written |= {kernel.name: kernel for kernel in output_code.kernels(text)}
         yield {
-            "event": "graph", "path": str(path), "blob": FileContent(path, root), "id": model.name,
-        }  # fmt: skip
+            "event": "graph",
+            "path": str(path),
+            "blob": FileContent(path, root),
+            "id": model.name,
+        }
     for name in (n for n in names if Path(n).suffix in (".cubin", ".fatbin", *LIBRARIES)):
         path = model / name
         try:
@@ -79,12 +82,12 @@ def of_library(file: files.File) -> Iterator[Event]:
     """
     embedded = list(_embedded(file))
     wrapper = file.path.with_suffix(".cpp")
-    written: dict[str, cpp_wrapper.CppKernel] = {}
+    written: dict[str, output_code.CppKernel] = {}
     if embedded and wrapper.is_file():
         content = FileContent(wrapper, file.path.parent)
         text = files.text(wrapper, files.limits().text, inside=file.path.parent)
-        if cpp_wrapper.is_wrapper(text):
-            written = {kernel.name: kernel for kernel in cpp_wrapper.kernels(text)}
+        if output_code.is_wrapper(text):
+            written = {kernel.name: kernel for kernel in output_code.kernels(text)}
             yield {"event": "graph", "path": str(wrapper), "blob": content, "id": wrapper.stem}
     yield from (_compiled(binary, written) for binary in embedded)
 
@@ -161,7 +164,7 @@ def _of_fatbin(found: Sequence[Image], stem: str, path: Path) -> Iterator[_Binar
         yield _Binary(stem, path, image.data, contents)
 
 
-def _compiled(binary: _Binary, written: Mapping[str, cpp_wrapper.CppKernel]) -> Event:
+def _compiled(binary: _Binary, written: Mapping[str, output_code.CppKernel]) -> Event:
     """A kernel's machine code and what goes by its name, as a compile of Triton's."""
     stem, data = binary.stem, binary.data
     # With several architectures a file's name has one after the kernel's.
@@ -176,10 +179,12 @@ def _compiled(binary: _Binary, written: Mapping[str, cpp_wrapper.CppKernel]) -> 
         for kind, content in binary.contents.items()
     }
     event: Event = {
-        "event": "triton", "hash": hashlib.sha256(data).hexdigest(),
-        "files": dict(binary.contents), "paths": paths,
+        "event": "triton",
+        "hash": hashlib.sha256(data).hexdigest(),
+        "files": dict(binary.contents),
+        "paths": paths,
         "source": {"file": generated_file(data) or str(binary.path)},
-    }  # fmt: skip
+    }
     if kernel is not None:
         event["signature"] = dict(kernel.signature or {})
         facts = {"num_warps": kernel.warps, "shared": kernel.shared}

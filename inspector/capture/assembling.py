@@ -10,8 +10,8 @@ from pathlib import Path
 from inspector.capture.compilers import Compiled, CompilerInput, assemblers, compile_ptx, own_target
 from inspector.errors import PtxviewError
 from inspector.model import Compilation, Kernel, Recording, Resources, Stage, StageFile, Variant
+from inspector.recording.facts import from_ptxas
 from inspector.recording.layout import BytesContent, DerivedCache
-from inspector.recording.resources import from_ptxas
 
 _VERSION = re.compile(r"^[^\S\n]*\.version\s", re.MULTILINE)
 SECONDS, UNASKED_SECONDS = 120.0, 6.0
@@ -70,10 +70,16 @@ def _made(source: CompilerInput, target: str, cache: DerivedCache, seconds: floa
 def _with(recording: Recording, source: CompilerInput, target: str, made: Compiled) -> Recording:
     figures = from_ptxas(made.printed) if made.cubin is not None else {}
     tried = Compilation(
-        source.name, "ptx", target, hash=next(v.hash for _, v in recording.variants()),
-        symbols=made.symbols, seconds=made.seconds, tool=made.tool, failed=made.failed,
+        source.name,
+        "ptx",
+        target,
+        hash=next(v.hash for _, v in recording.variants()),
+        symbols=made.symbols,
+        seconds=made.seconds,
+        tool=made.tool,
+        failed=made.failed,
         messages=made.messages,
-    )  # fmt: skip
+    )
 
     def variant(one: Variant) -> Variant:
         if made.cubin is None:

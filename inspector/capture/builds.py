@@ -11,13 +11,13 @@ from pathlib import Path
 
 from inspector import files
 from inspector.capture import nvcc
-from inspector.capture.binaries import carries_device_code, images
 from inspector.capture.caches import objects
+from inspector.capture.disassembly import carries_device_code, images
 from inspector.errors import PtxviewError, Unreadable
 from inspector.listing.cubin import read_cubin
 from inspector.model import Content, Resources
+from inspector.recording.facts import from_ptxas
 from inspector.recording.layout import BytesContent, DerivedCache, FileContent
-from inspector.recording.resources import from_ptxas
 from inspector.system.toolchain import find
 
 # -- build.ninja ----------------------------------------------------------------------------------
@@ -28,9 +28,9 @@ from inspector.system.toolchain import find
 
 _REFERENCE = re.compile(r"\$(?:([$ :])|\{([^{}]*)\}|([A-Za-z0-9_-]+)|)")
 _WORD = re.compile(r"(?:[^ $]|\$(?s:.)|\$$)+")
-# Stands for a joined line; the next line's indentation is not part of it.
+# Marks a joined line; the next line's indentation is not part of it.
 _JOINED = "\0"
-LONGEST = 1 << 20
+MAX_COMMAND_CHARS = 1 << 20
 # The expanded text may be TIMES as long as the file, or LEAST characters if that is more. A hundred
 # commands with one long list of flags are 20 times as long as the file.
 TIMES, LEAST = 64, 1 << 16
@@ -158,11 +158,11 @@ class _Room:
             )
             position = reference.end()
             size += len(parts[-1]) + len(parts[-2])
-            if size > min(LONGEST, self.left):
+            if size > min(MAX_COMMAND_CHARS, self.left):
                 break
         size += len(text) - position
-        if size > LONGEST or size > self.left:
-            self.left = max(0, self.left - min(size, LONGEST))
+        if size > MAX_COMMAND_CHARS or size > self.left:
+            self.left = max(0, self.left - min(size, MAX_COMMAND_CHARS))
             return ""
         self.left -= size
         return "".join(parts) + text[position:]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from inspector import files
 from inspector.capture import torch_logs
-from inspector.capture.binaries import carries_device_code
+from inspector.capture.disassembly import carries_device_code
 from inspector.errors import Unreadable
 from inspector.recording import output_code
 from inspector.recording.autotune import configuration, finite
@@ -92,8 +92,10 @@ def _timings(path: Path, stored: Mapping[str, object]) -> dict[str, object] | No
     for pair in pairs if isinstance(pairs, list) else []:
         if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], dict):
             return None
-        config = {**as_map(pair[0].get("kwargs")), **pair[0]}
-        config = {k: v for k, v in config.items() if v is not None and k in _tuned(pair[0])}
+        constants = as_map(pair[0].get("kwargs"))
+        tuned = {*constants, *CONFIG, "ir_override"}
+        config = {**constants, **pair[0]}
+        config = {k: v for k, v in config.items() if v is not None and k in tuned}
         times = pair[1] if isinstance(pair[1], list) else [pair[1]]
         failed = bool(times) and all(t == math.inf for t in times)
         reason = "failed when it was measured, in another run" if failed else None
@@ -111,15 +113,11 @@ def _timings(path: Path, stored: Mapping[str, object]) -> dict[str, object] | No
     }
 
 
-def _tuned(config: Mapping[str, object]) -> frozenset[str]:
-    return frozenset({*as_map(config.get("kwargs")), *CONFIG, "ir_override"})
-
-
 _INDUCTOR_FILE = re.compile(r"c[a-z2-7]{51}\.py")
 KNOWN = {".source", ".ttir", ".ttgir", ".llir", ".ptx", ".cubin"}
 PICKLES = {"fxgraph", "aotautograd"}
-DEEPEST = 6
-MOST_FOLDERS = 200_000
+MAX_DEPTH = 6
+MAX_FOLDERS = 200_000
 GROUP = "__grp__"
 
 Event = dict[str, object]
@@ -138,8 +136,8 @@ def scan(root: Path, allowance: files.Allowance | None = None) -> Iterator[Event
     while pending:
         directory, depth = pending.pop()
         folders += 1
-        if folders > MOST_FOLDERS:
-            yield _problem(root, f"more than {MOST_FOLDERS} folders; the rest was not looked at")
+        if folders > MAX_FOLDERS:
+            yield _problem(root, f"more than {MAX_FOLDERS} folders; the rest was not looked at")
             return
         try:
             entries, cut = files.names(directory, names_left)
@@ -153,7 +151,7 @@ def scan(root: Path, allowance: files.Allowance | None = None) -> Iterator[Event
             if entry.is_dir(follow_symlinks=False):
                 if entry.name not in PICKLES:
                     below.append(directory / entry.name)
-            elif _of_interest(entry.name):
+            elif entry.name.endswith((*KNOWN, ".best_config", ".json", ".py", ".log", ".ninja")):
                 if _is_file(entry):
                     if entry.is_symlink() and files.leads_out(directory / entry.name, root):
                         text = f"is a link that leads out of {root}, and was not followed"
@@ -168,12 +166,12 @@ def scan(root: Path, allowance: files.Allowance | None = None) -> Iterator[Event
         if cut:
             yield _problem(root, files.more_names(root, taking.limits))
             return
-        if depth < DEEPEST:
+        if depth < MAX_DEPTH:
             pending.extend((folder, depth + 1) for folder in reversed(below))
         elif below and deeper is None:
             deeper = below[0]
     if deeper is not None:
-        yield _problem(root, f"what lies deeper than {DEEPEST} folders was not looked at: {deeper}")
+        yield _problem(root, f"folders deeper than {MAX_DEPTH} levels were not looked at: {deeper}")
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
@@ -214,10 +212,6 @@ def _folder(
             yield from _inductor(directory / name, root)
         elif name.endswith(".log") and "torch_trace" in name:
             yield from _trace(directory / name, root)
-
-
-def _of_interest(name: str) -> bool:
-    return name.endswith((*KNOWN, ".best_config", ".json", ".py", ".log", ".ninja"))
 
 
 def _triton(

@@ -10,21 +10,20 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from inspector import files
+from inspector.capture.compile_job import CompileJob, GoOn, with_file
 from inspector.errors import PtxviewError, ToolMissing, Unreadable, UsageError
 from inspector.listing.cubin import read_cubin
 from inspector.listing.ptx_declaration import entries
 from inspector.model import CompilerMessage
-from inspector.recording.compiler_messages import first_error, messages_of, renamed
-from inspector.system.process import Finished, run_tool
+from inspector.recording.compilations import first_error
 from inspector.system.toolchain import PURPOSE, Tool, need, newest_first, path_folders
 
-GoOn = Callable[[], bool]
 _NOT_FOR_IT = re.compile(r"Value '\w+' is not defined for option 'gpu-name'|Unsupported \.version")
 # nvcc hands its own commands to a shell, and quotes in a way that $(…) and `…` survive.
 _PLAIN = re.compile(r"[\w.,/+=:%@\[\] -]+")
@@ -39,7 +38,7 @@ _DEBUG = ("-G", "--device-debug", "-g", "--device-debug-info")
 
 @dataclass(frozen=True, slots=True)
 class CompilerInput:
-    """A file to compile: ``path`` is where it lies now, ``name`` how the user called it.
+    """A file to compile: ``path`` is its place, ``name`` what the user called it.
 
     ``language`` is cuda, ptx, ttir, ttgir, llir or triton; ``data`` its content.
     """
@@ -57,7 +56,7 @@ class CompilerInput:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """What a compiler made: PTX and a cubin as far as it came, and what it said.
+    """What a compiler made: PTX and a cubin if it got there, and its messages.
 
     ``failed`` is one sentence on why there is no cubin; ``printed`` is what ptxas says with
     ``-v``; ``read`` are the user's own files that it includes.
@@ -114,7 +113,7 @@ def compile_cuda(
     seconds: float = 600,
     go_on: GoOn | None = None,
 ) -> Compiled:
-    """CUDA C++ for one target with nvcc; ``more`` are options of ours. Raises ``ToolMissing``."""
+    """CUDA C++ for one target with nvcc; ``more`` are further options. Raises ``ToolMissing``."""
     tool = need("nvcc")
     path = source.path.absolute()
     if not _PLAIN.fullmatch(str(path)):
@@ -127,25 +126,42 @@ def compile_cuda(
     with tempfile.TemporaryDirectory(prefix="ptxview-") as name:
         folder = Path(name)
         argv = [
-            str(tool.path), *options, *more,
-            f"-gencode=arch=compute_{arch},code=sm_{arch}", "-cubin", *lines, "-Xptxas", "-v",
-            "-MD", "-MF", str(folder / "read"),
-            "--keep", "--keep-dir", str(folder), str(path), "-o", str(folder / "made.cubin"),
-        ]  # fmt: skip
+            str(tool.path),
+            *options,
+            *more,
+            f"-gencode=arch=compute_{arch},code=sm_{arch}",
+            "-cubin",
+            *lines,
+            "-Xptxas",
+            "-v",
+            "-MD",
+            "-MF",
+            str(folder / "read"),
+            "--keep",
+            "--keep-dir",
+            str(folder),
+            str(path),
+            "-o",
+            str(folder / "made.cubin"),
+        ]
         path_list = os.pathsep.join([str(tool.path.parent), *path_folders()])
         env = {**os.environ, "PATH": path_list, "TMPDIR": str(folder)}  # it leaves files there
-        began = time.monotonic()
-        done = _run(argv, env, seconds, go_on)
-        took = time.monotonic() - began
-        if isinstance(done, str):
-            return Compiled(seconds=took, tool=_named(tool), command=tuple(argv), failed=done)
-        ptx_path = next(iter(sorted(folder.glob("*.ptx"))), None)
-        ptx = None if ptx_path is None else files.read(ptx_path)
-        own = {path.name: source.name} | ({ptx_path.name: "ptx"} if ptx_path else {})
-        made = _outcome(
-            done, "nvcc", _named(tool), argv, took, folder / "made.cubin", ptx, own,
-            {path.name: source.text} | ({ptx_path.name: _text(ptx)} if ptx_path else {}),
-        )  # fmt: skip
+        job = CompileJob(
+            argv,
+            "nvcc",
+            {path.name: source.name},
+            {path.name: source.text},
+            env,
+            seconds,
+            go_on,
+            reads_files=True,
+        )
+
+        def ptx() -> tuple[str, bytes | None]:
+            kept = next(iter(sorted(folder.glob("*.ptx"))), None)
+            return ("", None) if kept is None else (kept.name, files.read(kept))
+
+        made = _compiled(job, tool, folder / "made.cubin", ptx)
         return replace(made, read=_included(folder / "read", tool))
 
 
@@ -189,17 +205,27 @@ def compile_ptx(
         file, out = Path(name) / "input.ptx", Path(name) / "made.cubin"
         file.write_bytes(source.data)
         for tool in tools:
-            argv = [str(tool.path), "-v", *lines, *options, f"--gpu-name={target}", str(file),
-                    "-o", str(out)]  # fmt: skip
-            began = time.monotonic()
-            done = _run(argv, None, seconds, go_on)
-            took = time.monotonic() - began
-            if isinstance(done, str):
-                return Compiled(source.data, None, took, _named(tool), tuple(argv), done)
-            made = _outcome(
-                done, "ptxas", _named(tool), argv, took, out, source.data,
-                {file.name: source.name}, {file.name: source.text},
-            )  # fmt: skip
+            argv = [
+                str(tool.path),
+                "-v",
+                *lines,
+                *options,
+                f"--gpu-name={target}",
+                str(file),
+                "-o",
+                str(out),
+            ]
+            job = CompileJob(
+                argv,
+                "ptxas",
+                {file.name: source.name},
+                {file.name: source.text},
+                None,
+                seconds,
+                go_on,
+                reads_files=True,
+            )
+            made = _compiled(job, tool, out, lambda: (file.name, source.data))
             if made.failed is None or not _NOT_FOR_IT.search(made.printed):
                 return made
             best = best or made
@@ -209,63 +235,37 @@ def compile_ptx(
 
 @cache
 def assemblers() -> tuple[Tool, ...]:
-    """Every ptxas, the newest first: an older one may know a target that the newest has dropped."""
+    """Every ptxas, the newest first: an older one may know a target that the newest lacks."""
     return tuple(newest_first("ptxas"))
 
 
-def _run(
-    argv: Sequence[str], env: Mapping[str, str] | None, seconds: float, go_on: GoOn | None
-) -> Finished | str:
-    """What a compiler printed; a sentence where it took too long."""
-    try:
-        return run_tool(argv, env=env, seconds=seconds, go_on=go_on)
-    except Unreadable as error:
-        return f"{Path(argv[0]).name} {error.message.partition(' ')[2]}"
-
-
-def _outcome(
-    done: Finished,
-    compiler: str,
-    tool: str,
-    argv: Sequence[str],
-    took: float,
-    out: Path,
-    ptx: bytes | None,
-    names: dict[str, str],
-    texts: Mapping[str, str],
+def _compiled(
+    job: CompileJob, tool: Tool, out: Path, ptx: Callable[[], tuple[str, bytes | None]]
 ) -> Compiled:
-    """What came of a compiler that ended. ``names`` are what files are called for the user, and
-    ``texts`` their content, both by file name."""
+    """Run nvcc or ptxas. ``out`` is where the cubin is written; ``ptx`` gives the PTX and its file
+    name once it has ended."""
+    named = f"{tool.name} {tool.version}" if tool.version else tool.name
+    began = time.monotonic()
+    try:
+        done = job.run()
+    except Unreadable as error:
+        why = f"{tool.path.name} {error.message.partition(' ')[2]}"
+        return Compiled(None, None, time.monotonic() - began, named, tuple(job.argv), why)
+    took = time.monotonic() - began
+    name, text = ptx()
+    if name and name not in job.names:
+        texts = {**job.texts, name: _text(text)}
+        job = replace(job, names={**job.names, name: "ptx"}, texts=texts)
     printed = (done.err + done.out).decode("utf-8", "replace")
-    split = {name: text.splitlines() for name, text in texts.items()}
-
-    def line_of(file: str, number: int) -> str | None:
-        path = Path(file)
-        if path.name not in split:
-            try:
-                split[path.name] = files.read(path).decode("utf-8", "replace").splitlines()
-            except (PtxviewError, OSError, ValueError):
-                split[path.name] = []
-        rows = split[path.name]
-        return rows[number - 1] if 0 < number <= len(rows) else None
-
-    whole = next(iter(names.values()))
-    messages = tuple(
-        message if message.file is not None else replace(message, file=whole)
-        for message in renamed(messages_of(printed, compiler, line_of), names)
-    )
+    messages = with_file(job.messages(printed), next(iter(job.names.values())))
     cubin = files.read(out) if done.status == 0 and out.is_file() else None
-    failed = None
+    failed: str | None = None
     if cubin is None:
         last = next((r for r in reversed(printed.splitlines()) if r.strip()), "")
-        failed = first_error(messages) or last or f"{compiler} ended with status {done.status}"
+        failed = first_error(messages) or last or f"{job.tool} ended with status {done.status}"
         if done.status < 0:
-            failed = f"{compiler} was ended by signal {-done.status}"
-    return Compiled(ptx, cubin, took, tool, tuple(argv), failed, messages, printed)
-
-
-def _named(tool: Tool) -> str:
-    return f"{tool.name} {tool.version}" if tool.version else tool.name
+            failed = f"{job.tool} was ended by signal {-done.status}"
+    return Compiled(text, cubin, took, named, tuple(job.argv), failed, messages, printed)
 
 
 def _text(data: bytes | None) -> str:

@@ -20,10 +20,10 @@ from pathlib import Path
 from inspector import __version__, files
 from inspector.capture import machine, triton_ahead
 from inspector.capture.builds import ptxas_event
+from inspector.capture.compile_job import GoOn
 from inspector.capture.compilers import (
     Compiled,
     CompilerInput,
-    GoOn,
     compile_cuda,
     compile_ptx,
     own_target,
@@ -34,8 +34,8 @@ from inspector.capture.running import RunRequest, prepare
 from inspector.errors import PtxviewError, RunFailed, Unreadable, UsageError
 from inspector.model import BEFORE, EDIT, Kernel, Recording
 from inspector.recording.compilations import message_event
+from inspector.recording.facts import from_ptxas
 from inspector.recording.layout import SCHEMA, Writer, pack, remove
-from inspector.recording.resources import from_ptxas
 from inspector.system.process import side_by_side, stop_tools
 
 Event = dict[str, object]
@@ -51,8 +51,14 @@ LANGUAGES = {
     ".ll": "llir",
     ".py": "triton",
 }
-ENDINGS = {"cuda": ".cu", "ptx": ".ptx", "ttir": ".ttir", "ttgir": ".ttgir", "llir": ".llir",
-           "triton": ".py"}  # fmt: skip
+ENDINGS = {
+    "cuda": ".cu",
+    "ptx": ".ptx",
+    "ttir": ".ttir",
+    "ttgir": ".ttgir",
+    "llir": ".llir",
+    "triton": ".py",
+}
 BY_TRITON = ("ttir", "ttgir", "llir", "triton")
 _TORCH = re.compile(rb'^[ \t]*+#[ \t]*+include[ \t]*+[<"](?:torch|ATen|c10)/', re.MULTILINE)
 _TTGIR_TARGET = re.compile(r'ttg\.target\s*=\s*"cuda:(\d+)"')
@@ -103,7 +109,7 @@ def language_of(path: str, asked: str | None) -> str:
 
 
 def read_input(path: str, asked: str | None) -> CompilerInput:
-    """A file to compile. Raises ``Unreadable`` where it is none, or is empty."""
+    """A file to compile. Raises ``Unreadable`` if it is missing or empty."""
     language = language_of(path, asked)
     real = Path(path)
     if real.is_dir():
@@ -150,11 +156,16 @@ def compile_files(request: CompileRequest, say: Say, go_on: GoOn = lambda: True)
     try:
         targets = dict.fromkeys(t for s in request.inputs for t in targets_of(s, request.targets))
         writer.event(
-            event="recording", schema=SCHEMA, time=time.time(), ptxview=__version__,
-            command=list(request.command), cwd=str(Path.cwd()), mode="target",
+            event="recording",
+            schema=SCHEMA,
+            time=time.time(),
+            ptxview=__version__,
+            command=list(request.command),
+            cwd=str(Path.cwd()),
+            mode="target",
             started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             target=", ".join(targets),
-        )  # fmt: skip
+        )
         for event in _machine_code(request, writer, say, go_on):
             writer.event(**event)
         triton = [s for s in request.inputs if s.language in BY_TRITON]
@@ -182,11 +193,15 @@ def with_before(now: Recording, before: Recording) -> Recording:
     def kernel(one: Kernel) -> Kernel:
         made = {variant.hash for variant in one.variants}
         old = earlier.get(one.id)
-        kept = [] if old is None else [
-            replace(v, config={**v.config, EDIT: BEFORE})
-            for v in old.variants
-            if v.hash not in made and v.config.get(EDIT) != BEFORE
-        ]  # fmt: skip
+        kept = (
+            []
+            if old is None
+            else [
+                replace(v, config={**v.config, EDIT: BEFORE})
+                for v in old.variants
+                if v.hash not in made and v.config.get(EDIT) != BEFORE
+            ]
+        )
         return replace(one, variants=(*one.variants, *kept))
 
     return replace(
@@ -249,9 +264,13 @@ def _machine_code(
                     job.source, job.target, job.options, seconds=request.limit, go_on=go_on
                 )
             return compile_cuda(
-                job.source, job.target, job.options, more=more[job.source.name],
-                seconds=request.limit, go_on=go_on,
-            )  # fmt: skip
+                job.source,
+                job.target,
+                job.options,
+                more=more[job.source.name],
+                seconds=request.limit,
+                go_on=go_on,
+            )
         except PtxviewError as error:
             return error
 
@@ -265,7 +284,7 @@ def _machine_code(
 
 
 def _for_torch(source: CompilerInput, python: str | None, options: Sequence[str]) -> list[str]:
-    """Options for a file that includes torch's headers: where they and what they need lie.
+    """Options for a file that includes torch's headers: the folders of all that they need.
 
     cuBLAS, cuSPARSE and cuSOLVER, which ``ATen/cuda/CUDAContext.h`` includes, come with CUDA builds
     of torch; they are looked at last, since the compiler has the rest of CUDA itself.

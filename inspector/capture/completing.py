@@ -1,7 +1,7 @@
 """Completes the recording of a program that has ended: the device code of its builds, spills, the
 versions of what compiled it, and what did not compile.
 
-A module of its own, beside ``running``: the program would wait for what this imports.
+Apart from ``running``, since the program would wait for the imports of this module.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 from inspector import files
-from inspector.capture import failed_builds, machine, spills
-from inspector.capture.binaries import carries_device_code
+from inspector.capture import failed_compiles, machine, spills
 from inspector.capture.builds import (
     Found,
     ptxas_event,
@@ -21,12 +20,13 @@ from inspector.capture.builds import (
     read_object,
     recorded_event,
 )
-from inspector.capture.failed_compiles import told_later, unfinished
+from inspector.capture.disassembly import carries_device_code
+from inspector.capture.failed_compiles import of_triton, unfinished
 from inspector.capture.opening import open_path
 from inspector.errors import PtxviewError, Stopped
 from inspector.listing.one_kernel import only
 from inspector.model import Origin, Recording, Variant
-from inspector.recording.driver import SMALL
+from inspector.recording.driver import MAX_WHOLE_CUBIN_BYTES
 from inspector.recording.layout import DerivedCache, Writer, read_events
 from inspector.system.process import side_by_side
 
@@ -44,7 +44,7 @@ def complete(
 ) -> Recording | None:
     """Add to a recording what is derived after the run, and return its content.
 
-    Whatever fails is a ``problem`` in the recording; nothing that was captured is lost. Raises
+    A failure is a ``problem`` in the recording; nothing that was captured is lost. Raises
     ``Stopped`` once ``go_on`` says no: what was added by then is kept.
     """
 
@@ -61,9 +61,9 @@ def complete(
         events = read_events(writer.folder).events
     except PtxviewError:
         return None
-    for event in failed_builds.told_later(events, writer.blob, say, go_on):
+    for event in failed_compiles.of_builds(events, writer.blob, say, go_on):
         writer.event(**event)
-    # Before the builds are kept: one of theirs may be such a module, and is named by their events.
+    # Before the builds are kept: a build may have such a module, and its events name it.
     _take_kernels_out(writer, events)
     builds = list(_builds(list(events), cache))
 
@@ -83,7 +83,7 @@ def complete(
     for event in unfinished(writer, python, say, go_on):
         writer.event(**event)
     recording = open_path(writer.folder)
-    later = list(told_later(recording, writer, python, say, go_on))
+    later = list(of_triton(recording, writer, python, say, go_on))
     for event in later:
         writer.event(**event)
     measured = _measure(recording, versions.get("triton_folder"), cache, still)
@@ -108,7 +108,7 @@ def _take_kernels_out(writer: Writer, events: Sequence[Mapping[str, object]]) ->
     for module, names in launched.items():
         path = writer.stored(module)
         try:
-            if path is None or path.stat().st_size <= SMALL:
+            if path is None or path.stat().st_size <= MAX_WHOLE_CUBIN_BYTES:
                 continue
             cubin = files.read(path)
             codes = {name: only(cubin, name) for name in names}

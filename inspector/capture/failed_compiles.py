@@ -1,8 +1,7 @@
-"""What a compiler said only to the program's standard error, or ended the program by.
+"""Recovers errors that a compiler printed to standard error, or that ended the program.
 
-MLIR prints its errors, and LLVM ends its process where it meets what it does not expect: the probes
-are told of neither. What stands in the recording goes through the stage that failed once more, in a
-child of its own, and its words are kept.
+MLIR prints its errors, and LLVM ends its process on unexpected input: the probes see neither. The
+recorded text goes through the failed stage once more, in a child, and its messages are kept.
 """
 
 from __future__ import annotations
@@ -10,23 +9,32 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import itertools
+import os
+import shlex
+import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path, PurePath
 
 from inspector import files
+from inspector.capture.builds import Build, parse_ninja
 from inspector.capture.remaining_stages import StageJob, StagesMade, compile_on, job_of
 from inspector.errors import PtxviewError, Stopped, Unreadable
 from inspector.model import CompilerMessage, Content, Recording, Stage, Variant
 from inspector.recording import variants
 from inspector.recording.compilations import message_event
-from inspector.recording.facts import as_text
+from inspector.recording.facts import as_map, as_text
+from inspector.recording.failures import SOURCES, has_log
 from inspector.recording.layout import BytesContent, Writer, standing
+from inspector.system.process import run_tool
+from inspector.system.toolchain import path_folders
 
 Event = dict[str, object]
 Say = Callable[[str], None]
 GoOn = Callable[[], bool]
-MOST = 12
+MAX_KERNELS = 12
 """Variants that are compiled once more; a child takes some seconds."""
 SECONDS = 120.0
 FILES = ("source", "ttir", "ttgir", "llir", "ptx")
@@ -35,11 +43,11 @@ AGAIN = (Stage.TTIR.value, Stage.TTGIR.value, Stage.LLIR.value, Stage.PTX.value)
 """Stages whose compilers print what they say; ptxas's words are in Triton's own error."""
 
 
-def told_later(
+def of_triton(
     recording: Recording, writer: Writer, python: str, say: Say, go_on: GoOn
 ) -> Iterator[Event]:
     """An event for each variant that did not compile and of which no line is known."""
-    left = MOST
+    left = MAX_KERNELS
     for _, variant in recording.variants():
         error = variant.error
         if error is None or error.stage not in AGAIN or error.kind is None:
@@ -59,26 +67,22 @@ def unfinished(writer: Writer, python: str, say: Say, go_on: GoOn) -> Iterator[E
         left = standing(writer.folder)
     except Unreadable:
         return
-    for event, file in left[:MOST]:
+    for event, file in left[:MAX_KERNELS]:
         if event.get("event") == "triton_failed":
             texts = _texts(event)
             whole: Event = {**event, "files": {n: writer.blob(t) for n, t in texts.items()}}
             whole.pop("folder", None)
-            held = {hashlib.sha256(text).hexdigest(): text for text in texts.values()}
-            made = variants.from_triton({**whole, "failed": "?"}, _of(held), {}, None)
-            words = None if made is None else _ended(made.variant, python, say, go_on)
+            held = {hashlib.sha256(t).hexdigest(): BytesContent(t) for t in texts.values()}
+            made = variants.from_triton({**whole, "failed": "?"}, partial(_named, held), {}, None)
+            words = None if made is None else _again(made.variant, python, say, go_on, "cubin")
             if words is not None and words.failed is not None and made is not None:
                 yield {**whole, "kind": None, **_words(words, made.variant, writer)}
         with contextlib.suppress(OSError):
             file.unlink()
 
 
-def _of(held: Mapping[str, bytes]) -> Callable[[object], Content | None]:
-    def content(digest: object) -> Content | None:
-        text = held.get(digest) if isinstance(digest, str) else None
-        return None if text is None else BytesContent(text)
-
-    return content
+def _named(held: Mapping[str, Content], digest: object) -> Content | None:
+    return held.get(digest) if isinstance(digest, str) else None
 
 
 def _texts(event: Mapping[str, object]) -> dict[str, bytes]:
@@ -90,10 +94,6 @@ def _texts(event: Mapping[str, object]) -> dict[str, bytes]:
         with contextlib.suppress(PtxviewError, OSError):
             out[stage] = files.read(path)
     return out
-
-
-def _ended(variant: Variant, python: str, say: Say, go_on: GoOn) -> StagesMade | None:
-    return _again(variant, python, say, go_on, until="cubin")
 
 
 def _again(
@@ -132,8 +132,8 @@ def _words(made: StagesMade, variant: Variant, writer: Writer) -> Event:
 def _at_home(messages: Sequence[CompilerMessage], own: str | None) -> tuple[CompilerMessage, ...]:
     """Errors of what Triton's own library says, at the line of the program that called it.
 
-    MLIR tells the chain of calls in notes behind the error: the innermost that stands in the
-    kernel's file is where the user has to look.
+    MLIR prints the chain of calls as notes behind the error: the innermost one in the kernel's file
+    is where the user has to look.
     """
     out: list[CompilerMessage] = []
     homes: dict[tuple[str | None, int | None], CompilerMessage] = {}
@@ -147,8 +147,9 @@ def _at_home(messages: Sequence[CompilerMessage], own: str | None) -> tuple[Comp
         if home is None:
             out.append(message)
             continue
-        out.append(replace(message, file=home.file, line=home.line, column=home.column,
-                           text=home.text))  # fmt: skip
+        out.append(
+            replace(message, file=home.file, line=home.line, column=home.column, text=home.text)
+        )
         if place not in homes:
             out.append(replace(message, severity="note", message="it is said of this line"))
         homes[place] = home
@@ -157,3 +158,88 @@ def _at_home(messages: Sequence[CompilerMessage], own: str | None) -> tuple[Comp
 
 def _same(file: str | None, own: str) -> bool:
     return file is not None and PurePath(file).name == PurePath(own).name
+
+
+# -- builds ----------------------------------------------------------------------------------------
+
+MAX_COMMANDS = 16
+"""Commands of one build that are run once more until one fails."""
+COMMANDS_SECONDS = 120.0
+"""For all of them."""
+
+
+def of_builds(
+    events: Sequence[Mapping[str, object]],
+    blob: Callable[[bytes], str],
+    say: Say,
+    go_on: GoOn,
+) -> Iterator[Event]:
+    """An event for each build that failed without messages; ``blob`` keeps a file."""
+    builds: dict[str, Mapping[str, object]] = {}
+    for event in events:
+        directory = event.get("directory")
+        if event.get("event") != "extension" or not isinstance(directory, str):
+            continue
+        if event.get("error") and not has_log(event):
+            builds.setdefault(directory, event)
+        elif has_log(event) or not event.get("error"):
+            builds.pop(directory, None)
+    for directory, event in builds.items():
+        for source, said in _by_nvcc(Path(directory), say, go_on):
+            sources = as_map(event.get("sources"))
+            with contextlib.suppress(PtxviewError):
+                sources[str(source)] = blob(files.read(source))
+            yield {**event, "sources": sources, "error": f"{event['error']}\n{said}"}
+
+
+def _by_nvcc(folder: Path, say: Say, go_on: GoOn) -> Iterator[tuple[Path, str]]:
+    """The output of the first command that fails, as ninja prints it; its products go."""
+    try:
+        edges = parse_ninja(files.text(folder / "build.ninja", files.limits().text))
+    except (PtxviewError, OSError):
+        return
+    began = time.monotonic()
+    for edge in [edge for edge in edges if _failed(edge, folder)][:MAX_COMMANDS]:
+        left = COMMANDS_SECONDS - (time.monotonic() - began)
+        if left <= 0:
+            return
+        say(f"{Path(edge.argv[0]).name} again for {Path(edge.inputs[0]).name}, for what it says")
+        env = {**os.environ, "PATH": os.pathsep.join(path_folders())}
+        with tempfile.TemporaryDirectory(prefix="ptxview-") as name:
+            argv = list(_elsewhere(edge.argv, Path(name)))
+            try:
+                done = run_tool(argv, cwd=folder, env=env, seconds=left, go_on=go_on)
+            except Stopped:
+                raise
+            except PtxviewError:
+                continue
+        if done.status:
+            said = (done.out + done.err).decode("utf-8", "replace")[-20_000:]
+            yield (
+                folder / edge.inputs[0],
+                f"FAILED: {edge.output}\n{shlex.join(edge.argv)}\n{said}\n",
+            )
+            return
+
+
+def _elsewhere(argv: Sequence[str], folder: Path) -> Iterator[str]:
+    """The command with its outputs in another folder."""
+    words = iter(argv)
+    for word in words:
+        yield word
+        if word in ("-o", "-MF"):
+            yield str(folder / Path(next(words, "out")).name)
+
+
+def _failed(edge: Build, folder: Path) -> bool:
+    """Whether a command that compiles has left no object that is newer than its source. What goes
+    through our own stand-in for nvcc has been told of."""
+    if not edge.argv or not edge.inputs or not edge.inputs[0].endswith(SOURCES):
+        return False
+    if any(Path(word).name == "nvcc_main.py" for word in edge.argv[:2]):
+        return False
+    try:
+        made = (folder / edge.output).stat().st_mtime
+        return made < (folder / edge.inputs[0]).stat().st_mtime
+    except OSError:
+        return (folder / edge.inputs[0]).is_file()

@@ -50,15 +50,11 @@ class DeviceCode:
 def again(argv: Sequence[str], source: str, arch: str, out: Path) -> list[str]:
     """The same command for one architecture (``90a``), with ``-cubin -lineinfo --keep``."""
     words: list[str] = []
-    skip = False
-    for word in argv:
-        if skip:
-            skip = False
-        elif word in _DROP_PAIR:
-            skip = True
-        elif word in _DROP_ONE or word.startswith(_DROP_PREFIX):
-            continue
-        elif word != source:
+    given = iter(argv)
+    for word in given:
+        if word in _DROP_PAIR:
+            next(given, None)
+        elif word not in _DROP_ONE and not word.startswith(_DROP_PREFIX) and word != source:
             words.append(word)
     return [
         *words,

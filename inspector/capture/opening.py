@@ -10,9 +10,9 @@ from pathlib import Path
 
 from inspector import files
 from inspector.capture import aot_packages, torch_logs, tritonparse
-from inspector.capture.binaries import FATBIN_MAGIC, arch_of, carries_device_code, images
 from inspector.capture.builds import Found, event_of, read_folder, read_object
 from inspector.capture.caches import scan
+from inspector.capture.disassembly import FATBIN_MAGIC, arch_of, carries_device_code, images
 from inspector.errors import PtxviewError, Unreadable, UsageError
 from inspector.files import unpacking
 from inspector.listing.cubin import debug_ptx, is_cubin, is_elf, read_cubin
@@ -34,7 +34,6 @@ from inspector.recording.layout import (
     unfinished,
 )
 from inspector.recording.merging import merged
-from inspector.recording.slim import slim
 
 TEXT_STAGES = {
     ".ptx": Stage.PTX,
@@ -59,7 +58,7 @@ LOG_HEAD = 1 << 22
 
 
 def newest() -> Path:
-    """The newest recording of this user. Raises ``UsageError`` if there is none."""
+    """The newest recording of this user. Raises ``UsageError`` without one."""
     root = recordings_folder()
     entries = files.names(root)[0] if root.is_dir() else []
     recordings = [p for p in map(root.joinpath, (e.name for e in entries)) if is_recording(p)]
@@ -114,7 +113,7 @@ def _open(path: Path) -> Recording:
     if is_recording(path):
         real = path.resolve()
         # A link may be changed later, so its target is opened; other paths are shown as given.
-        events = read_events(path if path.absolute() == real else real, slim)
+        events = read_events(path if path.absolute() == real else real)
         problems = [*events.problems, *kept_problems(path)]
         ordered = list(events.events)
         # The assembly frees events once they are variants: no other reference may keep them.
@@ -141,7 +140,7 @@ def open_paths(paths: Sequence[Path]) -> Recording:
                 f"{path} is not a recording" if path.exists() else f"{path} does not exist",
                 "Several paths are read as one where each is a recording of ptxview run's.",
             )
-        parts.append(read_events(path, slim))
+        parts.append(read_events(path))
     whole = merged(parts)
     assembly = Assembly(partial(whole.blob, say=(problems := list(whole.problems)).append))
     assembly.problems = problems
@@ -201,7 +200,7 @@ def _found_in(path: Path, packed: Path | None = None) -> list[dict[str, object]]
     items = _folder(path, allowance) if path.is_dir() else _file(path)
     if packed is not None:
         items = (_renamed(event, str(path), str(packed)) for event in items)
-    events_found = [slim(e) for e in _within(allowance, items, path)]
+    events_found = list(_within(allowance, items, path))
     if not any(e.get("event") != "problem" for e in events_found):
         reasons = dict.fromkeys(f"{e.get('where')} {e.get('text')}" for e in events_found)
         # A reason that a limit was met comes first.
@@ -245,12 +244,15 @@ def _renamed(event: dict[str, object], real: str, said: str) -> dict[str, object
 
 
 def open_text(data: bytes, name: str, stage: Stage) -> Recording:
-    """One stage's text that lies in no file, as a recording; ``name`` is what it is called."""
+    """One stage's text without a file, as a recording; ``name`` is what it is called."""
     content = BytesContent(data)
     event: dict[str, object] = {
-        "event": "file", "stage": stage.value, "path": name, "blob": content,
+        "event": "file",
+        "stage": stage.value,
+        "path": name,
+        "blob": content,
         "symbols": _symbols(stage, content),
-    }  # fmt: skip
+    }
     return Assembly(_content).recording(name, [event])
 
 

@@ -1,14 +1,13 @@
 """Takes one stage of a kernel of Triton's through the stages that follow it, in a child.
 
-The text may be a stranger's: it is read by a process of its own, with bounds of time and memory,
-in a folder of its own. One that dies (LLVM ends its process where it meets what it does not expect)
+The text may be a stranger's: a separate process reads it, with bounds of time and memory,
+in a new folder. One that dies (LLVM ends its process where it meets what it does not expect)
 is a sentence, with the stages that it came to. Nothing is launched, and no GPU is needed.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import secrets
 import tempfile
@@ -17,16 +16,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from inspector import files
-from inspector.capture.compilers import GoOn
+from inspector.capture.compile_job import (
+    NO_TRITON,
+    CompileJob,
+    GoOn,
+    cause_of,
+    no_triton,
+    triton_environment,
+)
 from inspector.capture.machine import PROBES
-from inspector.capture.triton_ahead import NO_TRITON, bad_ir, cause_of
-from inspector.errors import ToolMissing, Unreadable
+from inspector.errors import Unreadable
 from inspector.model import CompilerMessage, Stage, Variant
 from inspector.names import base_name
-from inspector.recording.compilations import messages_from
-from inspector.recording.compiler_messages import first_error, messages_of, renamed
+from inspector.recording.compilations import first_error, messages_from
 from inspector.recording.facts import CONFIG
-from inspector.system.process import Finished, run_tool
+from inspector.system.process import Finished
 
 STAGES = ("ttir", "ttgir", "llir", "ptx", "cubin")
 BEGINNINGS = ("source", "ttir", "ttgir", "llir", "ptx")
@@ -42,11 +46,6 @@ sys.modules["ptxview_probes"] = u.module_from_spec(spec)
 main = importlib.import_module("ptxview_probes.ahead.remaining").main
 raise SystemExit(main(sys.argv[2], sys.argv[3]))
 """
-# What would make the child print, or compile otherwise than the recording says.
-_NOT_PASSED_ON = re.compile(
-    r"PTXVIEW_|MLIR_|LLVM_IR_|DISABLE_LLVM_OPT|TRITON_(?:OVERRIDE_ARCH|KERNEL_|INTERPRET|ALWAYS_)"
-    r"|USE_IR_LOC|DISABLE_PTXAS_OPT|NVPTX_ENABLE_DUMP|TRITON_(?:ENABLE_LLVM_DEBUG|REPRODUCER_PATH)"
-)
 # ptxas takes names of files among its options: of a recording only those are believed that name
 # none.
 _PTXAS_OPTION = re.compile(
@@ -66,7 +65,7 @@ class StageJob:
     ``stage`` is one of ``BEGINNINGS``; ``source`` is Triton's own IR before its first pass.
     ``name`` is what messages call the text. ``target`` is like ``sm_90a``; Triton takes the number.
     ``options`` are Triton's by name, as ``variant_options`` gives them; ``until`` is the last stage
-    to make. ``environment`` is added to the child's. ``watch``: whether every pass is to be told;
+    to make. ``environment`` is added to the child's. ``watch``: whether every pass is reported;
     ``at_source``: whether errors are to be placed at the lines of the program, not of the text.
     """
 
@@ -134,7 +133,7 @@ def compile_on(
     """Make the stages that follow.
 
     Raises ``ToolMissing`` where the interpreter is not there or has no Triton, ``Unreadable`` where
-    the target is none or it takes longer than ``seconds``, ``Stopped`` where ``go_on`` says no.
+    the target is unknown or it takes longer than ``seconds``, ``Stopped`` where ``go_on`` says no.
     What the compiler refuses raises nothing.
     """
     made, died = _compiled(job, python, seconds, go_on, only=False)
@@ -160,23 +159,37 @@ def _compiled(
         asked.write_text(
             json.dumps(
                 {
-                    "stage": job.stage, "path": str(path), "file": job.name, "target": number,
-                    "options": dict(job.options), "gluon": job.gluon, "until": job.until,
-                    "folder": str(folder), "said": str(said), "most": files.limits().one,
-                    "watch": watch, "at_source": job.at_source,
+                    "stage": job.stage,
+                    "path": str(path),
+                    "file": job.name,
+                    "target": number,
+                    "options": dict(job.options),
+                    "gluon": job.gluon,
+                    "until": job.until,
+                    "folder": str(folder),
+                    "said": str(said),
+                    "most": files.limits().one,
+                    "watch": watch,
+                    "at_source": job.at_source,
                 },
                 default=str,
             ),
             "utf-8",
-        )  # fmt: skip
+        )
         argv = [python, "-c", _BOOT, str(PROBES.parent), str(asked), str(results)]
-        ended = run_tool(argv, env=_environment(job, folder), seconds=seconds, go_on=go_on)
+        child = CompileJob(
+            argv,
+            "triton",
+            {path.name: job.name},
+            {path.name: job.text.decode("utf-8", "surrogateescape")},
+            {**triton_environment(folder), **job.environment},
+            seconds,
+            go_on,
+        )
+        ended = child.run()
         if ended.status == NO_TRITON:
-            raise ToolMissing(
-                f"{python} has no Triton, which compiles {job.name}",
-                "Get it: pip install triton, or name another interpreter with --python.",
-            )
-        made = _made(job, path, results, said, ended)
+            raise no_triton(python, job.name)
+        made = _made(job, child, results, said, ended)
         if job.watch:
             made = replace(made, passes=_printed(folder, mark))
         return made, ended.status < 0
@@ -187,7 +200,7 @@ def _watched(folder: Path) -> dict[str, str]:
 
 
 def _printed(folder: Path, mark: str) -> PassesPrinted:
-    """What a child has left of its passes, as far as it came."""
+    """The passes that a child has reported."""
     places = {name: Path(place) for name, place in _watched(folder).items()}
     printed, timed, listed = (
         files.read(place) if place.is_file() else b"" for place in places.values()
@@ -199,20 +212,9 @@ def _printed(folder: Path, mark: str) -> PassesPrinted:
     return PassesPrinted(printed, timed, arrivals, mark, len(printed) >= files.limits().one)
 
 
-def _environment(job: StageJob, folder: Path) -> dict[str, str]:
-    env = {k: v for k, v in os.environ.items() if not _NOT_PASSED_ON.match(k)}
-    for cache in ("triton", "work"):
-        (folder / cache).mkdir()
-    return env | {
-        "TRITON_CACHE_DIR": str(folder / "triton"),
-        "TMPDIR": str(folder / "work"),  # Triton leaves PTX there that ptxas has refused
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "CUDA_VISIBLE_DEVICES": "",
-        **job.environment,
-    }
-
-
-def _made(job: StageJob, path: Path, results: Path, said: Path, ended: Finished) -> StagesMade:
+def _made(
+    job: StageJob, child: CompileJob, results: Path, said: Path, ended: Finished
+) -> StagesMade:
     """What the child has told, and where it died, of what."""
     records = [r for r in files.records(results) if isinstance(r, dict)] if results.exists() else []
     told: dict[str, object] = {}
@@ -233,14 +235,21 @@ def _made(job: StageJob, path: Path, results: Path, said: Path, ended: Finished)
     messages = messages_from(told.get("messages"))
     if failed is None and (ended.status != 0 or "metadata" not in told):
         failed_at = str(told.get("begin") or job.stage)
-        failed, messages = _died(job, path, printed, ended)
+        text = (printed + b"\n" + ended.err).decode("utf-8", "replace")
+        failed, messages = child.death(text, ended.status)
     elif failed is not None and (caught := _caught(messages, printed)) != messages:
         failed, messages = first_error(caught), caught
     return StagesMade(
-        str(told.get("triton") or ""), texts, seconds,
-        metadata if isinstance(metadata, dict) else {}, failed, failed_at, messages,
-        tuple(str(o) for o in unknown) if isinstance(unknown, list) else (), printed,
-    )  # fmt: skip
+        str(told.get("triton") or ""),
+        texts,
+        seconds,
+        metadata if isinstance(metadata, dict) else {},
+        failed,
+        failed_at,
+        messages,
+        tuple(str(o) for o in unknown) if isinstance(unknown, list) else (),
+        printed,
+    )
 
 
 def _caught(messages: Sequence[CompilerMessage], printed: bytes) -> tuple[CompilerMessage, ...]:
@@ -254,29 +263,6 @@ def _caught(messages: Sequence[CompilerMessage], printed: bytes) -> tuple[Compil
         replace(m, message=cause) if cause and m.message.startswith(_SIGNAL) else m
         for m in messages
     )
-
-
-def _died(
-    job: StageJob, path: Path, printed: bytes, ended: Finished
-) -> tuple[str, tuple[CompilerMessage, ...]]:
-    """Why a child has ended before its time, in a sentence, with what was said of lines."""
-    text = (printed + b"\n" + ended.err).decode("utf-8", "replace")
-    rows = job.text.decode("utf-8", "surrogateescape").splitlines()
-
-    def line_of(file: str, n: int) -> str | None:
-        return rows[n - 1] if Path(file).name == path.name and n <= len(rows) else None
-
-    messages = renamed(messages_of(text, "triton", line_of), {path.name: job.name})
-    bad = bad_ir(text, job.name, rows)
-    if bad is not None:
-        messages = (bad, *(m for m in messages if m.severity != "error"))
-    own = first_error(messages)
-    if own is not None:
-        return own, messages
-    how = f"was ended by signal {-ended.status}" if ended.status < 0 else "ended before its time"
-    cause = cause_of(text)
-    failed = f"Triton's compiler {how}{f': {cause}' if cause else ''}"
-    return failed, (CompilerMessage("error", failed, "triton", job.name), *messages)
 
 
 def believed(options: Mapping[str, object]) -> dict[str, object]:
@@ -308,9 +294,14 @@ def job_of(variant: Variant, stage: str, until: str = "cubin") -> StageJob:
         raise Unreadable(f"{variant.symbol} has no {stage}: {why}")
     gluon = Stage.TTIR not in variant.stages and Stage.TTGIR in variant.stages
     return StageJob(
-        content.read(), stage, f"{variant.symbol}.{stage}", variant.target or "",
-        options_of(variant), until, gluon,
-    )  # fmt: skip
+        content.read(),
+        stage,
+        f"{variant.symbol}.{stage}",
+        variant.target or "",
+        options_of(variant),
+        until,
+        gluon,
+    )
 
 
 def not_tritons(variant: Variant) -> str | None:
@@ -321,7 +312,7 @@ def not_tritons(variant: Variant) -> str | None:
 
 
 def options_of(variant: Variant) -> dict[str, object]:
-    """The options of Triton's that a variant was compiled with, as far as they were recorded.
+    """Triton's options of a variant, if recorded.
 
     Warps are those that the program asked for: Triton's metadata count those too that it has added
     to specialize them, which TTGIR tells apart.

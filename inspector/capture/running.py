@@ -122,7 +122,7 @@ ENVIRONMENT = (
     "RANK", "LOCAL_RANK", "WORLD_SIZE",
 )  # fmt: skip
 """Variables that are recorded, no other: they shape what is compiled and where it is kept."""
-LONGEST_VARIABLE = 1000
+MAX_VARIABLE_CHARS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ def prepare(request: RunRequest) -> tuple[Path, Path | None]:
                 "Give another -o, or delete it first.",
             )
     else:
-        # Beside the file: whoever looks for it finds what there is, even if we are killed.
+        # Beside the file, where a user looks for it even if we are killed.
         folder = recordings_folder() / _name(request) if pack_to is None else work_folder(pack_to)
     try:
         if pack_to is not None:
@@ -222,7 +222,7 @@ def command_of(request: RunRequest) -> tuple[list[str], str]:
 
 def allowed(variables: Mapping[str, str]) -> dict[str, str]:
     """Those variables that are recorded: of an allow-list, none that may hold a secret."""
-    return {n: variables[n][:LONGEST_VARIABLE] for n in ENVIRONMENT if n in variables}
+    return {n: variables[n][:MAX_VARIABLE_CHARS] for n in ENVIRONMENT if n in variables}
 
 
 def environment(folder: Path, request: RunRequest, target: str | None) -> dict[str, str]:
@@ -298,7 +298,7 @@ class Run:
     def _see_launches(self, library: str) -> None:
         """Have the driver load the library, in the program and in its children."""
         self.env["PTXVIEW_DRIVER"] = library
-        # Another tool's is left alone: the probes then tell of it.
+        # Another tool's is left alone: the probes then report it.
         self.env.setdefault(INJECTION, library)
 
     @property
@@ -307,7 +307,7 @@ class Run:
         return self._writer.folder
 
     def elsewhere(self) -> str | None:
-        """A sentence where the recording is not where one looks for it; None where it is."""
+        """A sentence if the recording is not in its usual place, else None."""
         if self._asked_for or self.folder.is_relative_to(recordings_folder().resolve()):
             return None
         return f"{recordings_folder()} cannot be written: the recording is made in {self.folder}"
@@ -403,7 +403,7 @@ class Run:
         except FileExistsError:
             other = target.with_name(f"{target.stem}-{secrets.token_hex(3)}{SUFFIX}")
             pack(folder, other, quickly=self._hurries, over=None)
-            say(f"another program has written {target} meanwhile: this recording is {other}")
+            say(f"another program has written {target}: this recording is {other}")
             return other
 
 
@@ -415,18 +415,18 @@ def load_the_rest() -> None:
 def run(
     request: RunRequest,
     say: Callable[[str], None],
-    meanwhile: Callable[[], None] = load_the_rest,
+    preload: Callable[[], None] = load_the_rest,
 ) -> RunOutcome:
     """Run the program, then complete the recording and pack it if that was asked for.
 
-    ``meanwhile`` is called in a thread of its own when the program has run for a second.
+    ``preload`` is called in another thread when the program has run for a second.
     """
     started = Run(request)
     if (elsewhere := started.elsewhere()) is not None:
         say(elsewhere)
     with started.lasting():
         try:
-            status = run_program(started.argv, started.env, meanwhile=meanwhile)
+            status = run_program(started.argv, started.env, preload=preload)
         except PtxviewError:
             started.abandon()
             raise

@@ -20,13 +20,13 @@ from inspector.capture.nvcc import same_code
 from inspector.errors import PtxviewError
 from inspector.listing.cubin import Cubin, function_records, read_cubin
 from inspector.model import Resources, Stage, Variant
+from inspector.recording.facts import from_ptxas, without_local_memory
 from inspector.recording.layout import DerivedCache
-from inspector.recording.resources import from_ptxas, without_local_memory
 from inspector.system.process import run_tool
 from inspector.system.toolchain import every, version_of
 
 # Triton's own options, by version: 3.9 gives the register allocator's level, all give lines
-# unless they are told not to, and fused multiply-add is the kernel's choice.
+# unless options forbid it, and fused multiply-add is the kernel's choice.
 OPTIONS: tuple[tuple[str, ...], ...] = (
     ("-lineinfo",),
     ("-lineinfo", "--regAllocOptLevel=2"),

@@ -1,9 +1,8 @@
-"""Has Triton compile for other targets than a machine's own, in the user's interpreter.
+"""Has Triton compile a program's kernels for other targets, in the user's interpreter.
 
-A program is run once, on the emulated device and without values, and each kernel that it launches
-is compiled for every target; where signatures are given its module is only imported. A file of IR
-goes through the stages that follow. The child writes the recording's events itself; one that dies
-of a compilation is started again without it.
+The program is run once on the emulated device, and each kernel that it launches is compiled for
+every target; where signatures are given its module is only imported. The child writes events into
+the recording; one that dies of a compilation is started again without it.
 """
 
 from __future__ import annotations
@@ -20,32 +19,46 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from inspector import files
-from inspector.capture.compilers import CompilerInput, GoOn
+from inspector.capture.compile_job import (
+    NO_TRITON,
+    CompileJob,
+    GoOn,
+    no_triton,
+    triton_environment,
+)
+from inspector.capture.compilers import CompilerInput
 from inspector.capture.machine import PROBES
 from inspector.errors import PtxviewError, ToolMissing, Unreadable, UsageError
-from inspector.model import CompilerMessage
 from inspector.recording.compilations import message_event
-from inspector.recording.compiler_messages import first_error, messages_of, renamed
 from inspector.recording.layout import Writer, read_events
-from inspector.system.process import Finished, run_tool
+from inspector.system.process import Finished
 from inspector.text import at_commas
 
 MAIN = PROBES.parent / "ahead" / "main.py"
-NO_TRITON, DOES_NOT_FIT = 3, 2
-_CAUSE = re.compile(r"Assertion|LLVM ERROR|UNREACHABLE|Segmentation")
-MOST_DEATHS = 20
+DOES_NOT_FIT = 2
+MAX_DEATHS = 20
 """Times that a child is started again because a compilation has ended it."""
 
 _TYPES = re.compile(
     r"\*?(?:k?\*)?(?:i1|u1|[iu](?:8|16|32|64)|fp?(?:16|32|64)|bf16|fp8e\w+|B|nvTmaDesc"
     r"|tensordesc<.+>|\(.*\))(?::(?:16|1))?"
 )
-_TORCH = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "fp64",
-          "int32": "i32", "int64": "i64", "int8": "i8", "bool": "i1", "float": "fp32",
-          "int": "i32", "half": "fp16", "double": "fp64"}  # fmt: skip
+_TORCH = {
+    "float32": "fp32",
+    "float16": "fp16",
+    "bfloat16": "bf16",
+    "float64": "fp64",
+    "int32": "i32",
+    "int64": "i64",
+    "int8": "i8",
+    "bool": "i1",
+    "float": "fp32",
+    "int": "i32",
+    "half": "fp16",
+    "double": "fp64",
+}
 # The architectures that can be emulated are those whose limits are known (reference/devices.toml).
 _EMULATED = (75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121)
-_SUFFIX = {"ttir": ".ttir", "ttgir": ".ttgir", "llir": ".llir", "triton": ".py"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,22 +136,28 @@ def compile_by_triton(job: AheadJob, writer: Writer, go_on: GoOn) -> str | None:
     """Have everything of a file compiled; a sentence where the program itself ended badly.
 
     Raises ``ToolMissing`` where the interpreter has no Triton, ``Unreadable`` where nothing was
-    compiled, ``UsageError`` where what was given does not fit the kernels.
+    compiled, ``UsageError`` where signatures do not fit the kernels.
     """
     with tempfile.TemporaryDirectory(prefix="ptxview-") as name:
         folder = Path(name)
-        doing, done, said = folder / "doing", folder / "done", folder / "said"
-        done.touch()
-        path = _named(job.source, folder)
+        (folder / "done").touch()
         asked = folder / "job.json"
-        asked.write_text(json.dumps(_asked(job, path, done, doing, said)), "utf-8")
-        env = _environment(job, writer.folder, asked, folder)
-        own_calls = job.source.language == "triton" and job.given.signature is None
-        argv = [job.python, str(path)] if own_calls else [job.python, str(MAIN)]
+        asked.write_text(json.dumps(_asked(job, folder)), "utf-8")
+        own_calls = job.given.signature is None
+        path = job.source.path.absolute()
+        child = CompileJob(
+            [job.python, str(path if own_calls else MAIN)],
+            "triton",
+            {path.name: job.source.name},
+            {path.name: job.source.text},
+            _environment(job, writer.folder, asked, folder),
+            job.limit,
+            go_on,
+        )
         before = _compiled(writer.folder)
-        for _ in range(MOST_DEATHS):
+        for _ in range(MAX_DEATHS):
             try:
-                ended = run_tool(argv, env=env, seconds=job.limit, go_on=go_on)
+                ended = child.run()
             except Unreadable:
                 if _compiled(writer.folder) == before:
                     raise Unreadable(
@@ -147,55 +166,41 @@ def compile_by_triton(job: AheadJob, writer: Writer, go_on: GoOn) -> str | None:
                         "--signature.",
                     ) from None
                 return f"it was ended after {job.limit:g} s (--limit)"
-            if ended.status >= 0 or not doing.exists():
+            if ended.status >= 0 or not (folder / "doing").exists():
                 break
-            _died(job, writer, doing, done, said, path, ended)
+            _died(job, child, writer, folder, ended)
         return _ended(job, ended, writer.folder, before, own_calls)
 
 
-def _asked(job: AheadJob, path: Path, done: Path, doing: Path, said: Path) -> dict[str, object]:
+def _asked(job: AheadJob, folder: Path) -> dict[str, object]:
     columns = [
         {"target": target, "options": shlex.join(options), "settings": settings_of(options)}
         for target, options in job.columns
     ]
     signature = job.given.signature
     return {
-        "file": job.source.name, "path": str(path), "language": job.source.language,
-        "columns": columns, "kernels": list(job.given.names),
+        "file": job.source.name,
+        "path": str(job.source.path.absolute()),
+        "language": "triton",
+        "columns": columns,
+        "kernels": list(job.given.names),
         "signature": None if signature is None else dict(signature),
-        "constexprs": dict(job.given.constexprs), "done": str(done), "doing": str(doing),
-        "said": str(said),
-    }  # fmt: skip
-
-
-def _named(source: CompilerInput, folder: Path) -> Path:
-    """Where the compiler finds the file: a program where it lies, IR by the name it must have."""
-    ending = _SUFFIX[source.language]
-    if source.language == "triton":
-        return source.path.absolute()
-    path = folder / f"input{ending}"
-    path.write_bytes(source.data)
-    return path
+        "constexprs": dict(job.given.constexprs),
+        **{name: str(folder / name) for name in ("done", "doing", "said")},
+    }
 
 
 def _environment(job: AheadJob, recording: Path, asked: Path, folder: Path) -> dict[str, str]:
-    """The child's: probes awake, caches of its own so that every compilation is one."""
-    env = {k: v for k, v in os.environ.items() if not k.startswith("PTXVIEW_")}
+    """The environment of a child with probes awake."""
+    env = triton_environment(folder, as_recorded=False)
     python_path = env.get("PYTHONPATH")
     first = [str(PROBES), *([python_path] if python_path else [])]
-    for cache in ("triton", "inductor"):
-        (folder / cache).mkdir()
     return env | {
         "PYTHONPATH": os.pathsep.join(first),
         "PTXVIEW_RECORDING": str(recording),
         "PTXVIEW_COMPILE": str(asked),
         "PTXVIEW_TARGET": _emulated(job.columns[0][0]),
-        "TRITON_CACHE_DIR": str(folder / "triton"),
-        "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "CUDA_VISIBLE_DEVICES": "",
-        "TMPDIR": str(folder),  # Triton leaves PTX there that ptxas has refused
     }
 
 
@@ -205,62 +210,30 @@ def _emulated(target: str) -> str:
     return f"sm_{max((n for n in _EMULATED if n <= number), default=_EMULATED[0])}"
 
 
-def _died(
-    job: AheadJob, writer: Writer, doing: Path, done: Path, said: Path, path: Path, ended: Finished
-) -> None:
-    """A compilation has ended its process: it is written down, and not tried again."""
+def _died(job: AheadJob, child: CompileJob, writer: Writer, folder: Path, ended: Finished) -> None:
+    """Record a compilation that ended its process; it is not tried again."""
+    doing, said = folder / "doing", folder / "said"
     read = files.parsed(files.read(doing))
     fields = read if isinstance(read, dict) else {}
     parts = [str(p) for p in fields.get("parts", [])]
     doing.unlink()
-    with done.open("a") as file:
+    with (folder / "done").open("a") as file:
         file.write(f"{fields.get('key')}\n")
-    failed = f"Triton's compiler was ended by signal {-ended.status}"
     printed = files.text(said) if said.is_file() else ended.err.decode("utf-8", "replace")
-    rows = job.source.text.splitlines()
-    messages = renamed(
-        messages_of(printed, "triton", lambda file, n: rows[n - 1] if n <= len(rows) else None),
-        {path.name: job.source.name},
-    )
-    bad = bad_ir(printed, job.source.name, rows)
-    if bad is not None:
-        messages = (bad, *(m for m in messages if m.severity != "error"))
-    failed = first_error(messages) or failed
-    if bad is None and (cause := cause_of(printed)):
-        failed += f": {cause}"
-    if not any(message.severity == "error" for message in messages):
-        messages = (CompilerMessage("error", failed, "triton", job.source.name), *messages)
+    failed, messages = child.death(printed, ended.status)
     writer.event(
-        event="compiled", time=time.time(), file=job.source.name, language=job.source.language,
-        kernel=parts[0] if parts else None, target=parts[-2] if len(parts) > 1 else "",
-        options=parts[-1] if parts else "", signature=parts[2] if len(parts) > 4 else "",
-        config=_config(parts), failed=failed,
+        event="compiled",
+        time=time.time(),
+        file=job.source.name,
+        language=job.source.language,
+        kernel=parts[0] if parts else None,
+        target=parts[-2] if len(parts) > 1 else "",
+        options=parts[-1] if parts else "",
+        signature=parts[2] if len(parts) > 4 else "",
+        config=_config(parts),
+        failed=failed,
         messages=[message_event(message) for message in messages],
-    )  # fmt: skip
-
-
-def cause_of(printed: str) -> str | None:
-    """The line in which LLVM says why it ends its process; None where it says nothing."""
-    row = next((r for r in printed.splitlines() if _CAUSE.search(r)), None)
-    if row is None:
-        return None
-    # glibc's line of an assertion: the program, the folder and the signature say nothing to a user.
-    before, mark, condition = row.strip().partition(": Assertion `")
-    words = before.split(": ", 2)
-    if mark and len(words) == 3:
-        return f"{words[1].rpartition('/')[2]}{mark}{condition}"[:300]
-    return row.strip()[:300]
-
-
-def bad_ir(printed: str, name: str, rows: Sequence[str]) -> CompilerMessage | None:
-    """What LLVM says of a text that it cannot read: the line stands right behind the sentence."""
-    said, mark, number = printed.partition("failed to parse IR: ")[2].partition("lineno: ")
-    digits = number.split("\n", 1)[0].strip()[:9]
-    if not mark or not digits.isdecimal():
-        return None
-    n = int(digits)
-    text = rows[n - 1] if 0 < n <= len(rows) else None
-    return CompilerMessage("error", said.strip()[:500], "triton", name, n, text=text)
+    )
 
 
 _EXCEPTION = re.compile(
@@ -298,10 +271,7 @@ def _ended(
     last = _last_words(ended)
     name = job.source.name
     if not own_calls and ended.status == NO_TRITON:
-        raise ToolMissing(
-            f"{job.python} has no Triton, which compiles {name}",
-            "Get it: pip install triton, or name another interpreter with --python.",
-        )
+        raise no_triton(job.python, name)
     if not own_calls and ended.status == DOES_NOT_FIT:
         said = [e for e in read_events(folder).events if e.get("event") == "refused"]
         raise UsageError(str(said[-1].get("text")) if said else last)

@@ -26,15 +26,16 @@ HEAD = 1 << 12
 """Bytes at the beginning of a trace, in which its first event says what it is."""
 
 DISTINCT = 64
-"""Calls of one variant that are told one by one, as in a recording; the rest are counted."""
+"""Calls of one variant that are listed, as in a recording; the rest are counted."""
 
-SAID = 20
+MAX_LISTED_CALLS = 20
 PADDING = 1 << 20
 """Lines before a kernel in its file, at most: where it begins is what the trace says."""
 
 ALIGNED = 512
-STAGES = {f".{stage.value}": stage.value for stage in (Stage.TTIR, Stage.TTGIR, Stage.LLIR,
-                                                       Stage.PTX)}  # fmt: skip
+STAGES = {
+    f".{stage.value}": stage.value for stage in (Stage.TTIR, Stage.TTGIR, Stage.LLIR, Stage.PTX)
+}
 _FIRST = re.compile(rb'\s*\{\s*"event_type"\s*:\s*"\w+"')
 _INDEX = re.compile(r"\((\d+),\)")
 Event = dict[str, object]
@@ -57,7 +58,7 @@ class _Launches:
 
 
 def from_trace_file(path: Path, inside: Path | None = None) -> Iterator[Event]:
-    """Events of a trace. A line that is none is told as a problem, and the others are read.
+    """Events of a trace. A malformed line becomes a problem, and the others are read.
 
     Raises ``Unreadable`` where there is nothing that can be read.
     """
@@ -75,7 +76,7 @@ def from_trace_file(path: Path, inside: Path | None = None) -> Iterator[Event]:
                 continue
             except ValueError:
                 damaged += 1
-                if damaged <= SAID and line.strip():
+                if damaged <= MAX_LISTED_CALLS and line.strip():
                     problems.append(f"line {number} is no JSON, or was cut short")
                 continue
             if entry.get("event_type") == "compilation":
@@ -88,7 +89,7 @@ def from_trace_file(path: Path, inside: Path | None = None) -> Iterator[Event]:
     except Unreadable as error:
         if not compiled:
             raise
-        problems.append(f"{error.message}; what stands before that is kept")
+        problems.append(f"{error.message}; all before that is kept")
     _name_constants(compiled, calls, launches)
     yield from compiled
     yield from calls
@@ -130,7 +131,7 @@ def _compiled(entry: Mapping[str, object], problems: list[str]) -> Event | None:
 
 
 def _source(source: Mapping[str, object]) -> Event:
-    """The kernel's Python, each line where it stood in its file: what stood before is left blank,
+    """The kernel's Python, each line at its place in the file: lines before it are blank,
     as a trace has the function alone."""
     code, file = source.get("code"), as_text(source.get("file_path"))
     first = as_int(source.get("start_line")) or 1
@@ -146,7 +147,7 @@ def _source(source: Mapping[str, object]) -> Event:
 def _launched(
     entry: Mapping[str, object], launches: dict[str, _Launches], first: int
 ) -> Event | None:
-    """The call of a launch, where there was none like it; the others are counted."""
+    """The call of a launch unlike all before it; the others are counted."""
     metadata = as_map(entry.get("compilation_metadata"))
     digest = as_text(metadata.get("hash"))
     if digest is None:

@@ -3,9 +3,8 @@
 An edited TTIR, TTGIR or LLVM IR goes through what follows it in Triton's compiler, in a child of
 the user's interpreter; PTX goes through the ptxas that made the recorded machine code, where one of
 this machine's does. Options that are decided earlier begin again from the recorded TTIR. The
-recorded text goes the same way beside it, so that what is another compiler's doing is told from
-what is the edit's. Nothing is written into the recording, and what comes of it is no variant of its
-kernel.
+recorded text goes the same way beside it, which separates the effect of another compiler from
+that of the edit. Nothing is written into the recording, and the result is no variant of its kernel.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from inspector.capture import machine, spills
+from inspector.capture.compile_job import GoOn
 from inspector.capture.compilers import (
     CompilerInput,
-    GoOn,
     assemblers,
     compile_ptx,
     own_target,
@@ -43,9 +42,8 @@ from inspector.model import (
     StageFile,
     Variant,
 )
-from inspector.recording.facts import CONFIG, as_map
+from inspector.recording.facts import CONFIG, as_map, from_ptxas, merge
 from inspector.recording.layout import BytesContent, kept_cache
-from inspector.recording.resources import from_ptxas, merge
 from inspector.system.process import side_by_side
 from inspector.system.toolchain import Tool, version_of
 
@@ -57,15 +55,21 @@ DECIDED = {"num_warps": Stage.TTIR, "num_stages": Stage.TTIR, "maxnreg": Stage.T
 """Options of Triton's, and the last stage from which each is honoured: making TTGIR of it does."""
 FLAGS = {"num_warps": "--num-warps", "num_stages": "--num-stages", "maxnreg": "--maxnreg"}
 EDITED, AGAIN, TRIED = "edited", "as recorded", "tried"
-MOST_COLUMNS = 64
+MAX_COLUMNS = 64
 LEVELLED = (3, 9)
 """The first version of Triton that tells ptxas's register allocator its level."""
 # Options that Triton sets by the target where nobody does.
 _OF_TARGET = frozenset(("max_num_imprecise_acc_default", "ptx_version"))
 _OF_LLVM = frozenset(
-    ("num_warps", "shared", "global_scratch_size", "profile_scratch_size", "tmem_size",
-     "launch_cooperative_grid")
-)  # fmt: skip
+    (
+        "num_warps",
+        "shared",
+        "global_scratch_size",
+        "profile_scratch_size",
+        "tmem_size",
+        "launch_cooperative_grid",
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +110,9 @@ class TryRequest:
 
 @dataclass(frozen=True, slots=True)
 class TriedColumn:
-    """What came of one column: ``variant`` is None where it did not compile.
+    """The result of one column: ``variant`` is None where it did not compile.
 
-    ``metadata`` is Triton's of it (warps, shared memory, scratch), as far as it is known.
+    ``metadata`` is Triton's (warps, shared memory, scratch), if known.
     """
 
     label: str
@@ -154,7 +158,7 @@ class TryOutcome:
 
     @property
     def recorded_versions(self) -> dict[str, str]:
-        """The compilers of the recorded variant, as far as it or its machine code names them."""
+        """The compilers of the recorded variant, if it or its machine code names them."""
         variant = self.request.variant
         triton = variant.options.get("triton_version") or self.request.recording.tools.get("triton")
         sass = variant.stages.get(Stage.SASS)
@@ -307,12 +311,12 @@ class _Trial:
         return out
 
     def _child(self, python: str, setting: TrySetting, text: bytes | None) -> TriedColumn:
-        """One column, by a child of its own."""
+        """Compile one column in a child."""
         request = self.request
         name = request.name if text is not None else f"the recorded {request.stage.value}"
         job = job_of(request.variant, request.stage.value)
         options = {**job.options, **setting.triton}
-        if not job.target:  # a file that lies alone
+        if not job.target:  # a single file
             own = CompilerInput(Path(name), name, request.stage.value, job.text)
             job = replace(job, target=targets_of(own, ())[0])
         if setting.target is not None:
@@ -332,11 +336,16 @@ class _Trial:
         label = self._label(setting, text)
         symbol = str(made.metadata.get("name") or request.variant.symbol)
         one = Compilation(
-            name, request.stage.value, job.target, shlex.join(_words(setting)),
+            name,
+            request.stage.value,
+            job.target,
+            shlex.join(_words(setting)),
             symbols=() if failed else (symbol,),
             seconds=sum(made.seconds.values()) if made.seconds else None,
-            tool=f"triton {made.triton}".strip(), failed=failed, messages=made.messages,
-        )  # fmt: skip
+            tool=f"triton {made.triton}".strip(),
+            failed=failed,
+            messages=made.messages,
+        )
         if failed is not None:
             return TriedColumn(label, setting, one)
         metadata = {**self._of_text(), **made.metadata}
@@ -392,9 +401,13 @@ class _Trial:
         tools = [tool.path for tool in (*self._of_triton(), *assemblers())]
         try:
             found = spills.reproduction(
-                ptx, sass.content.read(), variant.target, list(dict.fromkeys(tools)),
-                kept_cache(), self._likeliest(),
-            )  # fmt: skip
+                ptx,
+                sass.content.read(),
+                variant.target,
+                list(dict.fromkeys(tools)),
+                kept_cache(),
+                self._likeliest(),
+            )
         except PtxviewError:
             found = None
         if found is None:
@@ -452,9 +465,16 @@ class _Trial:
         if failed is None and symbol is None:
             failed = f"it has no kernel {request.variant.symbol}"
         one = Compilation(
-            name, request.stage.value, target, shown, symbols=made.symbols, seconds=made.seconds,
-            tool=made.tool, failed=failed, messages=made.messages,
-        )  # fmt: skip
+            name,
+            request.stage.value,
+            target,
+            shown,
+            symbols=made.symbols,
+            seconds=made.seconds,
+            tool=made.tool,
+            failed=failed,
+            messages=made.messages,
+        )
         if failed is not None or made.cubin is None or symbol is None:
             return TriedColumn(label, setting, one)
         figures = from_ptxas(made.printed).get(symbol, Resources())
@@ -469,9 +489,14 @@ class _Trial:
             Stage.SASS: StageFile(BytesContent(made.cubin), None, "nvdisasm -c"),
         }
         variant = Variant(
-            id="", hash=hashlib.sha256(made.cubin).hexdigest(), symbol=symbol, target=target,
-            config=request.variant.config, stages=stages, known=merge(figures, dynamic),
-        )  # fmt: skip
+            id="",
+            hash=hashlib.sha256(made.cubin).hexdigest(),
+            symbol=symbol,
+            target=target,
+            config=request.variant.config,
+            stages=stages,
+            known=merge(figures, dynamic),
+        )
         variant = self._variant(variant, setting, text)
         return TriedColumn(label, setting, one, variant, metadata)
 
@@ -489,15 +514,21 @@ class _Trial:
             s: f for s, f in variant.stages.items() if s not in machine_code
         }
         again = self._assembled(
-            ptx, variant.target or made.compilation.target, setting, text, by, options,
-            made.metadata, upper,
-        )  # fmt: skip
+            ptx,
+            variant.target or made.compilation.target,
+            setting,
+            text,
+            by,
+            options,
+            made.metadata,
+            upper,
+        )
         seconds = [one.compilation.seconds for one in (made, again)]
         whole = None if None in seconds else sum(s for s in seconds if s is not None)
         return replace(again, compilation=replace(again.compilation, seconds=whole))
 
     def _symbol(self, symbols: Sequence[str]) -> str | None:
-        """The kernel's name in what was made: its own, else the only one."""
+        """The kernel's name in the product: its own, else the only one."""
         own = self.request.variant.symbol
         if own in symbols:
             return own
@@ -516,7 +547,7 @@ class _Trial:
         setting: TrySetting,
         text: bytes | None,
     ) -> Variant:
-        """What was made, as a variant beside the recorded one that says that it was not recorded.
+        """The product as a variant beside the recorded one; its configuration says so.
 
         Its hash is of what it was tried with, too: the same machine code may be there twice.
         """
@@ -610,7 +641,7 @@ def shared_of(column: TriedColumn, recorded: int | None) -> int | None:
 
 
 def read_edited(path: str, stage: Stage) -> bytes:
-    """The text of an edited stage. Raises ``Unreadable`` for what is none."""
+    """The text of an edited stage. Raises ``Unreadable`` for anything else."""
     from inspector import files
 
     data = files.read(Path(path))

@@ -1,6 +1,6 @@
 """Whether figures keep to their limits: each limit of each variant is one verdict.
 
-What is not known passes nothing: a gate that is open where nobody looked is none.
+An unknown figure passes no limit.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What is known of one variant, by the names of ``FIGURES``; None and missing are not known.
+    """The metrics of one variant, by the names of ``FIGURES``; None and missing are not known.
 
     ``findings`` are the hints on it. ``why`` says why a figure is not known, or why nobody can say
     whether a rule of hints holds.
@@ -86,41 +86,39 @@ class Verdict:
 def judge(
     subject: Subject, figures: Figures, limits: Limits, before: Figures | None = None
 ) -> Iterator[Verdict]:
-    """A verdict for every limit that applies; ``before`` are the baseline's figures of the same
-    variant, None where there is no baseline or the variant is new."""
+    """Yield a verdict for every limit that applies; ``before`` are the baseline's metrics."""
     for name in FIGURES:
         if name == "kernels":
             continue
         if name in limits.bounds:
-            yield _figure(subject, figures, name, limits.bounds[name])
-        if before is not None and name in limits.allowed:
-            allowed = limits.allowed[name]
-            sides = (figures.values.get(name), before.values.get(name))
-            if not (allowed.implied and sides == (None, None)):
-                yield _paired(subject, figures, before, name, allowed)
+            yield _judged(subject, figures, name, limits.bounds[name])
+        allowed = limits.allowed.get(name)
+        if before is None or allowed is None:
+            continue
+        value, base = figures.values.get(name), before.values.get(name)
+        if base is not None and value is not None:
+            limit = allowed.worst(base, FIGURES[name].least)
+            yield _judged(subject, figures, name, limit, base, allowed)
+        elif not (allowed.implied and value is base is None):
+            missing = value is None
+            said = _why(figures, name) if missing else f"in the baseline: {_why(before, name)}"
+            yield Verdict(subject, name, Outcome.UNKNOWN, value, None, base, allowed, said)
     for rule in sorted(limits.forbidden):
         yield from _hint(subject, figures, rule)
 
 
-def _figure(subject: Subject, figures: Figures, name: str, limit: float) -> Verdict:
+def _judged(
+    subject: Subject,
+    figures: Figures,
+    name: str,
+    limit: float,
+    base: float | None = None,
+    allowed: Allowance | None = None,
+) -> Verdict:
     value = figures.values.get(name)
     if value is None:
         return Verdict(subject, name, Outcome.UNKNOWN, None, limit, said=_why(figures, name))
-    if _worse(name, value, limit):
-        place = figures.place(name)
-        return Verdict(subject, name, Outcome.BROKEN, value, limit, place=place)
-    return Verdict(subject, name, Outcome.KEPT, value, limit)
-
-
-def _paired(
-    subject: Subject, figures: Figures, before: Figures, name: str, allowed: Allowance
-) -> Verdict:
-    value, base = figures.values.get(name), before.values.get(name)
-    if value is None or base is None:
-        said = _why(figures, name) if value is None else f"in the baseline: {_why(before, name)}"
-        return Verdict(subject, name, Outcome.UNKNOWN, value, None, base, allowed, said)
-    limit = allowed.worst(base, FIGURES[name].least)
-    broken = _worse(name, value, limit)
+    broken = value < limit if FIGURES[name].least else value > limit
     outcome = Outcome.BROKEN if broken else Outcome.KEPT
     place = figures.place(name) if broken else Place()
     return Verdict(subject, name, outcome, value, limit, base, allowed, place=place)
@@ -143,10 +141,6 @@ def judge_graph(name: str, kernels: int, limits: Limits) -> Iterator[Verdict]:
         limit = limits.bounds["kernels"]
         outcome = Outcome.BROKEN if kernels > limit else Outcome.KEPT
         yield Verdict(Subject(graph=name), "kernels", outcome, kernels, limit)
-
-
-def _worse(name: str, value: float, limit: float) -> bool:
-    return value < limit if FIGURES[name].least else value > limit
 
 
 def _why(figures: Figures, name: str) -> str:

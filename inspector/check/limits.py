@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import cast
 
 from inspector.errors import UsageError
@@ -48,10 +48,10 @@ FIGURES = {
         Figure("kernels", "kernels", "of a graph"),
     )
 }
-"""Everything that has a limit, in the order in which it is told."""
+"""All metrics with limits, in the order of reports."""
 
 PAIRED = ("registers", "spills", "stack", "shared", "instructions", "occupancy", "time")
-"""Figures that are held against a baseline's."""
+"""Metrics compared with a baseline's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,103 +119,82 @@ OPTIONS = {figure.option: name for name, figure in FIGURES.items()}
 """Options that take a number, by the figure that they bound."""
 SWITCHES = {"no-spills": "spills", "no-fp64": "fp64"}
 """Options that mean a bound of 0."""
-OPTIONS_OF_GRAPHS = {FIGURES["kernels"].option}
-OTHERS = ("forbid", "allow", "baseline", "kernels")
 
 
 def allowance(text: object, where: str) -> Allowance:
-    """``2``, ``"5%"``. Raises ``UsageError``."""
-    if isinstance(text, int | float) and not isinstance(text, bool):
-        return Allowance(_finite(float(text), where))
-    if isinstance(text, str):
-        number = text.strip().removesuffix("%").strip()
-        try:
-            return Allowance(_finite(float(number), where), "%" in text)
-        except ValueError:
-            pass
-    raise UsageError(f"{where}: {text!r} is neither a number nor a percentage", "Such as 2 or 5%.")
-
-
-def allowances(words: Sequence[str]) -> dict[str, Allowance]:
-    """``registers=2``, ``time=5%``. Raises ``UsageError``."""
-    out = {}
-    for word in words:
-        name, equals, amount = word.partition("=")
-        if not equals:
-            raise UsageError(f"--allow {word}: say how much", f"Such as --allow {name}=5%.")
-        out[_paired(name.strip(), "--allow")] = allowance(amount, f"--allow {name}")
-    return out
+    """Parse ``2`` or ``"5%"``. Raises ``UsageError``."""
+    number = str(text).strip()
+    try:
+        return Allowance(_amount(float(number.removesuffix("%")), where), number.endswith("%"))
+    except ValueError:
+        raise UsageError(
+            f"{where}: {text!r} is neither a number nor a percentage", "Such as 2 or 5%."
+        ) from None
 
 
 def read(table: object, where: str, rules: Sequence[str]) -> Rules:
-    """``[tool.ptxview.check]`` as it was parsed; ``where`` names the file, ``rules`` the hints that
-    there are. Raises ``UsageError`` for what is not known, with the nearest that is."""
-    settings = _table(table, where)
-    baseline = settings.get("baseline")
+    """Parse ``[tool.ptxview.check]``.
+
+    Args:
+        table: the table.
+        where: the file's name.
+        rules: the rules of hints.
+
+    Raises ``UsageError`` for unknown names, with the nearest known one.
+    """
+    settings = dict(_table(table, where))
+    baseline, parts = settings.pop("baseline", None), settings.pop("kernels", [])
     if baseline is not None and not isinstance(baseline, str):
         raise UsageError(f"{where}: baseline is not a path")
-    kernels: list[tuple[str, Limits]] = []
-    parts = settings.get("kernels", [])
     if not isinstance(parts, list):
         raise UsageError(
             f"{where}: kernels is not a list of tables", "[[tool.ptxview.check.kernels]]"
         )
+    kernels: list[tuple[str, Limits]] = []
     for n, part in enumerate(parts, 1):
         inner = dict(_table(part, f"{where}, kernels {n}"))
         selector = inner.pop("select", None)
         if not isinstance(selector, str):
             raise UsageError(f"{where}, kernels {n}: select says no kernel", 'select = "matmul*"')
-        if OPTIONS_OF_GRAPHS & inner.keys():
+        if FIGURES["kernels"].option in inner:
             raise UsageError(
                 f"{where}, {selector}: max-kernels is a limit of graphs, not of kernels"
             )
-        kernels.append((selector, _limits(inner, f"{where}, {selector}", rules, ())))
-    return Rules(_limits(settings, where, rules, ("baseline", "kernels")), tuple(kernels), baseline)
+        kernels.append((selector, limits_of(inner, f"{where}, {selector}: ", rules)))
+    return Rules(limits_of(settings, f"{where}: ", rules), tuple(kernels), baseline)
 
 
-def _limits(
-    settings: Mapping[str, object], where: str, rules: Sequence[str], besides: Sequence[str]
-) -> Limits:
-    out = Limits()
+def limits_of(settings: Mapping[str, object], prefix: str, rules: Sequence[str]) -> Limits:
+    """Parse limits by option; ``prefix`` precedes an option in errors. Raises ``UsageError``."""
+    bounds: dict[str, float] = {}
+    forbidden: list[object] = []
+    allowed: dict[str, Allowance] = {}
     for name, value in settings.items():
-        at = f"{where}: {name}"
+        at = f"{prefix}{name}"
         if name in OPTIONS:
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise UsageError(f"{at} is not a number")
-            out = bounded(out, OPTIONS[name], _finite(float(value), at))
+            bounds[OPTIONS[name]] = _amount(float(value), at)
         elif name in SWITCHES:
             if not isinstance(value, bool):
                 raise UsageError(f"{at} is neither true nor false")
-            out = bounded(out, SWITCHES[name], 0.0) if value else out
+            bounds |= {SWITCHES[name]: 0.0} if value else {}
         elif name == "forbid":
-            words = cast(list[object], value) if isinstance(value, list) else [value]
-            out = replace(out, forbidden=frozenset(rule_named(w, rules, at) for w in words))
+            forbidden = list(value) if isinstance(value, list) else [value]
+            for rule in forbidden:
+                if rule not in rules:
+                    nearest = _nearest(str(rule), rules)
+                    raise UsageError(f"{at}: {rule} is not the rule of a hint", nearest)
         elif name == "allow":
-            given = _table(value, at)
-            allowed = {_paired(key, at): allowance(v, f"{at}.{key}") for key, v in given.items()}
-            out = replace(out, allowed=allowed)
-        elif name not in besides:
-            known = (*OPTIONS, *SWITCHES, *OTHERS)
-            raise UsageError(f"{where}: nothing is called {name}", _nearest(name, known))
-    return out
-
-
-def bounded(limits: Limits, figure: str, value: float) -> Limits:
-    """These limits with one bound more."""
-    return replace(limits, bounds={**limits.bounds, figure: value})
-
-
-def rule_named(word: object, rules: Sequence[str], where: str) -> str:
-    """A rule of hints. Raises ``UsageError`` where there is none of that name."""
-    if isinstance(word, str) and word in rules:
-        return word
-    raise UsageError(f"{where}: {word} is not the rule of a hint", _nearest(str(word), rules))
-
-
-def _paired(name: str, where: str) -> str:
-    if name in PAIRED:
-        return name
-    raise UsageError(f"{where}: {name} is not compared with a baseline", _nearest(name, PAIRED))
+            for key, amount in _table(value, at).items():
+                if key not in PAIRED:
+                    nearest = _nearest(key, PAIRED)
+                    raise UsageError(f"{at}: {key} is not compared with a baseline", nearest)
+                allowed[key] = allowance(amount, f"{at}.{key}")
+        else:
+            known = (*OPTIONS, *SWITCHES, "forbid", "allow", "baseline", "kernels")
+            raise UsageError(f"{prefix}nothing is called {name}", _nearest(name, known))
+    return Limits(bounds, frozenset(map(str, forbidden)), allowed)
 
 
 def _table(value: object, where: str) -> Mapping[str, object]:
@@ -224,7 +203,7 @@ def _table(value: object, where: str) -> Mapping[str, object]:
     raise UsageError(f"{where} is not a table")
 
 
-def _finite(value: float, where: str) -> float:
+def _amount(value: float, where: str) -> float:
     if math.isfinite(value) and value >= 0:
         return value
     raise UsageError(f"{where}: {value:g} is not an amount")

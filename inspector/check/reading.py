@@ -1,4 +1,4 @@
-"""What a recording says of its variants, as figures that can be held against limits."""
+"""Metrics of a recording's variants, for comparison with limits."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Reading:
             return None, error.message
         function = self.reader.function(variant, stage)
         if function is None:
-            return None, f"where it stands in its {stage.value} is not known"
+            return None, f"its place in the {stage.value} is unknown"
         lines = listing.between(function.first, function.last)
         return tuple(line for line in lines if line.opcode is not None), ""
 

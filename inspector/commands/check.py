@@ -1,6 +1,6 @@
 """A gate for CI: what kernels may take, and how much worse than a baseline they may be.
 
-Limits are options, or stand in [tool.ptxview.check] of pyproject.toml. Exits with 1 where one is
+Limits are options, or in [tool.ptxview.check] of pyproject.toml. Exits with 1 where one is
 broken, or cannot be judged: what is not known passes nothing. Of an autotuned kernel the
 configurations that the tuner left are not checked.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,10 +19,10 @@ from inspector.analyse.hints import RULES
 from inspector.check import judging, limits, reading
 from inspector.check.judging import Outcome, Verdict
 from inspector.check.limits import FIGURES, NOT_WORSE, OPTIONS, SWITCHES, Limits, Rules
-from inspector.commands.common import open_reader, print_json
+from inspector.commands.common import open_reader, print_json, select_all
 from inspector.errors import Exit, Unreadable, UsageError
 from inspector.measure.time.stored import times
-from inspector.model import Kernel, Variant
+from inspector.model import Variant
 from inspector.printing import narrate
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import select
@@ -52,25 +52,30 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     for name, figure in FIGURES.items():
         value, text = HELP[name]
         side = "at least" if figure.least else "at most"
-        parser.add_argument(
-            f"--{figure.option}", type=_amount, metavar=value, help=f"{text}, {side}"
-        )
+        parser.add_argument(f"--{figure.option}", type=float, metavar=value, help=f"{text}, {side}")
     parser.add_argument("--no-spills", action="store_true", help="as --max-spills 0")
     parser.add_argument("--no-fp64", action="store_true", help="as --max-fp64 0")
     parser.add_argument(
-        "--forbid", action="append", default=[], metavar="RULE",
+        "--forbid",
+        action="append",
+        default=[],
+        metavar="RULE",
         help="a hint that may not be there (bank-conflicts, uncoalesced-layout …); again for more",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--baseline", metavar="OTHER",
+        "--baseline",
+        metavar="OTHER",
         help="a recording than which no kernel may be worse, in registers, spills and occupancy "
         "where --allow says nothing else",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--allow", action="append", default=[], metavar="FIGURE=N[%]",
+        "--allow",
+        action="append",
+        default=[],
+        metavar="FIGURE=N[%]",
         help="how much worse than the baseline: registers, spills, stack, shared, instructions, "
         "occupancy, time; only what is named is compared, beside the three above",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--kernel", action="append", default=[], metavar="KERNEL", help="check these alone"
     )
@@ -81,13 +86,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--allow-unknown", action="store_true", help="what is not known does not fail"
     )
     parser.add_argument(
-        "--device", metavar="ARCH",
-        help="what occupancy and hints are told for (sm_80); default: what each was compiled for",
-    )  # fmt: skip
+        "--device",
+        metavar="ARCH",
+        help="architecture for occupancy and hints (sm_80); default: the variant's own",
+    )
     parser.add_argument(
-        "--config", metavar="FILE",
+        "--config",
+        metavar="FILE",
         help="where [tool.ptxview.check] stands (pyproject.toml here or above, in the repository)",
-    )  # fmt: skip
+    )
     parser.add_argument("--all", action="store_true", help="list limits that were kept, too")
     parser.add_argument(
         "--github", action="store_true", help="print GitHub's annotations, an error at each line"
@@ -95,16 +102,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--junit", metavar="FILE", help="write JUnit's XML")
     parser.add_argument("--markdown", action="store_true", help="print a comment in Markdown")
     parser.add_argument("--json", action="store_true", help="print JSON")
-
-
-def _amount(text: str) -> float:
-    try:
-        value = float(text)
-        if 0 <= value < float("inf"):
-            return value
-    except ValueError:
-        pass
-    raise argparse.ArgumentTypeError(f"{text} is not an amount")
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
@@ -118,8 +115,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     reader = open_reader(args.path, args.device)
     before = None if rules.baseline is None else open_reader(rules.baseline, args.device)
     if before is None and (args.allow or any(part.allowed for part in _each(rules))):
-        raise UsageError("--allow says how much worse than a baseline, and there is none",
-                         "Give --baseline OTHER.")  # fmt: skip
+        raise UsageError("--allow needs a baseline", "Give --baseline OTHER.")
     if not any(_each(rules)):
         raise UsageError(
             "there is nothing to check: no limit was given",
@@ -146,16 +142,14 @@ def _reading(reader: Reader) -> reading.Reading:
 
 def _rules(args: argparse.Namespace) -> Rules:
     """Limits of the options over those of the file."""
-    own = Limits()
-    for name, figure in OPTIONS.items():
-        value = getattr(args, name.replace("-", "_"))
-        if value is not None:
-            own = limits.bounded(own, figure, value)
-    for name, figure in SWITCHES.items():
-        if getattr(args, name.replace("-", "_")):
-            own = limits.bounded(own, figure, 0.0)
-    forbidden = frozenset(limits.rule_named(word, RULES, "--forbid") for word in args.forbid)
-    own = replace(own, forbidden=forbidden, allowed=limits.allowances(args.allow))
+    settings: dict[str, object] = {
+        name: value
+        for name in (*OPTIONS, *SWITCHES, "forbid")
+        if (value := getattr(args, name.replace("-", "_"))) is not None and value is not False
+    }
+    words = [word.partition("=") for word in args.allow]
+    settings["allow"] = {name.strip(): worse for name, _, worse in words}
+    own = limits.limits_of(settings, "--", RULES)
     config = _config(args.config)
     # An option is of all kernels, and wins over the file's tables too.
     parts = tuple((selector, own.over(part)) for selector, part in config.kernels)
@@ -207,7 +201,7 @@ def _checked(
     args: argparse.Namespace, rules: Rules, now: reading.Reading, before: reading.Reading | None
 ) -> report.Checked:
     recording = now.reader.recording
-    chosen = _chosen(args.kernel, now)
+    chosen = select_all(recording, args.kernel)
     used = [
         (kernel, variant)
         for kernel, variant in chosen
@@ -221,7 +215,10 @@ def _checked(
     for (selector, _), keys in zip(rules.kernels, fitting, strict=True):
         if not keys:
             narrate(f"! nothing here fits the limits of {shown(selector)}")
-    partners = _partners(before, now)
+    partners = {}
+    if before is not None:
+        both = reading.partners(before.reader, now.reader)
+        partners = {_key(variant): other for variant, other in both if other is not None}
     verdicts: list[Verdict] = []
     new = 0
     for kernel, variant in used:
@@ -262,33 +259,7 @@ def _key(variant: Variant) -> tuple[str, str]:
     return variant.hash, variant.symbol
 
 
-def _chosen(selectors: Sequence[str], now: reading.Reading) -> tuple[tuple[Kernel, Variant], ...]:
-    recording = now.reader.recording
-    if not selectors:
-        return recording.variants()
-    out: dict[tuple[str, str], tuple[Kernel, Variant]] = {}
-    for selector in selectors:
-        matches = select(recording, selector)
-        if not matches:
-            raise UsageError(f"no kernel of {recording.path} is called {selector}",
-                             "ptxview list shows those there are.")  # fmt: skip
-        out |= {_key(variant): (kernel, variant) for kernel, variant in matches}
-    return tuple(out.values())
-
-
-def _partners(
-    before: reading.Reading | None, now: reading.Reading
-) -> dict[tuple[str, str], Variant]:
-    if before is None:
-        return {}
-    return {
-        _key(variant): other
-        for variant, other in reading.partners(before.reader, now.reader)
-        if other is not None
-    }
-
-
-# -- telling --------------------------------------------------------------------------------------
+# -- output --------------------------------------------------------------------------------------
 
 
 def _print(args: argparse.Namespace, checked: report.Checked, passed: bool) -> None:
@@ -310,7 +281,8 @@ def _print(args: argparse.Namespace, checked: report.Checked, passed: bool) -> N
         return
     out = printing.out()
     if checked.failed or args.all:
-        out.print(report.rows(checked, args.all, out.width))
+        for line in report.rows(checked, args.all):
+            out.print(line, soft_wrap=True)
     unknown = [v for v in checked.failed if v.outcome is Outcome.UNKNOWN]
     out.print(shown(report.heading(checked)), soft_wrap=True)
     if unknown and not args.allow_unknown:

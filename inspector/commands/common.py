@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from inspector.diff.passes import PassChange
     from inspector.measure.ncu.model import Report
     from inspector.measure.ncu.samples import Profiled
-    from inspector.model import Recording
+    from inspector.model import Kernel, Recording, Variant
     from inspector.reader.reader import Reader
 
 MAX_INPUT_BYTES = 64 << 20
@@ -98,6 +98,27 @@ def split_path(words: list[str]) -> tuple[str | None, str | None]:
     if len(words) == 1:
         return (words[0], None) if is_there(Path(words[0])) else (None, words[0])
     return None, None
+
+
+def select_all(recording: Recording, selectors: Sequence[str]) -> list[tuple[Kernel, Variant]]:
+    """Return the variants of KERNELs or graphs, each once; all without ``selectors``.
+
+    Raises ``UsageError`` for a selector that fits none.
+    """
+    from inspector.reader.selecting import select, select_graph, select_one
+
+    if not selectors:
+        return list(recording.variants())
+    out: dict[tuple[str, str], tuple[Kernel, Variant]] = {}
+    for selector in selectors:
+        graph = select_graph(recording, selector)
+        matches = select(recording, selector)
+        if graph is not None:
+            matches = tuple(f for f in recording.variants() if f[0].id in graph.kernels)
+        if not matches:
+            select_one(recording, selector)  # raises with the reason
+        out |= {(v.hash, v.symbol): (k, v) for k, v in matches}
+    return list(out.values())
 
 
 def split_program(argv: list[str], valued: Collection[str]) -> tuple[list[str], str, list[str]]:

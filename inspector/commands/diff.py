@@ -9,7 +9,8 @@ renumbered is identical.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -18,17 +19,18 @@ from rich.text import Text
 from inspector import printing
 from inspector.capture.opening import is_there
 from inspector.commands import small
-from inspector.commands.common import open_reader
+from inspector.commands.common import open_reader, print_json
 from inspector.diff import beside, compare, summary, variants
 from inspector.diff.beside import BesideRow
 from inspector.diff.compare import Compared, Files
 from inspector.diff.recordings import Fate
 from inspector.errors import Exit, UsageError
-from inspector.model import KERNEL_STAGES, Kernel, Origin, Stage, Variant
+from inspector.listing.line import Function
+from inspector.model import KERNEL_STAGES, Origin, Stage
 from inspector.names import base_name
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import Selection, names, place, select, select_one
-from inspector.report import brief, diff_json, diff_markdown, diff_text, jsons
+from inspector.report import brief, diff_json, diff_markdown, diff_text
 from inspector.text import shown
 
 STAGES = tuple(s.value for s in KERNEL_STAGES)
@@ -65,16 +67,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device",
         metavar="ARCH",
-        help="what occupancy and hints are told for (sm_80); default: what each was compiled for",
+        help="architecture for occupancy and hints (sm_80); default: the variant's own",
     )
     parser.add_argument("--exit-code", action="store_true", help="exit with 1 if anything differs")
     parser.add_argument(
         "--summary", action="store_true", help="the figures alone, without the text of the stages"
     )
-    small.takes_small(
-        parser, "what differs",
-        lines="of the text of two variants the lines with these numbers alone (40:80)",
-    )  # fmt: skip
+    small.takes_small(parser, "the differences", lines="these lines of two variants (40:80)")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON")
     form.add_argument("--markdown", action="store_true", help="print Markdown for a pull request")
@@ -90,7 +89,10 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Print what differs."""
     args = parser.parse_args(argv)
     small.refuse_together(args, "brief", "lines", "summary", "markdown")
-    given = _places(parser, args)
+    return _print(args, _answer(args, _places(parser, args)))
+
+
+def _answer(args: argparse.Namespace, given: list[Selection]) -> Answer:
     readers: dict[str | None, Reader] = {}
     for one in given:
         if one.path not in readers:
@@ -98,27 +100,19 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         if _is_table(given, readers[one.path]):
             given = [Selection(one.path, given[1].selector)]
             break
-    sides = [readers[one.path] for one in given]
     if len(given) == 1:
-        return _table(sides[0], given[0].selector, args)
-    a, b = sides
-    if given[0].selector is None and given[1].selector is None:
-        counts = [len(r.recording.variants()) for r in sides]
-        if counts != [1, 1]:
-            if args.lines is not None:
-                raise UsageError(
-                    "--lines is of two variants, and these are two of many",
-                    "Name one on each side: PATH::KERNEL.",
-                )
-            if all(_single_file(r) for r in sides) and min(counts) > 0:
-                return _files(a, b, args)
-            return _recordings(a, b, args)
-    chosen = (
-        select_one(a.recording, given[0].selector),
-        select_one(b.recording, given[1].selector),
-    )
-    whole = all(p.selector is None and _single_file(r) for p, r in zip(given, sides, strict=True))
-    return _compare((a, b), chosen, args, whole=whole)
+        return _table(readers[given[0].path], given[0].selector, args)
+    a, b = (readers[one.path] for one in given)
+    many = [len(r.recording.variants()) for r in (a, b)]
+    if any(one.selector is not None for one in given) or many == [1, 1]:
+        return _variants((a, b), given, args)
+    if args.lines is not None:
+        raise UsageError(
+            "--lines is of two variants, and these are two of many",
+            "Name one on each side: PATH::KERNEL.",
+        )
+    files = all(_single_file(r) for r in (a, b)) and min(many) > 0
+    return _files(a, b, args) if files else _recordings(a, b, args)
 
 
 def _places(parser: argparse.ArgumentParser, args: argparse.Namespace) -> list[Selection]:
@@ -152,58 +146,79 @@ def _single_file(reader: Reader) -> bool:
     return len(paths) == 1 and all(k.origin is Origin.FILE for k in kernels)
 
 
-# -- two variants ---------------------------------------------------------------------------------
+# -- answers --------------------------------------------------------------------------------------
 
 
-def _compare(
-    readers: tuple[Reader, Reader],
-    chosen: tuple[tuple[Kernel, Variant], tuple[Kernel, Variant]],
-    args: argparse.Namespace,
-    whole: bool,
-) -> int:
-    pair = (chosen[0][1], chosen[1][1])
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One comparison in its four forms; each is made when it is printed."""
+
+    identical: bool
+    document: Callable[[], dict[str, object]]
+    summary: Callable[[], dict[str, object]]
+    markdown: Callable[[], Iterable[str]]
+    show: Callable[[Console, int], None]
+
+
+def _print(args: argparse.Namespace, answer: Answer) -> int:
+    if args.brief:
+        small.answer(answer.summary(), args.json)
+    elif args.json:
+        print_json(answer.document())
+    elif args.markdown:
+        printing.lines(answer.markdown())
+    else:
+        out = printing.out()
+        answer.show(out, args.width or out.width)
+    return Exit.DIFFERENT if args.exit_code and not answer.identical else Exit.OK
+
+
+def _variants(
+    readers: tuple[Reader, Reader], given: list[Selection], args: argparse.Namespace
+) -> Answer:
+    """Two variants."""
+    selected = [select_one(r.recording, p.selector) for r, p in zip(readers, given, strict=True)]
+    whole = all(p.selector is None and _single_file(r) for p, r in zip(given, readers, strict=True))
+    pair = (selected[0][1], selected[1][1])
     stage = compare.stage_of(*pair, Stage(args.stage) if args.stage else None)
     compared = compare.compare(readers, pair, stage, exact=args.exact, whole=whole)
-    status = Exit.DIFFERENT if args.exit_code and not compared.diff.identical else Exit.OK
     paths = (readers[0].recording.path, readers[1].recording.path)
-    lines = (compared.listings[0].lines, compared.listings[1].lines)
-    if args.brief:
+
+    def document() -> dict[str, object]:
+        value = diff_json.variants(compared, paths)
+        if args.lines is not None:
+            value["hunks"] = [h for h in diff_json.hunks(compared.diff) if _touches(h, args.lines)]
+        return value
+
+    def brief_value() -> dict[str, object]:
         a, b = (
             (path, small.handle(reader.recording, *one))
-            for path, reader, one in zip(paths, readers, chosen, strict=True)
+            for path, reader, one in zip(paths, readers, selected, strict=True)
         )
-        said = brief.compared(compared, a, b)
-        return small.answer(said, brief.compared_lines(said), args.json) or status
-    if args.json:
-        value = diff_json.variants(
-            compared.a,
-            compared.b,
-            stage,
-            compared.diff,
-            compared.summary,
-            compared.explanation,
-            paths,
-        )
+        return brief.compared(compared, a, b)
+
+    def show(out: Console, width: int) -> None:
         if args.lines is not None:
-            value["hunks"] = [h for h in value["hunks"] if _touches(h, args.lines)]  # type: ignore[attr-defined]
-        printing.json_line(jsons.dumps(value))
-        return status
-    if args.lines is not None:
-        wanted = list(_between(compared.rows(), args.lines))
-        if not wanted:
-            there = " and ".join(f"{mark} has {span}" for mark, span in _spans(compared))
-            raise UsageError(f"none of these lines of {stage.value} was compared: {there}")
-        _text(printing.out(), compared, wanted, args.width or printing.out().width)
-        return status
-    rows = beside.folded(compared.rows(), args.context)
-    if args.markdown:
-        printing.lines(diff_markdown.variants(
-            compared.a, compared.b, compared.summary, compared.explanation, rows, lines,
-            compared.diff.identical,
-        ))  # fmt: skip
-        return status
-    _show(compared, rows, paths, args.width, args.summary)
-    return status
+            _text(out, compared, _between(compared, args.lines), width)
+            return
+        for mark, one, path in (("a", compared.a, paths[0]), ("b", compared.b, paths[1])):
+            said = diff_text.title(mark, one)
+            if paths[0] != paths[1]:
+                said.append(f"  {shown(path)}", style="dim")
+            out.print(said, soft_wrap=True)
+        out.print()
+        for line in diff_text.lines(compared.summary, compared.explanation, min(width, 100)):
+            out.print(line, soft_wrap=True)
+        if not args.summary:
+            _text(out, compared, beside.folded(compared.rows(), args.context), width)
+
+    return Answer(
+        compared.diff.identical,
+        document,
+        brief_value,
+        lambda: diff_markdown.variants(compared, beside.folded(compared.rows(), args.context)),
+        show,
+    )
 
 
 def _touches(hunk: Mapping[str, object], lines: tuple[int, int]) -> bool:
@@ -212,45 +227,26 @@ def _touches(hunk: Mapping[str, object], lines: tuple[int, int]) -> bool:
     return any(isinstance(s, list) and s[0] <= lines[1] and s[1] > lines[0] for s in sides)
 
 
-def _between(rows: Iterable[BesideRow], lines: tuple[int, int]) -> Iterator[BesideRow]:
-    """The rows that have one of these lines on a side."""
+def _between(compared: Compared, lines: tuple[int, int]) -> list[BesideRow]:
+    """The rows that have one of these lines on a side. Raises ``UsageError`` if none has."""
     first, last = lines
-    for row in rows:
-        if any(n is not None and first <= n <= last for n in (row.a, row.b)):
-            yield row
+    rows = [
+        row
+        for row in compared.rows()
+        if any(n is not None and first <= n <= last for n in (row.a, row.b))
+    ]
+    if not rows:
+        spans = []
+        sides = zip("ab", compared.functions, compared.listings, strict=True)
+        for mark, function, listing in sides:
+            one = function or Function("", 1, len(listing.lines))
+            spans.append(f"{mark} has {one.first} to {one.last}")
+        stage = compared.stage.value
+        raise UsageError(f"none of these lines of {stage} was compared: {' and '.join(spans)}")
+    return rows
 
 
-def _spans(compared: Compared) -> Iterator[tuple[str, str]]:
-    """Which lines of both sides were compared."""
-    for mark, function, listing in zip("ab", compared.functions, compared.listings, strict=True):
-        first, last = (function.first, function.last) if function else (1, len(listing.lines))
-        yield mark, f"{first} to {last}"
-
-
-def _show(
-    compared: Compared,
-    rows: Iterable[beside.BesideRow],
-    paths: tuple[str, str],
-    asked: int | None,
-    alone: bool,
-) -> None:
-    out = printing.out()
-    width = asked or out.width
-    for mark, one, path in (("a", compared.a, paths[0]), ("b", compared.b, paths[1])):
-        said = diff_text.title(mark, one)
-        if paths[0] != paths[1]:
-            said.append(f"  {shown(path)}", style="dim")
-        out.print(said, soft_wrap=True)
-    out.print()
-    for line in diff_text.lines(compared.summary, compared.explanation, min(width, 100)):
-        out.print(line, soft_wrap=True)
-    if not alone:
-        _text(out, compared, rows, width)
-
-
-def _text(
-    out: Console, compared: Compared | Files, rows: Iterable[beside.BesideRow], width: int
-) -> None:
+def _text(out: Console, compared: Compared | Files, rows: Iterable[BesideRow], width: int) -> None:
     if compared.diff.identical:
         out.print(f"{compared.stage.value}: identical")
         return
@@ -261,47 +257,44 @@ def _text(
         out.print(text, soft_wrap=True)
 
 
-def _files(a: Reader, b: Reader, args: argparse.Namespace) -> int:
-    """Two files of several kernels."""
-    stage = Stage(args.stage) if args.stage else None
-    compared = compare.compare_files(a, b, stage, args.exact)
-    status = Exit.DIFFERENT if args.exit_code and not compared.diff.identical else Exit.OK
-    paths = (a.recording.path, b.recording.path)
-    if args.brief:
-        value = diff_json.files(compared.stage, compared.diff, compared.figures, paths)
-        said = brief.many_compared(value, "functions", *paths)
-        return small.answer(said, brief.many_compared_lines(said), args.json) or status
-    if args.json:
-        printing.json_line(
-            jsons.dumps(diff_json.files(compared.stage, compared.diff, compared.figures, paths))
-        )
-        return status
-    rows = beside.folded(compared.rows(), args.context)
-    if args.markdown:
-        lines = (compared.listings[0].lines, compared.listings[1].lines)
-        printing.lines(
-            diff_markdown.files(compared.stage, compared.diff, compared.figures, paths, rows, lines)
-        )
-        return status
-    out = printing.out()
+def _print_paths(out: Console, paths: tuple[str, str]) -> None:
     for mark, path in zip("ab", paths, strict=True):
         out.print(Text.assemble((f"{mark} ", "bold cyan"), shown(path)), soft_wrap=True)
-    for line in diff_text.functions(compared.diff.functions, compared.figures):
-        out.print(line, soft_wrap=True)
-    if not args.summary:
-        _text(out, compared, rows, args.width or out.width)
-    return status
 
 
-# -- one kernel, two recordings -------------------------------------------------------------------
+def _files(a: Reader, b: Reader, args: argparse.Namespace) -> Answer:
+    """Two files of several kernels."""
+    compared = compare.compare_files(a, b, Stage(args.stage) if args.stage else None, args.exact)
+    paths = (a.recording.path, b.recording.path)
+
+    def show(out: Console, width: int) -> None:
+        _print_paths(out, paths)
+        for both, became in diff_text.functions(compared.diff.functions, compared.figures):
+            name = (shown(" → ".join(both)), "bold")
+            out.print(Text.assemble("  ", name, f": {became}"), soft_wrap=True)
+        if not args.summary:
+            _text(out, compared, beside.folded(compared.rows(), args.context), width)
+
+    rows = beside.folded(compared.rows(), args.context)
+    return Answer(
+        compared.diff.identical,
+        lambda: diff_json.files(compared, paths),
+        lambda: brief.many_compared(diff_json.files(compared, paths), "functions", *paths),
+        lambda: diff_markdown.files(compared, paths, rows),
+        show,
+    )
 
 
-def _table(reader: Reader, selector: str | None, args: argparse.Namespace) -> int:
+def _table(reader: Reader, selector: str | None, args: argparse.Namespace) -> Answer:
+    """All variants of a kernel."""
     chosen = select(reader.recording, selector)
-    failed = [k for k in reader.recording.kernels if k.autotune and not k.variants
-              and (selector is None or selector in names(k))]  # fmt: skip
+    failed = [
+        k
+        for k in reader.recording.kernels
+        if k.autotune and not k.variants and (selector is None or selector in names(k))
+    ]
     if not chosen and not failed:
-        select_one(reader.recording, selector)  # says why
+        select_one(reader.recording, selector)  # raises with the reason
     if len(chosen) == 1 and not args.variants and not chosen[0][0].autotune:
         raise UsageError(
             f"{selector or reader.recording.path} fits one variant: there is nothing to compare",
@@ -315,25 +308,32 @@ def _table(reader: Reader, selector: str | None, args: argparse.Namespace) -> in
         if key not in columns:
             raise UsageError(f"nothing is called {key} here", f"Sort by {', '.join(columns)}.")
         rows = variants.ordered(rows, key, args.sort.startswith("-"))
-    if args.brief:
-        said = brief.tabled(diff_json.table(rows), reader.recording.path)
-        return small.answer(said, brief.tabled_lines(said), args.json)
-    if args.json:
-        printing.json_line(jsons.dumps(diff_json.table(rows)))
-        return Exit.OK
-    out = printing.out()
-    for kernel in {row.kernel.id: row.kernel for row in rows}.values():
-        own = [row for row in rows if row.kernel is kernel]
-        if args.markdown:
-            printing.lines([f"### {diff_markdown.code(base_name(kernel.name))}", "",
-                    *diff_markdown.table(own)])  # fmt: skip
-            continue
-        out.print(Text(shown(base_name(kernel.name)), style="bold cyan"), soft_wrap=True)
-        out.print(diff_text.variants(own, args.width or out.width, stage))
-    return Exit.OK
+    by_kernel: dict[str, list[variants.VariantRow]] = {}
+    for row in rows:
+        by_kernel.setdefault(row.kernel.id, []).append(row)
+
+    def markdown() -> Iterator[str]:
+        for own in by_kernel.values():
+            yield f"### {diff_markdown.code(base_name(own[0].kernel.name))}"
+            yield ""
+            yield from diff_markdown.table(own)
+
+    def show(out: Console, width: int) -> None:
+        for own in by_kernel.values():
+            out.print(Text(shown(base_name(own[0].kernel.name)), "bold cyan"), soft_wrap=True)
+            out.print(diff_text.variants(own, width, stage))
+
+    return Answer(
+        True,
+        lambda: diff_json.table(rows),
+        lambda: brief.tabled(diff_json.table(rows), reader.recording.path),
+        markdown,
+        show,
+    )
 
 
-def _recordings(a: Reader, b: Reader, args: argparse.Namespace) -> int:
+def _recordings(a: Reader, b: Reader, args: argparse.Namespace) -> Answer:
+    """Two recordings."""
     stage = Stage(args.stage) if args.stage else None
     pairs = [
         (one.pair.a, one.pair.b, one.state, one.resources)
@@ -341,22 +341,20 @@ def _recordings(a: Reader, b: Reader, args: argparse.Namespace) -> int:
     ]
     versions = summary.versions(a.recording.tools, b.recording.tools)
     same = all(state is Fate.SAME for _, _, state, _ in pairs)
-    status = Exit.DIFFERENT if args.exit_code and not same else Exit.OK
     paths = (a.recording.path, b.recording.path)
-    if args.brief:
-        said = brief.many_compared(diff_json.recordings(paths, pairs), "pairs", *paths)
-        return small.answer(said, brief.many_compared_lines(said), args.json) or status
-    if args.json:
-        printing.json_line(jsons.dumps(diff_json.recordings(paths, pairs, versions)))
-    elif args.markdown:
-        printing.lines(diff_markdown.recordings(paths, pairs, versions))
-    else:
-        out = printing.out()
-        for mark, path in zip("ab", paths, strict=True):
-            out.print(Text.assemble((f"{mark} ", "bold cyan"), shown(path)), soft_wrap=True)
+
+    def show(out: Console, width: int) -> None:
+        _print_paths(out, paths)
         if versions:
             out.print(shown(f"versions: {diff_text.versions_said(versions)}"), soft_wrap=True)
         out.print(diff_text.counts(pairs))
         if not same:
-            out.print(diff_text.recordings(pairs, args.width or out.width))
-    return status
+            out.print(diff_text.recordings(pairs, width))
+
+    return Answer(
+        same,
+        lambda: diff_json.recordings(paths, pairs, versions),
+        lambda: brief.many_compared(diff_json.recordings(paths, pairs), "pairs", *paths),
+        lambda: diff_markdown.recordings(paths, pairs, versions),
+        show,
+    )

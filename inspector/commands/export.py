@@ -9,16 +9,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import shutil
 import tempfile
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from inspector import files, printing
 from inspector.capture.opening import is_there, newest, standing
-from inspector.commands.common import open_reader, print_json, reader_of
+from inspector.commands.common import open_reader, print_json, reader_of, select_all
 from inspector.errors import Exit, PtxviewError, UsageError
 from inspector.export import collected, folder
 from inspector.export.gathering import Found, named
@@ -26,19 +24,20 @@ from inspector.export.markdown import markdown
 from inspector.export.page import page
 from inspector.export.removing import SAID, WHAT, Remover
 from inspector.measure.time.stored import StoredTimes, times
-from inspector.model import Recording
 from inspector.printing import narrate
 from inspector.reader.reader import Reader
-from inspector.reader.selecting import select, select_graph, select_one
 from inspector.report import jsons
-from inspector.text import plural, shown
+from inspector.text import shown
 
 FORMATS = ("html", "markdown", "folder", "ptxview")
-SUFFIXES = {".html": "html", ".htm": "html", ".md": "markdown", ".markdown": "markdown",
-            ".ptxview": "ptxview"}  # fmt: skip
+SUFFIXES = {
+    ".html": "html",
+    ".htm": "html",
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".ptxview": "ptxview",
+}
 ENDINGS = {"html": ".html", "markdown": ".md", "ptxview": ".ptxview", "folder": ""}
-PATIENCE = 1.0
-"""Seconds after which one is told how far it is."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,14 +68,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device",
         metavar="ARCH",
-        help="what occupancy and hints are told for (sm_80); default: what it was compiled for",
+        help="architecture for occupancy and hints (sm_80); default: the variant's own",
     )
     parser.add_argument("--json", action="store_true", help="print JSON of what was written")
 
 
 @dataclass
 class Export:
-    """What is to be written: of what, in which form, without what; and what was left out of it."""
+    """One export: its source, form, removals, and what was left out."""
 
     path: Path
     selectors: Sequence[str]
@@ -89,7 +88,7 @@ class Export:
     """Bytes of the files of a folder."""
 
     def reader(self) -> Reader:
-        """A reader of what is left when that was taken out."""
+        """Return a reader of the recording after removals."""
         if not self.without:
             return open_reader(str(self.path), self.device)
         rest = self.rest()
@@ -101,7 +100,7 @@ class Export:
         every = collected.collect(self.path)
         if self.selectors:
             original = every.recording(str(self.path))
-            every = collected.some_of(every, chosen(original, self.selectors))
+            every = collected.some_of(every, select_all(original, self.selectors))
         return Remover(self.without).collected(every) if self.without else every
 
     @property
@@ -142,23 +141,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     return Exit.OK
 
 
-def chosen(recording: Recording, selectors: Sequence[str]) -> list[Found]:
-    """The variants that some KERNELs mean, each once. Raises ``UsageError`` for one of none."""
-    if not selectors:
-        return list(recording.variants())
-    out: dict[tuple[str, str], Found] = {}
-    for selector in selectors:
-        graph = select_graph(recording, selector)
-        matches = select(recording, selector)
-        if graph is not None:
-            matches = tuple(f for f in recording.variants() if f[0].id in graph.kernels)
-        if not matches:
-            select_one(recording, selector)  # says why
-        out |= {(v.hash, v.symbol): (k, v) for k, v in matches}
-    return list(out.values())
-
-
-# -- what is asked for ----------------------------------------------------------------------------
+# -- arguments -----------------------------------------------------------------------------------
 
 
 def _is_path(word: str, more: bool) -> bool:
@@ -225,11 +208,11 @@ def _without(text: str) -> tuple[str, ...]:
 
 
 def _written(export: Export, target: Path | None) -> None:
-    """A page, a text or a folder: what one reads."""
+    """Write a page, Markdown or a folder."""
     reader = export.reader()
     # A recording without its sources has kernels of other hashes: names find them all the same.
     selectors = () if export.without else export.selectors
-    found = export.found = chosen(reader.recording, selectors)
+    found = export.found = select_all(reader.recording, selectors)
     if not found and not reader.recording.graphs:
         raise PtxviewError(
             f"{reader.recording.path} holds no kernels", "Did the program compile any?"
@@ -247,9 +230,13 @@ def _written(export: Export, target: Path | None) -> None:
         pieces: Iterable[str] = (text,)
     else:
         pieces = page(
-            reader, found, times=taken, removed=export.said, compilers=compilers,
-            left_out=export.left_out, progress=_Progress().tell,
-        )  # fmt: skip
+            reader,
+            found,
+            times=taken,
+            removed=export.said,
+            compilers=compilers,
+            left_out=export.left_out,
+        )
     if target is None:
         for piece in pieces:
             printing.verbatim(piece)
@@ -270,27 +257,15 @@ def _one_file(export: Export, target: Path | None) -> None:
 
 
 def _folder(target: Path, written: Iterator[folder.File]) -> int:
-    """Write a folder, which is there when it is whole; how many bytes its files have."""
+    """Write a folder, which appears when it is complete; return the bytes of its files."""
     size = 0
-    part = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    try:
+    with _appearing(target, is_folder=True) as part:
         for name, data in written:
             path = part / name
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(data)
             size += len(data)
-        part.chmod(0o777 & ~_mask())
-        part.replace(target)
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
     return size
-
-
-def _mask() -> int:
-    mask = os.umask(0)  # it can only be read by setting it
-    os.umask(mask)
-    return mask
 
 
 @contextlib.contextmanager
@@ -309,32 +284,14 @@ def _said_where(target: Path | None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _appearing(target: Path) -> Iterator[Path]:
-    """A file beside the target that takes its place when it is whole."""
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    os.close(handle)
-    part = Path(name)
-    try:
+def _appearing(target: Path, is_folder: bool = False) -> Iterator[Path]:
+    """A file or folder beside the target that takes its place when it is complete."""
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as name:
+        part = Path(name) / target.name
+        if is_folder:
+            part.mkdir()
         yield part
-        part.chmod(0o666 & ~_mask())
         part.replace(target)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-
-
-class _Progress:
-    """Says on a terminal how far it is, once it takes long."""
-
-    def __init__(self) -> None:
-        self._told = time.monotonic()
-
-    def tell(self, done: int, of: int) -> None:
-        """So many variants are done."""
-        now = time.monotonic()
-        if now - self._told > PATIENCE and done < of and printing.at_terminal():
-            self._told = now
-            narrate(f"ptxview: {done} of {plural(of, 'variant')}")
 
 
 def _document(export: Export, target: Path, size: int) -> dict[str, object]:

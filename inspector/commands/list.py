@@ -27,8 +27,8 @@ from inspector.measure.ncu.samples import Profiled
 from inspector.measure.time.stored import times
 from inspector.model import FrameCompile, Kernel, Recording, Variant
 from inspector.printing import narrate
-from inspector.reader import facts
-from inspector.reader.figures import GLANCE
+from inspector.reader import summaries
+from inspector.reader.facts import GLANCE_SECONDS
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
 from inspector.report import (
@@ -178,30 +178,31 @@ def _brief(reader: Reader, as_json: bool) -> int:
         if failed:
             rows[-1]["failed"] = variant.failed
     value = brief.listed(rec.path, about, rows, lambda n: small.handle(rec, *pairs[n]))
-    return small.answer(value, brief.listed_lines(value), as_json)
+    return small.answer(value, as_json)
 
 
 def print_kernels(
-    reader: Reader, out: Console, clock: tables.Clock | None = None, seconds: float = facts.COUNTING
+    reader: Reader,
+    out: Console,
+    clock: tables.Clock | None = None,
+    seconds: float = summaries.COUNTING_SECONDS,
 ) -> None:
     """The table of kernels. On a terminal its first rows appear at once, a dash where a tool has
     not said yet, and give way to the whole when every figure is known, and hints have been counted
     for so many seconds."""
-    rec = reader.recording
     left = _read(reader, out if out.is_terminal else None, seconds)
     table = tables.kernels(
-        rec,
+        reader.recording,
         reader.resources,
         out.width,
         clock or (lambda kernel, variant: ""),
         lambda kernel, variant: tables.figure(reader.hint_count(variant)),
     )
-    for part in table.parts():
-        out.print(part)
+    out.print(table)
     narrate_uncounted(left)
 
 
-def _read(reader: Reader, out: Console | None, seconds: float = facts.COUNTING) -> int:
+def _read(reader: Reader, out: Console | None, seconds: float = summaries.COUNTING_SECONDS) -> int:
     """Read the figures of all variants, the tools side by side, and count hints for ``seconds``.
 
     Returns the number of variants without a count. ``out`` is a terminal for the progress.
@@ -214,7 +215,9 @@ def _read(reader: Reader, out: Console | None, seconds: float = facts.COUNTING) 
         def tell(said: str, first: bool) -> None:
             nonlocal live, told
             now = time.monotonic()
-            if out is None or (now - (began if live is None else told) < GLANCE and not first):
+            if out is None or (
+                now - (began if live is None else told) < GLANCE_SECONDS and not first
+            ):
                 return
             if live is None:
                 live = stack.enter_context(Live(console=out, transient=True, auto_refresh=False))
@@ -237,7 +240,7 @@ def _standing(reader: Reader, out: Console, said: str) -> Group:
         first.append(kernel)
     part = replace(rec, kernels=tuple(first))
     table = tables.kernels(part, reader.known_by_now, out.width)
-    return Group(next(table.parts()), Text(said, style="dim"))
+    return Group(table, Text(said, style="dim"))
 
 
 def narrate_uncounted(left: int) -> None:
@@ -246,7 +249,7 @@ def narrate_uncounted(left: int) -> None:
         narrate(
             f"hints of {plural(left, 'variant')} are not counted yet: ptxview list counts for "
             "some seconds, and the next one goes on, but for variants of more than "
-            f"{facts.MAX_COUNTED_LINES:,} lines; ptxview show KERNEL -a tells those of one"
+            f"{summaries.MAX_COUNTED_LINES:,} lines; ptxview show KERNEL -a tells those of one"
         )
 
 

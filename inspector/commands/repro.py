@@ -43,28 +43,36 @@ MAX_ARRAY_BYTES = 4 << 20
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``repro``."""
     parser.add_argument(
-        "words", nargs="*", metavar="[PATH] KERNEL",
+        "words",
+        nargs="*",
+        metavar="[PATH] KERNEL",
         help="what to open, and which kernel of it: a name, a glob, a variant's id, NAME#2",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="where to write it (standard output)"
     )
     parser.add_argument(
-        "--call", type=int, metavar="N",
+        "--call",
+        type=int,
+        metavar="N",
         help="which recorded call, from 0 (the most frequent; ptxview list --calls tells them)",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--variant", metavar="ID", help="which of the kernel's variants, by the beginning of its id"
     )
     parser.add_argument(
-        "--check-with", default="interpreter", metavar="interpreter|FILE.py:FUNCTION|none",
+        "--check-with",
+        default="interpreter",
+        metavar="interpreter|FILE.py:FUNCTION|none",
         help="what the script compares with: Triton's own interpreter (the default), or a function "
         "that takes the kernel's arguments by name and is copied into the script",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--inputs", type=Path, metavar="FILE.npz",
+        "--inputs",
+        type=Path,
+        metavar="FILE.npz",
         help="arrays by the names of arguments, of no dimensions for numbers, kept in the script",
-    )  # fmt: skip
+    )
     parser.add_argument("--json", action="store_true", help="print JSON, the script within it")
     parser.add_argument(
         "--grid", type=triple, metavar="X[,Y,Z]", help="blocks, instead of the call's"
@@ -168,11 +176,21 @@ def _extension(
             "--check-with FILE.py:FUNCTION gives it a reference"
         )
     device = reader.recording.device or {}
-    text = extension_script(ExtensionCall(
-        kernel=kernel, module=module, function=function, sources=texts, flags=flags,
-        arguments=call.arguments, call=number, calls=len(calls), count=call.count,
-        recorded_on=str(device.get("name") or ""), reference=reference,
-    ))  # fmt: skip
+    text = extension_script(
+        ExtensionCall(
+            kernel=kernel,
+            module=module,
+            function=function,
+            sources=texts,
+            flags=flags,
+            arguments=call.arguments,
+            call=number,
+            calls=len(calls),
+            count=call.count,
+            recorded_on=str(device.get("name") or ""),
+            reference=reference,
+        )
+    )
     outside = () if reference is None else reference.outside
     compared = "none" if reference is None else "reference"
     return WrittenScript(kernel, None, number, len(calls), compared, outside, (), text)
@@ -215,16 +233,32 @@ def _triton(
         )
     device = reader.recording.device or {}
     launch = TritonLaunch(
-        kernel=kernel.demangled, variant=variant.id, source=source, where=where, grid=grid,
-        arguments=passed, config=variant.config, call=number, calls=len(variant.calls),
-        count=None if call is None else call.count, recorded_on=str(device.get("name") or ""),
-        check=check, reference=reference, inputs=_kept(given) or None,
-    )  # fmt: skip
+        kernel=kernel.demangled,
+        variant=variant.id,
+        source=source,
+        where=where,
+        grid=grid,
+        arguments=passed,
+        config=variant.config,
+        call=number,
+        calls=len(variant.calls),
+        count=None if call is None else call.count,
+        recorded_on=str(device.get("name") or ""),
+        check=check,
+        reference=reference,
+        inputs=_kept(given) or None,
+    )
     outside = (*source.outside, *(() if reference is None else reference.outside))
     return WrittenScript(
-        kernel.demangled, variant.id, number, len(variant.calls), check, outside, source.unknown,
+        kernel.demangled,
+        variant.id,
+        number,
+        len(variant.calls),
+        check,
+        outside,
+        source.unknown,
         triton_script(launch),
-    )  # fmt: skip
+    )
 
 
 def _chosen(reader: Reader, selector: str | None) -> tuple[Kernel, Variant]:
@@ -317,9 +351,12 @@ def _kept(given: Mapping[str, Array]) -> dict[str, tuple[str, tuple[int, ...], s
 
 
 def _source(
-    events: Events | None, compiled: list[Mapping[str, object]], kernel: Kernel, variant: Variant,
+    events: Events | None,
+    compiled: list[Mapping[str, object]],
+    kernel: Kernel,
+    variant: Variant,
     passed: tuple[Argument, ...],
-) -> tuple[CutSource, str]:  # fmt: skip
+) -> tuple[CutSource, str]:
     """The kernel's text with all that it needs, and a word on whose text that is."""
     name = variant.symbol
     for event in compiled:
@@ -330,11 +367,14 @@ def _source(
             continue
         first = source.get("first") if source.get("blob") else 1
         cut = cut_function(
-            text, path, as_text(source.get("name")) or name,
+            text,
+            path,
+            as_text(source.get("name")) or name,
             first if isinstance(first, int) else None,
-            recorded=_recorded(source), others=_others(events, path),
+            recorded=_recorded(source),
+            others=_others(events, path),
             also=[str(a.value) for a in passed if is_function(a, text)],
-        )  # fmt: skip
+        )
         generated = kernel.origin is Origin.INDUCTOR
         return cut, "what torch.compile generated" if generated else PurePath(path).name
     if (held := variant.stages.get(Stage.SOURCE)) is not None and variant.fusion is None:

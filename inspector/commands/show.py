@@ -156,7 +156,6 @@ def _brief_lines(
     as_json: bool,
 ) -> int:
     """Text, sentence and hints of some lines."""
-    from inspector.report import brief
 
     listing = profiled.reader.listing(variant, stage)
     names = ("n", "text", "sentence", "notes")
@@ -171,7 +170,7 @@ def _brief_lines(
         "stage": stage.value,
         "lines": rows,
     }
-    return small.answer(value, brief.table(rows), as_json)
+    return small.answer(value, as_json)
 
 
 def _opened(path: str | None, args: argparse.Namespace) -> Profiled:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
 from typing import Any
 
 from inspector import printing
@@ -66,12 +65,14 @@ def handle(recording: Recording, kernel: Kernel, variant: Variant) -> str:
     return variant.id if same == 1 else base_name(kernel.name)
 
 
-def answer(value: dict[str, object], lines: Iterable[str], as_json: bool) -> int:
+def answer(value: dict[str, object], as_json: bool) -> int:
     """Print a summary as JSON or as text."""
+    from inspector.report import brief
+
     if as_json:
         print_json(value)
     else:
-        printing.lines(lines)
+        printing.lines(brief.lines(value))
     return Exit.OK
 
 
@@ -115,7 +116,7 @@ def print_kernel(
         findings,
         hottest,
     )
-    return answer(value, brief.kernel_lines(value), as_json)
+    return answer(value, as_json)
 
 
 def _size(reader: Reader, variant: Variant, stage: Stage) -> dict[str, Any]:
@@ -140,4 +141,4 @@ def print_graph(reader: Reader, graph: Graph, as_json: bool) -> int:
         stage: len(reader.graph_listing(graph, stage).lines) for stage in reader.graph_stages(graph)
     }
     value = brief.graph(reader.recording.path, graph, sizes)
-    return answer(value, brief.graph_lines(value), as_json)
+    return answer(value, as_json)

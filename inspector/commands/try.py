@@ -20,7 +20,7 @@ from inspector import printing
 from inspector.capture.compilers import check_options
 from inspector.capture.opening import newest, open_path
 from inspector.capture.trying import (
-    MOST_COLUMNS,
+    MAX_COLUMNS,
     TryRequest,
     TrySetting,
     begin_of,
@@ -193,9 +193,9 @@ def settings_of(args: argparse.Namespace) -> tuple[TrySetting, ...]:
         TrySetting(target, values, words)
         for target, values, words in itertools.product(archs, triton, sets)
     ]
-    if len(made) > MOST_COLUMNS:
+    if len(made) > MAX_COLUMNS:
         raise UsageError(
-            f"these options make {len(made)} combinations, of at most {MOST_COLUMNS}",
+            f"these options make {len(made)} combinations, of at most {MAX_COLUMNS}",
             "Give fewer values, or some after the others.",
         )
     labels = {one.label: one for one in made}

@@ -12,10 +12,11 @@ from rapidfuzz.distance import LCSseq
 
 from inspector.diff import hunks
 from inspector.diff.hunks import Hunk, Op
-from inspector.listing.line import Line
+from inspector.diff.listings import ListingDiff
+from inspector.listing.line import Line, Listing
 
 # -- the characters that differ -------------------------------------------------------------------
-# Within two lines that stand beside each other: the characters that differ.
+# Characters that differ in two adjacent lines.
 
 Spans = tuple[tuple[int, int], ...]
 """Half-open ranges of characters, in order, apart from one another."""
@@ -44,7 +45,7 @@ def intra_line(
     left, right = _tokens(_text(a)), _tokens(_text(b))
     changed = _differing(left, right, names or {})
     if names and changed == ([], []):
-        # Names are all that differs, and the lines were told apart nonetheless.
+        # Only names differ, but the lines were not matched.
         changed = _differing(left, right, {})
     return _joined(changed[0], _text(a)), _joined(changed[1], _text(b))
 
@@ -175,7 +176,7 @@ class BesideRow:
     """One row; line numbers from 1, None if a side has no line.
 
     ``other`` is where a moved line stands on the other side; ``count`` how many equal rows a fold
-    stands for, ``a`` and ``b`` being the first of them that both sides have.
+    replaces, ``a`` and ``b`` the first of them that both sides have.
     """
 
     sign: Sign
@@ -202,46 +203,39 @@ def rows_beside(
     """
     parted = [part for hunk in stretches for part in _parts(_loud(hunk), lines)]
     for op, a, b, partner in hunks.rows(parted):
-        if op is Op.EQUAL:
-            yield BesideRow(Sign.EQUAL, a, b)
-        elif op is Op.MOVED:
+        if op is Op.MOVED:
             yield BesideRow(Sign.MOVED_HERE if a is None else Sign.MOVED_AWAY, a, b, partner)
-        elif (a is None or a in silent[0]) and (b is None or b in silent[1]):
-            if a is None or b is None or _related(lines[0][a - 1], lines[1][b - 1]):
-                yield BesideRow(Sign.EQUAL, a, b)
-            else:
-                yield BesideRow(Sign.EQUAL, a, None)
-                yield BesideRow(Sign.EQUAL, None, b)
-        elif a is None or a in silent[0]:
+            continue
+        quiet = (a is None or a in silent[0], b is None or b in silent[1])
+        left = None if a is None else lines[0][a - 1]
+        right = None if b is None else lines[1][b - 1]
+        related = left is None or right is None or _related(left, right)
+        if op is Op.EQUAL or (all(quiet) and related):
+            yield BesideRow(Sign.EQUAL, a, b)
+        elif any(quiet):
             if a is not None:
-                yield BesideRow(Sign.EQUAL, a, None)
-            yield BesideRow(Sign.INSERTED, None, b)
-        elif b is None or b in silent[1]:
-            yield BesideRow(Sign.DELETED, a, None)
+                yield BesideRow(Sign.EQUAL if quiet[0] else Sign.DELETED, a, None)
             if b is not None:
-                yield BesideRow(Sign.EQUAL, None, b)
-        elif _same(lines[0][a - 1].text, lines[1][b - 1].text):
+                yield BesideRow(Sign.EQUAL if quiet[1] else Sign.INSERTED, None, b)
+        elif left is not None and right is not None and _same(left.text, right.text):
             yield BesideRow(Sign.EQUAL, a, b)
         else:
-            related = _related(lines[0][a - 1], lines[1][b - 1])
             yield BesideRow(Sign.CHANGED if related else Sign.UNLIKE, a, b)
 
 
-def loud(hunks: Iterable[Hunk]) -> list[Hunk]:
-    """Hunks with those that say nothing of the code as equal ones, neighbours joined."""
+def loud(found: Iterable[Hunk]) -> list[Hunk]:
+    """Return hunks with those that say nothing of the code as equal ones, neighbours joined."""
     out: list[Hunk] = []
-    for hunk in hunks:
-        loud_hunk = _loud(hunk)
+    for hunk in map(_loud, found):
         last = out[-1] if out else None
         if (
-            last is not None
-            and last.op is loud_hunk.op is Op.EQUAL
-            and last.a[1] == loud_hunk.a[0]
-            and last.b[1] == loud_hunk.b[0]
+            last
+            and last.op is hunk.op is Op.EQUAL
+            and (last.a[1], last.b[1]) == (hunk.a[0], hunk.b[0])
         ):
-            out[-1] = Hunk(Op.EQUAL, (last.a[0], loud_hunk.a[1]), (last.b[0], loud_hunk.b[1]))
+            out[-1] = Hunk(Op.EQUAL, (last.a[0], hunk.a[1]), (last.b[0], hunk.b[1]))
         else:
-            out.append(loud_hunk)
+            out.append(hunk)
     return out
 
 
@@ -281,7 +275,7 @@ def _parts(hunk: Hunk, lines: tuple[Sequence[Line], Sequence[Line]]) -> Iterator
 
 
 def _apart(x: int, x1: int, y: int, y1: int) -> Iterator[Hunk]:
-    """What is left on both sides between pairs."""
+    """Yield the lines between pairs."""
     if x < x1 or y < y1:
         op = Op.REPLACE if x < x1 and y < y1 else Op.DELETE if x < x1 else Op.INSERT
         yield Hunk(op, (x, x1), (y, y1))
@@ -297,7 +291,7 @@ def _likeness(x: Line, y: Line) -> float:
 
 
 def _same(x: str, y: str) -> bool:
-    """Whether two lines read the same, wherever they stand and whatever they are attributed to."""
+    """Return whether two lines are equal except for addresses and locations."""
     return x == y or _bare(x) == _bare(y)
 
 
@@ -317,10 +311,28 @@ def _related(x: Line, y: Line) -> bool:
     return not set(_WORD.findall(x.text)).isdisjoint(_WORD.findall(y.text))
 
 
+class SideBySide:
+    """Two compared listings: their rows, and the characters that differ in two lines."""
+
+    __slots__ = ()
+    listings: tuple[Listing, Listing]
+    diff: ListingDiff
+
+    def rows(self) -> Iterator[BesideRow]:
+        """Yield every compared line, side by side."""
+        lines = self.listings[0].lines, self.listings[1].lines
+        return rows_beside(self.diff.hunks, lines, self.diff.silent)
+
+    def intra(self, a: int, b: int) -> tuple[Spans, Spans]:
+        """Return the characters of two lines, by number, that differ."""
+        x, y = self.listings[0].lines[a - 1], self.listings[1].lines[b - 1]
+        return intra_line(x, y, self.diff.names_at(a, b))
+
+
 def folded(rows: Iterable[BesideRow], context: int) -> Iterator[BesideRow]:
     """Rows with stretches of equal ones folded but for ``context`` rows next to a change.
 
-    A fold stands for two rows at least.
+    A fold replaces at least two rows.
     """
     stretch: list[BesideRow] = []
     begun = False

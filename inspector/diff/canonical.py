@@ -1,4 +1,4 @@
-"""The canonical form of a function: what is left when names are taken for what they do.
+"""The canonical form of a function, in which names are replaced by their roles.
 
 Names are numbered in the order in which they first appear, which is the same for two functions
 iff there is one bijection between their names that makes the one into the other.
@@ -34,7 +34,7 @@ ALIASES: dict[str, Callable[[Listing], Aliases]] = {
 
 
 def aliases_of(listing: Listing) -> Aliases:
-    """The aliases of a listing (``#blocked``, ``!5``) and the definition that each stands for."""
+    """The aliases of a listing (``#blocked``, ``!5``) and their definitions."""
     find = ALIASES.get(listing.language)
     return find(listing) if find else {}
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 from inspector.analyse.accesses import instructions
 from inspector.analyse.hints.subject import HintSubject
 from inspector.diff import recordings, summary, variants
-from inspector.diff.beside import BesideRow, Spans, intra_line, rows_beside
+from inspector.diff.beside import SideBySide
 from inspector.diff.canonical import digest
 from inspector.diff.explanation import explain
 from inspector.diff.listings import ListingDiff, diff_listings
@@ -36,10 +36,10 @@ Functions = tuple[Function | None, Function | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class Compared(SideBySide):
     """Two variants side by side at one stage.
 
-    ``functions`` are where the two kernels stand in their listings; both None: the whole files
+    ``functions`` are the two kernels' places in their listings; both None: the whole files
     were compared.
     """
 
@@ -51,16 +51,6 @@ class Compared:
     diff: ListingDiff
     summary: Summary
     explanation: tuple[str, ...]
-
-    def rows(self) -> Iterator[BesideRow]:
-        """Every line that was compared, side by side."""
-        lines = self.listings[0].lines, self.listings[1].lines
-        return rows_beside(self.diff.hunks, lines, self.diff.silent)
-
-    def intra(self, a: int, b: int) -> tuple[Spans, Spans]:
-        """The characters of two lines, by number, that really differ."""
-        x, y = self.listings[0].lines[a - 1], self.listings[1].lines[b - 1]
-        return intra_line(x, y, self.diff.names_at(a, b))
 
 
 def stage_of(a: Variant, b: Variant, asked: Stage | None = None) -> Stage:
@@ -100,7 +90,7 @@ def compare(
     exact: bool = False,
     whole: bool = False,
 ) -> Compared:
-    """Two variants at one stage; ``whole`` compares the files that they stand in.
+    """Two variants at one stage; ``whole`` compares their whole files.
 
     Raises ``PtxviewError`` where the stage cannot be read.
     """
@@ -111,24 +101,36 @@ def compare(
     if whole or None in compared or stage in _MODULES:
         compared = (None, None)
     difference = diff_listings(
-        listings[0], listings[1], exact=exact,
+        listings[0],
+        listings[1],
+        exact=exact,
         functions=None if compared == (None, None) else (compared,),
-    )  # fmt: skip
+    )
     same = {s: alike(readers, pair, s) for s in shared_stages(pair) if s is not stage}
     same[stage] = difference.identical
     difference_summary = summary.summarise(
         a, b, stage, {s: v for s, v in same.items() if v is not None}
     )
     return Compared(
-        a, b, stage, (listings[0], listings[1]), compared, difference, difference_summary,
+        a,
+        b,
+        stage,
+        (listings[0], listings[1]),
+        compared,
+        difference,
+        difference_summary,
         explain(a, b, difference_summary, difference.identical),
-    )  # fmt: skip
+    )
 
 
 def side(reader: Reader, variant: Variant, stage: Stage) -> VariantSide:
     """One variant with its card, findings, counts and time, read from the recording."""
-    ttir = of_stage(reader, variant, Stage.TTIR, lambda listing, own: (summary.tile(listing, own),
-               summary.parameters(listing, own)))  # fmt: skip
+    ttir = of_stage(
+        reader,
+        variant,
+        Stage.TTIR,
+        lambda listing, own: (summary.tile(listing, own), summary.parameters(listing, own)),
+    )
     return VariantSide(
         kernel=reader.kernel(variant),
         variant=variant,
@@ -183,9 +185,11 @@ def own_source(reader: Reader, variant: Variant) -> tuple[str, ...] | None:
     if stage not in variant.stages or variant.span is None:
         stage = Stage.OUTPUT_CODE
     return of_stage(
-        reader, variant, stage,
+        reader,
+        variant,
+        stage,
         lambda listing, own: tuple(x.text for x in listing.lines[max(own.first - 1, 0) : own.last]),
-    )  # fmt: skip
+    )
 
 
 def shared_stages(pair: tuple[Variant, Variant]) -> Iterator[Stage]:
@@ -237,44 +241,42 @@ def _measured(reader: Reader, rows: list[VariantRow]) -> Iterator[VariantRow]:
 
 
 def _rows(
-    reader: Reader,
-    chosen: Iterable[tuple[Kernel, Variant]],
-    stage: Stage,
-    more: Iterable[Kernel],
+    reader: Reader, chosen: Iterable[tuple[Kernel, Variant]], stage: Stage, more: Iterable[Kernel]
 ) -> Iterator[VariantRow]:
     kernels = {kernel.id: kernel for kernel in more}
     for kernel, variant in chosen:
         kernels[kernel.id] = kernel
         resources = reader.resources(variant)
-        subject = HintSubject(kernel=kernel, variant=variant, resources=resources,
-                          calls=variant.calls, device=reader.device(variant))  # fmt: skip
+        subject = HintSubject(
+            kernel=kernel,
+            variant=variant,
+            resources=resources,
+            calls=variant.calls,
+            device=reader.device(variant),
+        )
         full = subject.occupancy
         yield VariantRow(
-            kernel, variant, variant.config, resources,
+            kernel,
+            variant,
+            variant.config,
+            resources,
             None if full is None else full.percent,
-            of_stage(reader, variant, stage, _many),
-            variants.time_us(variant), variants.winner(variant),
+            of_stage(reader, variant, stage, lambda text, own: len(list(instructions(text, own)))),
+            variants.time_us(variant),
+            variants.winner(variant),
             variants.reason(variant),
-        )  # fmt: skip
+        )
     for kernel in kernels.values():
         yield from variants.without_variant(kernel)
 
 
-def _many(listing: Listing, function: Function) -> int:
-    return sum(1 for _ in instructions(listing, function))
-
-
 # -- whole files and whole recordings -------------------------------------------------------------
-# Compares whole files and whole recordings: every kernel of one with its counterpart.
-#
-# Of recordings nothing is disassembled unless SASS is asked for; cuobjdump is asked for the
-# figures of what changed, was added or removed.
-
-# -- two files of several kernels ------------------------------------------------------------------
+# Nothing of recordings is disassembled unless SASS is asked for; cuobjdump gives the metrics of
+# changed, added and removed variants.
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class Files(SideBySide):
     """Two files of several kernels at one stage.
 
     ``figures`` are, for each of ``diff.functions``, the resources that differ between the kernels.
@@ -284,16 +286,6 @@ class Files:
     listings: tuple[Listing, Listing]
     diff: ListingDiff
     figures: tuple[tuple[FigureChange, ...], ...]
-
-    def rows(self) -> Iterator[BesideRow]:
-        """Every line of both files, side by side."""
-        lines = self.listings[0].lines, self.listings[1].lines
-        return rows_beside(self.diff.hunks, lines, self.diff.silent)
-
-    def intra(self, a: int, b: int) -> tuple[Spans, Spans]:
-        """The characters of two lines, by number, that really differ."""
-        x, y = self.listings[0].lines[a - 1], self.listings[1].lines[b - 1]
-        return intra_line(x, y, self.diff.names_at(a, b))
 
 
 def compare_files(a: Reader, b: Reader, asked: Stage | None = None, exact: bool = False) -> Files:

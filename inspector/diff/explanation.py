@@ -1,8 +1,8 @@
-"""In words: what two variants differ by, and what came of it.
+"""Sentences on the causes and effects of the differences of two variants.
 
-Causes are what somebody chose (the configuration, what is known of arguments, the target, the
-source); effects are counts and figures. Where there is one cause, the effects are told of it;
-where there are several, they are told of all of them together, for nothing here says which did
+Causes are choices (the configuration, argument specializations, the target, the
+source); effects are counts and figures. A single cause is reported with the effects;
+several are reported together, since nothing here shows which did
 what. Consequences say how one figure follows from another.
 """
 
@@ -21,8 +21,11 @@ from inspector.text import microseconds, plural, some
 # -- what rules see -------------------------------------------------------------------------------
 # Two sides and their summary, as rules see them, and how numbers are put in words.
 
-_RATIOS = {(2, 1): "half", (4, 1): "a quarter of", (8, 1): "an eighth of", (1, 2): "twice",
-           (1, 4): "four times", (1, 8): "eight times"}  # fmt: skip
+_RATIOS = {0.5: "half", 0.25: "a quarter of", 0.125: "an eighth of"} | {
+    2.0: "twice",
+    4.0: "four times",
+    8.0: "eight times",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ class Delta:
 
     @property
     def stage(self) -> str:
-        """The stage whose instructions are counted: ``ptx`` or ``sass``, empty if there is none."""
+        """The stage whose instructions are counted: ``ptx`` or ``sass``, else ""."""
         return self.summary.machine.value if self.summary.machine is not None else ""
 
     @property
@@ -58,18 +61,18 @@ class Delta:
 
 
 def ratio(a: int, b: int) -> str:
-    """The ratio of ``b`` to ``a`` in words (``half``, ``twice``, ``1.5 times``); both positive."""
-    for (x, y), word in _RATIOS.items():
-        if a * y == b * x:
-            return word
-    return f"{b / a:.3g} times"
+    """Return the ratio of ``b`` to ``a``, both positive: ``half``, ``twice``, ``1.5 times``."""
+    return _RATIOS.get(b / a, f"{b / a:.3g} times")
 
 
 # -- how one figure follows from another ----------------------------------------------------------
 # Widths, masks, occupancy, spills, loops, tensor cores.
 
-_FIGURES = {REGISTERS: "registers a thread", SHARED: "bytes of shared memory a block",
-            THREADS: "threads a block"}  # fmt: skip
+_FIGURES = {
+    REGISTERS: "registers a thread",
+    SHARED: "bytes of shared memory a block",
+    THREADS: "threads a block",
+}
 _NOUNS = {LOAD: "loads", STORE: "stores"}
 
 
@@ -90,22 +93,17 @@ def widths(d: Delta) -> Iterator[str]:
 
 def masks(d: Delta) -> Iterator[str]:
     """Predicates on global loads and stores that came or went."""
-    sides = []
+    guarded, every = [], []
     for content in d.machine:
         accesses = [a for kind in _NOUNS for a in _of(content, kind)]
-        sides.append((sum(a.guarded for a in accesses), sum(a.count for a in accesses)))
-    (x, all_x), (y, all_y) = sides
-    if all_x and all_y and bool(x) != bool(y):
-        if x:
-            yield (
-                f"masks are gone: {x} of {all_x} global accesses of a stand under a predicate, "
-                "none of b's does"
-            )
-        else:
-            yield (
-                f"masks came: {y} of {all_y} global accesses of b stand under a predicate, "
-                "none of a's does"
-            )
+        guarded.append(sum(a.guarded for a in accesses))
+        every.append(sum(a.count for a in accesses))
+    if all(every) and bool(guarded[0]) != bool(guarded[1]):
+        n, verb, other = (0, "are gone", "b") if guarded[0] else (1, "came", "a")
+        yield (
+            f"masks {verb}: {guarded[n]} of {every[n]} global accesses of {'ab'[n]} are under a "
+            f"predicate, none of {other}'s is"
+        )
 
 
 def local_memory(d: Delta) -> Iterator[str]:
@@ -136,20 +134,17 @@ def occupied(d: Delta) -> Iterator[str]:
         return
     yield (
         f"occupancy in theory {x.percent:.4g} → {y.percent:.4g} %: "
-        f"{_limited(d, x, 'a')}; {_limited(d, y, 'b')}"
+        f"{_limited(d.a, x, 'a')}; {_limited(d.b, y, 'b')}"
     )
 
 
-def _limited(d: Delta, occupancy: Occupancy, side: str) -> str:
-    card = d.a.card if side == "a" else d.b.card
+def _limited(side: VariantSide, occupancy: Occupancy, mark: str) -> str:
+    card = side.card
     shared = (card.static_shared_bytes or 0) + (card.dynamic_shared_bytes or 0)
     figures = {REGISTERS: card.resources.registers, SHARED: shared, THREADS: card.threads}
-    by = [
-        f"{figures[name]} {_FIGURES[name]}" if name in _FIGURES else name
-        for name in occupancy.limiters
-    ]
+    by = [f"{figures[n]} {_FIGURES[n]}" if n in _FIGURES else n for n in occupancy.limiters]
     blocks = plural(occupancy.blocks, "block")
-    return f"{blocks} an SM in {side}, limited by {some(by)}" if by else f"{blocks} in {side}"
+    return f"{blocks} an SM in {mark}, limited by {some(by)}" if by else f"{blocks} in {mark}"
 
 
 def loops(d: Delta) -> Iterator[str]:
@@ -235,31 +230,34 @@ CONSEQUENCES: tuple[Rule, ...] = (
 
 
 def _of(content: StageContent | None, kind: str) -> list[Access]:
-    if content is None:
-        return []
-    return [a for a in content.accesses if a.kind == kind and a.space == "global"]
+    accesses = () if content is None else content.accesses
+    return [a for a in accesses if a.kind == kind and (kind == COPY or a.space == "global")]
 
 
 _SIZES = ("num_warps", "num_stages", "num_ctas", "maxnreg", "flags", "target")
-_SAID = 5  # effects that are told of at most
+MAX_EFFECTS = 5
 _INSTRUCTIONS = {
-    ("ptx", LOAD): "ld", ("ptx", STORE): "st", ("ptx", COPY): "cp.async",
-    ("sass", LOAD): "LDG", ("sass", STORE): "STG", ("sass", COPY): "LDGSTS",
-}  # fmt: skip
+    ("ptx", LOAD): "ld",
+    ("ptx", STORE): "st",
+    ("ptx", COPY): "cp.async",
+    ("sass", LOAD): "LDG",
+    ("sass", STORE): "STG",
+    ("sass", COPY): "LDGSTS",
+}
 
 
 def explain(a: VariantSide, b: VariantSide, summary: Summary, identical: bool) -> tuple[str, ...]:
     """The sentences, causes first; ``identical``: the text of the compared stage is the same."""
     d = Delta(a, b, summary)
     causes = [text for rule in CAUSES for text in rule(d)]
-    effects = [text for rule in EFFECTS for text in rule(d)][:_SAID]
+    effects = [text for rule in EFFECTS for text in rule(d)][:MAX_EFFECTS]
     out = [*_failures(d), *_main(causes, effects, identical, summary)]
     out += [text for rule in CONSEQUENCES for text in rule(d)]
     return tuple(out)
 
 
 def _failures(d: Delta) -> Iterator[str]:
-    """Which of the two came to nothing, and why: the other differences are beside that."""
+    """Which of the two failed, and why."""
     for name, side in (("a", d.a), ("b", d.b)):
         error = side.variant.error
         if error is not None:
@@ -288,12 +286,6 @@ def _main(
 
 
 # -- what was chosen ------------------------------------------------------------------------------
-
-
-def target(d: Delta) -> Iterator[str]:
-    """The architecture that both were compiled for."""
-    if (change := d.config("target")) is not None:
-        yield f"target {change}"
 
 
 def versions(d: Delta) -> Iterator[str]:
@@ -329,7 +321,7 @@ def warps_and_tile(d: Delta) -> Iterator[str]:
 
 
 def constants(d: Delta) -> Iterator[str]:
-    """Constexprs that do not change the largest tensor, and whatever else is in a configuration."""
+    """Settings that do not change the largest tensor."""
     tiled = d.a.tile is not None and d.b.tile is not None and d.a.tile != d.b.tile
     for c in d.summary.config:
         in_tile = tiled and _is_size(c.a) and _is_size(c.b)
@@ -338,24 +330,20 @@ def constants(d: Delta) -> Iterator[str]:
 
 
 def stages(d: Delta) -> Iterator[str]:
-    """``num_stages``, ``num_ctas`` and ``maxnreg``."""
-    for name in ("num_stages", "num_ctas", "maxnreg"):
+    """``target``, ``num_stages``, ``num_ctas`` and ``maxnreg``."""
+    for name in ("target", "num_stages", "num_ctas", "maxnreg"):
         if (change := d.config(name)) is not None:
             yield f"{name} {change}"
 
 
 def flags(d: Delta) -> Iterator[str]:
-    """nvcc's flags."""
+    """nvcc's flags that can change code: paths and the extension's name cannot."""
     change = next((c for c in d.summary.config if c.name == "flags"), None)
-    if change is None:
-        return
     parts = []
-    for side, changed in (("a", change.a), ("b", change.b)):
-        relevant = (
-            [str(f) for f in changed if _matters(str(f))] if isinstance(changed, list) else []
-        )
-        if relevant:
-            parts.append(f"{some(relevant, 6)} in {side} alone")
+    for side, own in (("a", change and change.a), ("b", change and change.b)):
+        named = [str(flag) for flag in own] if isinstance(own, list) else []
+        named = [f for f in named if "/" not in f and not f.startswith("-DTORCH_EXTENSION_NAME")]
+        parts += [f"{some(named, 6)} in {side} alone"] if named else []
     if parts:
         yield f"flags: {'; '.join(parts)}"
 
@@ -373,22 +361,17 @@ def types(d: Delta) -> Iterator[str]:
 
 
 def multiples(d: Delta) -> Iterator[str]:
-    """What Triton knows of arguments' values."""
+    """Divisibility of arguments that Triton knows."""
     groups: dict[tuple[int, int], list[str]] = {}
-    by_name = ({p.name: p for p in side.parameters or ()} for side in (d.a, d.b))
-    left, right = by_name
-    for name, p in left.items():
-        q = right.get(name)
-        if q is not None and p.multiple_of != q.multiple_of:
-            groups.setdefault((p.multiple_of, q.multiple_of), []).append(name)
+    left, right = ({p.name: p.multiple_of for p in s.parameters or ()} for s in (d.a, d.b))
+    for name in (n for n in left if n in right):
+        if left[name] != right[name]:
+            groups.setdefault((left[name], right[name]), []).append(name)
     for (x, y), names in groups.items():
         are = "is" if len(names) == 1 else "are"
-        if min(x, y) > 1:
-            yield f"{some(names, 4)} {are} known to be a multiple of {x} in a, of {y} in b"
-        else:
-            many = "a multiple" if len(names) == 1 else "multiples"
-            side = "a" if x > y else "b"
-            yield f"{some(names, 4)} {are} known to be {many} of {max(x, y)} in {side} alone"
+        many = "multiples" if len(names) > 1 and min(x, y) == 1 else "a multiple"
+        where = f"{x} in a, of {y} in b" if min(x, y) > 1 else f"{max(x, y)} in {'ab'[y > x]} alone"
+        yield f"{some(names, 4)} {are} known to be {many} of {where}"
 
 
 def source(d: Delta) -> Iterator[str]:
@@ -400,7 +383,6 @@ def source(d: Delta) -> Iterator[str]:
 
 CAUSES: tuple[Rule, ...] = (
     versions,
-    target,
     warps_and_tile,
     constants,
     stages,
@@ -411,11 +393,6 @@ CAUSES: tuple[Rule, ...] = (
 )
 
 
-def _matters(flag: str) -> bool:
-    """Whether a flag of nvcc's can change code: a path or the extension's name does not."""
-    return "/" not in flag and not flag.startswith("-DTORCH_EXTENSION_NAME")
-
-
 def _is_size(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
@@ -424,25 +401,24 @@ def _kind(value: object) -> str:
     return "" if value is None else str(value).partition(",")[0]
 
 
-# -- what came of it ------------------------------------------------------------------------------
+# -- effects -------------------------------------------------------------------------------------
 
 
 def accesses(d: Delta) -> Iterator[str]:
-    """Loads, stores and asynchronous copies of global memory, with their width where it changed."""
-    x, y = d.machine
-    if x is None or y is None:
-        return
+    """Loads, stores and asynchronous copies of global memory, with their width if it changed."""
     for kind in (LOAD, STORE, COPY):
-        left, right = _count(x, kind), _count(y, kind)
-        if left == right:
+        sides = [_of(content, kind) for content in d.machine]
+        left, right = (sum(a.count for a in side) for side in sides)
+        if left == right or None in d.machine:
             continue
-        name = _INSTRUCTIONS[x.stage.value, kind]
-        if kind != COPY and x.stage is Stage.PTX:
+        name = _INSTRUCTIONS[d.stage, kind]
+        if kind != COPY and d.stage == "ptx":
             name += ".global"
         text = f"{left} → {right} {name}"
-        widths = [_widths(content, kind) for content in (x, y)]
-        if all(widths) and widths[0] != widths[1]:
-            text += f" ({widths[0]} → {widths[1]} bytes wide)"
+        widths = [sorted({a.width or 0 for a in side}) for side in sides]
+        if all(w and all(w) for w in widths) and widths[0] != widths[1]:
+            before, after = (" or ".join(map(str, w)) for w in widths)
+            text += f" ({before} → {after} bytes wide)"
         yield text
 
 
@@ -482,16 +458,3 @@ EFFECTS: tuple[Rule, ...] = (accesses, products, figures)
 
 def _shape(product: Product) -> str:
     return "m{}n{}k{}".format(*product.shape) if product.shape else "another shape"
-
-
-def _count(content: StageContent, kind: str) -> int:
-    return sum(a.count for a in content.accesses if a.kind == kind and _global(a.kind, a.space))
-
-
-def _global(kind: str, space: str) -> bool:
-    return kind == COPY or space == "global"
-
-
-def _widths(content: StageContent, kind: str) -> str:
-    widths = {a.width for a in content.accesses if a.kind == kind and _global(a.kind, a.space)}
-    return "" if None in widths else " or ".join(str(w) for w in sorted(w for w in widths if w))

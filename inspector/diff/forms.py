@@ -16,14 +16,14 @@ from typing import NamedTuple
 from inspector.listing.line import Function, Kind, Listing
 
 HOLE = "\x00"
-"""Stands in a key for a name."""
+"""Replaces a name in a key."""
 
 SELF = "\x01"
-"""Stands in a key for the function's own name."""
+"""Replaces the function's own name in a key."""
 
 
 Aliases = Mapping[str, str]
-"""Names that stand for what is written elsewhere, by what they stand for."""
+"""Names of definitions elsewhere, with their definitions."""
 
 
 class CanonicalForm(NamedTuple):
@@ -40,9 +40,9 @@ class Forms:
     """A stretch of lines, ``first`` to ``last`` (both counted in).
 
     ``quiet`` lines say only where code comes from (``.loc``, ``#loc3 = …``, ``!DILocation``): by
-    line, what kind of line they are. ``classes``: a name can only stand for one of its class.
-    ``aliases``: names that stand for what is written elsewhere (``#blocked``, ``!5``), by what
-    they stand for.
+    line, what kind of line they are. ``classes``: names match names of their class only.
+    ``aliases``: names of definitions elsewhere (``#blocked``, ``!5``) with their
+    definitions.
     """
 
     first: int
@@ -79,7 +79,7 @@ def read_source(
         if line.kind is Kind.COMMENT or line.kind is Kind.BLANK:
             continue
         text = line.text.rstrip()
-        # a line without a statement stands in a string that began before: every blank counts
+        # a line without a statement is within a string: every blank counts
         if line.base is not None or line.defs or line.uses:
             if mark in text:
                 text = comments.sub(lambda m: m[1] or "", text).rstrip()

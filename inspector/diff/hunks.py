@@ -26,8 +26,8 @@ class Hunk:
     """Lines ``a[0]`` to ``a[1]`` (not counted in), from 1, and those of ``b``.
 
     Every line compared is in one hunk on its side. Hunks are in the order of ``a``; those of ``b``
-    are in order too, but for ``moved``, and for functions that stand in another order. Lines of
-    an ``equal`` hunk stand beside each other one by one, but where one side has more comments and
+    are in order too, but for ``moved``, and for functions in another order. Lines of
+    an ``equal`` hunk match one by one, unless one side has more comments and
     blanks: those are a hunk of their own, of nothing else.
     ``quiet``: nothing in it but locations and debugging information, comments and blanks.
     """
@@ -58,12 +58,16 @@ class Change(NamedTuple):
 
 
 def changes(
-    blocks: Blocks, moved: Iterable[tuple[int, int]], a: Sequence[int], b: Sequence[int],
-    a_keys: Sequence[int], b_keys: Sequence[int],
-) -> Iterator[tuple[tuple[int, int, int], list[Change]]]:  # fmt: skip
+    blocks: Blocks,
+    moved: Iterable[tuple[int, int]],
+    a: Sequence[int],
+    b: Sequence[int],
+    a_keys: Sequence[int],
+    b_keys: Sequence[int],
+) -> Iterator[tuple[tuple[int, int, int], list[Change]]]:
     """Each stretch of equal forms, after what changed before it. The last may be empty.
 
-    Within a change, lines that do the same kind of thing stand beside each other.
+    Within a change, lines of the same kind are paired.
     """
     destinations = dict(moved)
     origins = {j: i for i, j in destinations.items()}
@@ -79,9 +83,15 @@ def changes(
 
 
 def _gap(
-    x0: int, x1: int, y0: int, y1: int, destinations: dict[int, int], origins: dict[int, int],
-    a_keys: Sequence[int], b_keys: Sequence[int],
-) -> Iterator[Change]:  # fmt: skip
+    x0: int,
+    x1: int,
+    y0: int,
+    y1: int,
+    destinations: dict[int, int],
+    origins: dict[int, int],
+    a_keys: Sequence[int],
+    b_keys: Sequence[int],
+) -> Iterator[Change]:
     pairs: Blocks = []
     if x0 < x1 and y0 < y1:
         # forms that moved get keys that match nothing
@@ -148,9 +158,8 @@ class Builder:
         """Of moved forms of ``b``, the lines."""
 
     def build(
-        self, stretches: Iterable[tuple[tuple[int, int, int], list[Change]]],
-        moved: dict[int, int],
-    ) -> list[Hunk]:  # fmt: skip
+        self, stretches: Iterable[tuple[tuple[int, int, int], list[Change]]], moved: dict[int, int]
+    ) -> list[Hunk]:
         """The hunks, in order; ``moved`` are the forms that did."""
         a, b = self.a.forms, self.b.forms
         places: list[tuple[int, int]] = []
@@ -199,7 +208,7 @@ class Builder:
                 self.out.append(Hunk(Op.EQUAL, (before[0], x + 1), (before[1], y + 1)))
 
     def _lead(self, x: int, y: int) -> None:
-        """What stands before two equal lines: equal itself, but for surplus locations."""
+        """Add the lines before two equal ones: equal too, except surplus locations."""
         if x == self.x and y == self.y:
             return
         left, right = self._quiet(self.a, self.x, x), self._quiet(self.b, self.y, y)

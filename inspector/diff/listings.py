@@ -11,6 +11,7 @@ from inspector.diff.forms import Aliases, Forms, plain_name
 from inspector.diff.hunks import Builder, Hunk, Op, changes, merged
 from inspector.diff.matching import MatchSide, match
 from inspector.diff.moved import moved
+from inspector.diff.recordings import partners
 from inspector.listing.line import Function, Listing
 
 # -- functions of one listing in the other --------------------------------------------------------
@@ -26,31 +27,20 @@ def pair(a: Listing, b: Listing) -> tuple[Pair, ...]:
     """Every function of both once: pairs in the order of ``a``, then what only ``b`` has.
 
     By the name as it is, then by the name without digests, then by how alike their opcodes are,
-    the most alike first. A single function that is left on each side is paired whatever it does.
+    the most alike first. A single remaining function on each side is paired.
     One that stands within another is part of it.
     """
     left, right = apart(a.functions), apart(b.functions)
-    partners: dict[int, int] = {}
-    for named in (lambda f: f.name, lambda f: plain_name(f.name)):
-        places: dict[str, list[int]] = {}
-        taken = set(partners.values())
-        for j, function in enumerate(right):
-            if j not in taken:
-                places.setdefault(named(function), []).append(j)
-        for i, function in enumerate(left):
-            if i not in partners and (same := places.get(named(function))):
-                partners[i] = same.pop(0)
-    taken = set(partners.values())
-    mine = [i for i in range(len(left)) if i not in partners]
+    found = partners(left, right, (lambda f: f.name, lambda f: plain_name(f.name)))
+    mine = [i for i in range(len(left)) if i not in found]
+    taken = set(found.values())
     theirs = [j for j in range(len(right)) if j not in taken]
     if len(mine) == len(theirs) == 1:
-        partners[mine[0]] = theirs[0]
+        found[mine[0]] = theirs[0]
     elif mine and theirs:
-        partners.update(_alike(a, b, left, right, mine, theirs))
-    taken = set(partners.values())
-    out: list[Pair] = [
-        (function, right[partners[i]] if i in partners else None) for i, function in enumerate(left)
-    ]
+        found.update(_alike(a, b, left, right, mine, theirs))
+    out: list[Pair] = [(f, right[found[i]] if i in found else None) for i, f in enumerate(left)]
+    taken = set(found.values())
     return (*out, *((None, function) for j, function in enumerate(right) if j not in taken))
 
 
@@ -64,9 +54,13 @@ def apart(functions: Sequence[Function]) -> list[Function]:
 
 
 def _alike(
-    a: Listing, b: Listing, left: Sequence[Function], right: Sequence[Function],
-    mine: list[int], theirs: list[int],
-) -> dict[int, int]:  # fmt: skip
+    a: Listing,
+    b: Listing,
+    left: Sequence[Function],
+    right: Sequence[Function],
+    mine: list[int],
+    theirs: list[int],
+) -> dict[int, int]:
     ours = {i: opcodes(a, left[i]) for i in mine}
     others = {j: opcodes(b, right[j]) for j in theirs}
     scored = sorted(
@@ -122,7 +116,7 @@ class ListingDiff:
     """Of each side, the lines that say nothing of the code: locations, comments, blanks."""
 
     def names_at(self, a: int, b: int) -> Mapping[str, str]:
-        """The names of the functions that lines ``a`` and ``b`` stand in, for ``intra_line``."""
+        """Return the names of the functions of lines ``a`` and ``b``, for ``intra_line``."""
         for pair in self.functions:
             x, y = pair.a, pair.b
             if x and y and x.first <= a <= x.last and y.first <= b <= y.last:
@@ -131,16 +125,12 @@ class ListingDiff:
 
 
 def diff_listings(
-    a: Listing,
-    b: Listing,
-    *,
-    exact: bool = False,
-    functions: tuple[Pair, ...] | None = None,
+    a: Listing, b: Listing, *, exact: bool = False, functions: tuple[Pair, ...] | None = None
 ) -> ListingDiff:
     """What changed from ``a`` to ``b``, two listings of one language.
 
     ``exact`` compares text. Functions are paired by name, then by likeness, or are the pairs given
-    as ``functions``: then only their lines are compared. Never raises, whatever the texts.
+    as ``functions``: then only their lines are compared. Never raises.
     """
     only = functions is not None
     if functions is None:
@@ -208,7 +198,7 @@ class _Work:
                 for n, m in zip(our_side.names, their_side.names, strict=True)
             }
             return True, build.build([((0, 0, size), [])], {}), names
-        our_side, their_side = MatchSide.of(self.a, left, f), MatchSide.of(self.b, right, g)
+        our_side, their_side = MatchSide.of(self.a, left), MatchSide.of(self.b, right)
         matching = match(our_side, their_side, aliases=not self.only)
         moves = moved(our_side, their_side, matching) if f is not None and not self.exact else []
         stretches = changes(
@@ -264,7 +254,7 @@ def _ordered(parts: list[list[Hunk]]) -> list[Hunk]:
 def _rests(
     a: Listing, b: Listing, pairs: Sequence[Pair]
 ) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """Lines outside of functions: what stands before the first, before each, after the last."""
+    """Yield lines outside of functions: before the first, between, after the last."""
     left = sorted((x for x, _ in pairs if x), key=lambda f: f.first)
     right = sorted((y for _, y in pairs if y), key=lambda f: f.first)
     if not left or not right:

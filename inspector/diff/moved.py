@@ -3,7 +3,7 @@
 A line has moved where it is equal under the renaming, and nothing that it passed on its way stands
 in an order to it: nothing reads what it writes, writes what it reads, or writes the same. A load
 may pass a load. A store, an atomic, a barrier or a fence passes nothing that touches memory or
-waits, and nothing at all leaves the block it stands in: what passed a label or a branch, or passes
+waits, and nothing leaves its block: what passed a label or a branch, or passes
 one, has not merely moved. Whether two addresses are the same is not asked: they may be.
 """
 
@@ -11,17 +11,17 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict, deque
-from itertools import accumulate
+from itertools import accumulate, islice, takewhile
 
 from inspector.diff.align import Blocks, gaps
 from inspector.diff.matching import Match, MatchSide
 from inspector.listing.line import Kind, Line
 
-FARTHEST = 1024
-"""Lines that one may have passed; what would have passed more counts as deleted and inserted."""
+MAX_PASSED = 1024
+"""Lines that a moved line may have passed; beyond, it counts as deleted and inserted."""
 
-_EFFORT = 1 << 20
-"""Lines looked at in all."""
+MAX_LINES_SEEN = 1 << 20
+"""Lines looked at for all candidates together."""
 
 _NOWHERE = 1 << 60
 
@@ -73,28 +73,17 @@ def _independent(
     last = list(accumulate(partner, max))
     ends = (p if p >= 0 else _NOWHERE for p in reversed(partner))
     first = list(accumulate(ends, min))[::-1]
-    effort = _EFFORT
+    effort = MAX_LINES_SEEN
     out: list[tuple[int, int]] = []
     for i, j in candidates:
-        line = a.lines[i]
-        allowed = True
-        seen = 0
-        k = i + 1
-        while allowed and k < len(partner) and first[k] < j:
-            if -1 < partner[k] < j:
-                allowed = _may_pass(line, a.lines[k])
-            k, seen = k + 1, seen + 1
-            allowed = allowed and seen < FARTHEST
-        k = i - 1
-        while allowed and k >= 0 and last[k] > j:
-            if partner[k] > j:
-                allowed = _may_pass(line, a.lines[k])
-            k, seen = k - 1, seen + 1
-            allowed = allowed and seen < FARTHEST
-        effort -= seen
+        behind = takewhile(lambda k, j=j: first[k] < j, range(i + 1, len(partner)))  # type: ignore[misc]
+        before = takewhile(lambda k, j=j: last[k] > j, range(i - 1, -1, -1))  # type: ignore[misc]
+        passed = [*islice(behind, MAX_PASSED), *islice(before, MAX_PASSED)]
+        effort -= len(passed)
         if effort < 0:
             break
-        if allowed:
+        crossed = (k for k in passed if partner[k] >= 0 and (k > i) == (partner[k] < j))
+        if len(passed) < MAX_PASSED and all(_may_pass(a.lines[i], a.lines[k]) for k in crossed):
             out.append((i, j))
     return out
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
 from inspector.analyse.passes import FX, LLVM, MACHINE, MLIR, PassRun
-from inspector.diff.beside import BesideRow, Sign, Spans, intra_line, rows_beside
+from inspector.diff.beside import SideBySide, Sign
 from inspector.diff.listings import ListingDiff, diff_listings
 from inspector.diff.read_ir import without_locations
 from inspector.listing import parse
@@ -20,7 +19,7 @@ _AS = {MLIR: Stage.TTGIR, LLVM: Stage.LLIR, MACHINE: Stage.LLIR, FX: Stage.POST_
 
 
 @dataclass(frozen=True, slots=True)
-class PassChange:
+class PassChange(SideBySide):
     """One pass's texts, compared."""
 
     run: PassRun
@@ -31,16 +30,6 @@ class PassChange:
     def stage(self) -> Stage:
         """As what its texts are read."""
         return _AS[self.run.language]
-
-    def rows(self) -> Iterator[BesideRow]:
-        """Every line of both texts, side by side."""
-        lines = self.listings[0].lines, self.listings[1].lines
-        return rows_beside(self.diff.hunks, lines, self.diff.silent)
-
-    def intra(self, a: int, b: int) -> tuple[Spans, Spans]:
-        """The characters of two lines, by number, that really differ."""
-        x, y = self.listings[0].lines[a - 1], self.listings[1].lines[b - 1]
-        return intra_line(x, y, self.diff.names_at(a, b))
 
 
 _MLIR_LOCATION = re.compile(r"^#loc\d* = .*\n?", re.MULTILINE)
@@ -74,7 +63,7 @@ def _listing(text: str, language: str) -> Listing:
 def _bare(text: str, language: str) -> str:
     """A text without the places that its operations are of."""
     if language == FX:
-        return text  # places stand on lines of their own, where one looks for them
+        return text  # locations are on lines of their own
     if language == MLIR:
         rows = _MLIR_LOCATION.sub("", text).split("\n")
         return "\n".join(without_locations(row).rstrip() if "loc(" in row else row for row in rows)

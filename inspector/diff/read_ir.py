@@ -1,7 +1,7 @@
 """Canonical forms of MLIR (TTIR, TTGIR) and LLVM IR: values, blocks, aliases, metadata.
 
-``#blocked`` and ``!t`` of MLIR, ``#0``, ``!5`` and ``%struct.x`` of LLVM stand for what is written
-where they are defined: that is what they are compared by. Locations (``loc(…)``, ``#loc3``,
+``#blocked`` and ``!t`` of MLIR, ``#0``, ``!5`` and ``%struct.x`` of LLVM are compared by their
+definitions. Locations (``loc(…)``, ``#loc3``,
 ``!dbg !7``, ``!DILocation``, ``#dbg_value``) say nothing of the code.
 """
 
@@ -73,7 +73,7 @@ def read_mlir(
 
 
 def mlir_aliases(listing: Listing) -> Mapping[str, str]:
-    """What each alias stands for, aliases within written out."""
+    """Return each alias's definition with aliases in it expanded."""
     defined: dict[str, str] = {}
     for line in listing.lines:
         if not line.label or line.label[0] not in "#!":
@@ -215,7 +215,7 @@ def _quiet(key: str) -> bool:
 
 
 def llvm_aliases(listing: Listing) -> Mapping[str, str]:
-    """What attributes, metadata and types stand for; a debugging node is just that."""
+    """Return the definitions of attributes, metadata and types; debug nodes are ``DI``."""
     defined: dict[str, str] = {}
     inside = False
     for line in listing.text.split("\n"):

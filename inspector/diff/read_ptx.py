@@ -18,8 +18,6 @@ _NAMES = r"%[\w$]++|(?<![\w$])\$L[\w$]++|(?<![\w$%])__local_depot\d++"
 _PLAIN = re.compile(f"({_NAMES})").split
 _LOCATION = re.compile(r"\s*+(?:(\.loc|\.file)\b|(@@DWARF)|(\$L__(?:tmp|func_|info_)\w*+):)")
 _DEBUG = re.compile(r"\s*+\.section\s++\.debug")
-_WORDS = 400
-"""Names without ``%`` looked for one by one; where there are more, every word is looked up."""
 
 
 def read_ptx(
@@ -49,10 +47,7 @@ class _FormReading:
                 for declaration in register_declarations(line):
                     extra.update(name for name, _ in declaration.names if name[0] != "%")
         self.known = extra
-        if extra and len(extra) <= _WORDS:
-            words = "|".join(map(re.escape, sorted(extra, key=len, reverse=True)))
-            self.split = re.compile(rf"({_NAMES}|(?<![\w$%.])(?:{words})(?![\w$]))").split
-        elif extra:
+        if extra:  # any word may be a name
             self.split = re.compile(rf"({_NAMES}|(?<![\w$%.])[A-Za-z_][\w$]*+)").split
 
     def read(self) -> Forms:
@@ -63,7 +58,6 @@ class _FormReading:
         n = self.first - 1
         depth = 0
         name, split = self.name, self.split
-        simple, ordinary, make = len(self.known) <= _WORDS, SPECIAL.isdisjoint, tuple.__new__
         for text in self.texts:
             n += 1
             if comment or "/" in text:
@@ -91,27 +85,24 @@ class _FormReading:
                 key = self.own.sub(SELF, key)
             if "_" in key:
                 key = plain(key)
-            parts = split(key)
-            names = parts[1::2]
-            if not names:
-                out.append(CanonicalForm(n, " ".join(key.split()), ()))
-            elif simple and not self.made and ordinary(names):
-                # as below, without a call
-                form = (n, " ".join(HOLE.join(parts[::2]).split()), tuple(names))
-                out.append(make(CanonicalForm, form))
-            else:
-                out.append(self._form(n, parts))
+            out.append(self._form(n, split(key)))
         return Forms(self.first, n, tuple(out), quiet, self.classes, {}, "ptx")
 
     def _form(self, n: int, parts: list[str]) -> CanonicalForm:
-        names = parts[1::2]
-        if "%" in parts[1] and not SPECIAL.isdisjoint(names):
-            parts, names = _without(parts, SPECIAL)
-        if len(self.known) > _WORDS:
-            parts, names = _only(parts, self.known)
-        if len(self.scopes) > 1 or self.made:
-            names = [self._scoped(name) for name in names]
-        return CanonicalForm(n, " ".join(HOLE.join(parts[::2]).split()), tuple(names))
+        texts, names = [parts[0]], []
+        for name, text in zip(parts[1::2], parts[2::2], strict=True):
+            if self._is_name(name):
+                names.append(self._scoped(name) if self.made else name)
+                texts.append(text)
+            else:
+                texts[-1] += name + text
+        return CanonicalForm(n, " ".join(HOLE.join(texts).split()), tuple(names))
+
+    def _is_name(self, name: str) -> bool:
+        """Whether a word is a register or a label, not a special register or a keyword."""
+        if name in SPECIAL:
+            return False
+        return name[0] in "%$" or name in self.known or name.startswith("__local_depot")
 
     def _debug(self, key: str, depth: int) -> int:
         """Braces open in a debugging section; -1 where the first is to stand on the next line."""
@@ -161,25 +152,3 @@ def class_of(name: str, classes: Mapping[str, str]) -> str:
     if kind is None:
         kind = "%" if name[0] == "%" else "depot" if name.startswith("__local") else "label"
     return kind
-
-
-def _without(parts: list[str], special: frozenset[str]) -> tuple[list[str], list[str]]:
-    """Pieces of a line, with the special registers kept as text."""
-    out = [parts[0]]
-    for name, text in zip(parts[1::2], parts[2::2], strict=True):
-        if name in special:
-            out[-1] += name + text
-        else:
-            out += (name, text)
-    return out, out[1::2]
-
-
-def _only(parts: list[str], declared: set[str]) -> tuple[list[str], list[str]]:
-    """Pieces of a line of which only registers and labels are names."""
-    out = [parts[0]]
-    for name, text in zip(parts[1::2], parts[2::2], strict=True):
-        if name in declared or name[0] in "%$" or name.startswith("__local_depot"):
-            out += (name, text)
-        else:
-            out[-1] += name + text
-    return out, out[1::2]

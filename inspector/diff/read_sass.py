@@ -1,9 +1,9 @@
 """Canonical forms of SASS: registers, predicates, barriers of convergence, labels, addresses.
 
-A renaming keeps the registers that one operand stands for together: where an instruction reads
+A renaming keeps the registers of one operand together: where an instruction reads
 R4 to R7 and names R4, the others are names of its line as well, in order. RZ, PT and the like,
 special registers, constant banks and R1, the stack's pointer, are what they are. A jump to an
-address (``cuobjdump``) names the instruction that stands there, as does the address to return to
+address (``cuobjdump``) names the instruction there, as does the address to return to
 that is set before a call. A function that calls another, which is not part of it, hands over
 values in certain registers: its registers are what they are called.
 """

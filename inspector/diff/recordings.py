@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar
 
 from inspector.model import Kernel, Variant
 from inspector.names import base_name
 
+T = TypeVar("T")
 _NUMBER = re.compile(r"_\d+$")
 
 
@@ -100,30 +102,36 @@ source under another name, and a generated kernel that got another number in its
 def pair(
     a: Iterable[RecordedVariant], b: Iterable[RecordedVariant], keys: tuple[Key, ...] = KEYS
 ) -> tuple[Pair, ...]:
-    """Every variant of both, in the order of the first; what was added comes last."""
+    """Return every variant of both, in the order of the first; added ones come last."""
     left, right = list(a), list(b)
-    partner: dict[int, int] = {}
-    taken: set[int] = set()
+    found = partners(left, right, keys, lambda x, y: _alike(x.variant, y.variant))
+    out = [Pair(entry, right[found[n]] if n in found else None) for n, entry in enumerate(left)]
+    taken = set(found.values())
+    return (*out, *(Pair(None, entry) for n, entry in enumerate(right) if n not in taken))
+
+
+def partners(
+    left: Sequence[T],
+    right: Sequence[T],
+    keys: Iterable[Callable[[T], Hashable | None]],
+    alike: Callable[[T, T], int] = lambda x, y: 0,
+) -> dict[int, int]:
+    """Return the places of ``left`` with those of ``right`` that share a key, the first key first.
+
+    Of several candidates the most ``alike`` wins, then the first.
+    """
+    out: dict[int, int] = {}
     for key in keys:
+        taken = set(out.values())
         waiting: dict[Hashable, list[int]] = {}
         for n, entry in enumerate(right):
             if n not in taken and (value := key(entry)) is not None:
                 waiting.setdefault(value, []).append(n)
-        if not waiting:
-            continue
-        for n, entry in enumerate(left):
-            if n in partner or (value := key(entry)) is None:
-                continue
-            candidates = waiting.get(value)
-            if candidates:
-                chosen = max(
-                    candidates, key=lambda m: (_alike(entry.variant, right[m].variant), -m)
-                )
-                candidates.remove(chosen)
-                partner[n] = chosen
-                taken.add(chosen)
-    out = [Pair(entry, right[partner[n]] if n in partner else None) for n, entry in enumerate(left)]
-    return (*out, *(Pair(None, entry) for n, entry in enumerate(right) if n not in taken))
+        for n, entry in enumerate(left if waiting else ()):
+            if n not in out and (candidates := waiting.get(key(entry))):
+                out[n] = max(candidates, key=lambda m, one=entry: (alike(one, right[m]), -m))  # type: ignore[misc]
+                candidates.remove(out[n])
+    return out
 
 
 def _alike(a: Variant, b: Variant) -> int:

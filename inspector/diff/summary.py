@@ -42,14 +42,14 @@ class CompiledParameter:
 
 @dataclass(frozen=True, slots=True)
 class VariantSide:
-    """One of two variants, with what is known of it.
+    """One of two variants with its metrics.
 
     ``opcodes`` are the full opcodes of the compared stage with their static counts. ``stalls`` is
     the sum of SASS's stall counts, each instruction once: cycles, None without control words.
     ``source`` is the kernel's own lines of Python or CUDA, else of ``output_code``. ``tile`` is the
     shape of the largest tensor in TTIR, ``parameters`` those of TTIR. ``time_us`` is the median of
     what was measured, None if nothing was measured; where it is ``tuned`` it is the figure that the
-    program's own tuner took with a stopwatch of its own. ``made_by`` are the programs that made it
+    program's own tuner measured. ``made_by`` are the programs that made it
     with their versions (``triton``, ``ptxas`` …), those that are known.
     """
 
@@ -118,9 +118,9 @@ class Summary:
     ``resources`` has every figure, also those that are alike; ``opcodes``, ``costs``, ``accesses``,
     ``config`` and ``arguments`` those that differ. ``stage`` is the one that opcodes are of;
     ``costs`` and ``accesses`` are of it where it is PTX or SASS, else of ``machine``. ``source``
-    are the lines of the kernel's own source that only one side has, None if one has no source.
+    are the lines of the kernel's own source that only one side has, None without a source.
     ``first`` is the first stage whose code differs beneath one that is alike, of those that both
-    have; None where there is none.
+    have, or None.
     ``versions`` are those of the programs that made them, where both are known and differ.
     """
 
@@ -172,7 +172,7 @@ def _has_stage(other: VariantSide, finding: Finding) -> bool:
 
 
 def _first(alike_by_stage: Mapping[Stage, bool]) -> Stage | None:
-    """The first stage that differs beneath one that was compared; None where there is none."""
+    """Return the first differing stage below an equal one, or None."""
     above = False
     for stage in sorted(alike_by_stage, key=lambda s: s.rank):
         if not alike_by_stage[stage]:
@@ -189,17 +189,9 @@ def resources(a: VariantSide, b: VariantSide) -> Iterator[FigureChange]:
     for name in a.card.resources.__dataclass_fields__:
         yield FigureChange(name, getattr(a.card.resources, name), getattr(b.card.resources, name))
     yield FigureChange("threads", a.card.threads, b.card.threads)
-    our_occupancy, their_occupancy = a.card.occupancy, b.card.occupancy
-    yield FigureChange(
-        "occupancy_percent",
-        our_occupancy and our_occupancy.percent,
-        their_occupancy and their_occupancy.percent,
-    )
-    yield FigureChange(
-        "blocks_per_sm",
-        our_occupancy and our_occupancy.blocks,
-        their_occupancy and their_occupancy.blocks,
-    )
+    x, y = a.card.occupancy, b.card.occupancy
+    yield FigureChange("occupancy_percent", x and x.percent, y and y.percent)
+    yield FigureChange("blocks_per_sm", x and x.blocks, y and y.blocks)
     for stage in MACHINE:
         yield FigureChange(f"{stage.value}_instructions", _total(a, stage), _total(b, stage))
     yield FigureChange("stall_cycles", a.stalls, b.stalls)
@@ -210,7 +202,7 @@ def config(a: Variant, b: Variant) -> tuple[FigureChange, ...]:
     """Target and configuration where they differ; nvcc's flags as those that one side has alone."""
     out = [FigureChange("target", a.target, b.target)]
     names = dict.fromkeys((*a.config, *b.config))
-    # The target is told above, options are the flags as they were written, and what was compiled
+    # The target is above, options are the flags as they were written, and what was compiled
     # before an edit is so by where it stands.
     told = {"target", EDIT, *(("flags",) if "options" in names else ())}
     for name in (n for n in names if n not in told):
@@ -251,7 +243,7 @@ def stalls(listing: Listing, function: Function) -> int | None:
 
 
 def tile(listing: Listing, function: Function) -> tuple[int, ...] | None:
-    """The shape of the largest tensor in a function of TTIR; None if there is none."""
+    """Return the shape of the largest tensor in a function of TTIR, or None."""
     shapes = {
         match[1]
         for line in instructions(listing, function)
@@ -311,7 +303,7 @@ def _accesses(a: Iterable[Access], b: Iterable[Access]) -> tuple[AccessChange, .
 
 
 def _arguments(a: VariantSide, b: VariantSide) -> Iterator[FigureChange]:
-    """Types of arguments and what is known of their values, by name, and the launch's grid."""
+    """Yield types and specializations of arguments by name, and the launch's grid."""
     if a.parameters is not None and b.parameters is not None:
         left = {p.name: _told(p) for p in a.parameters}
         right = {p.name: _told(p) for p in b.parameters}

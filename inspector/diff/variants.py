@@ -76,7 +76,7 @@ def keys(rows: Iterable[VariantRow]) -> tuple[str, ...]:
 def ordered(rows: Iterable[VariantRow], key: str, descending: bool = False) -> list[VariantRow]:
     """Rows by one of ``keys``; equal ones stay in their order.
 
-    What is not known is last, whichever the direction.
+    Unknown values come last in both directions.
     """
     measure = SORTS.get(key) or (lambda row: _number(row.config.get(key)))
     valued = [(measure(row), row) for row in rows]
@@ -104,16 +104,22 @@ def without_variant(kernel: Kernel) -> Iterator[VariantRow]:
             if configuration.variant is not None or key in compiled:
                 continue
             row = VariantRow(
-                kernel, None, configuration.config, time_us=configuration.time_us,
-                reason=configuration.reason, winner=best or None,
-                compiled=None if best else _compiled(configuration), maker=configuration.maker,
-            )  # fmt: skip
+                kernel,
+                None,
+                configuration.config,
+                time_us=configuration.time_us,
+                reason=configuration.reason,
+                winner=best or None,
+                compiled=None if best else _compiled(configuration),
+                maker=configuration.maker,
+            )
             earlier = rows.setdefault(key, row)
             if earlier.time_us is None and row.time_us is not None:
                 rows[key] = row
             sure = earlier.compiled is False and row.compiled is False
-            rows[key] = replace(rows[key], winner=earlier.winner or row.winner,
-                                compiled=False if sure else None)  # fmt: skip
+            rows[key] = replace(
+                rows[key], winner=earlier.winner or row.winner, compiled=False if sure else None
+            )
     yield from rows.values()
 
 

@@ -1,6 +1,6 @@
 """A recording as what it is made of: events, the contents that they name, times.
 
-What is given to somebody else as a recording is written of this, and what was taken out of one is
+Exported recordings are written from this, and a recording after removals is
 read of it again, without a file between.
 """
 
@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from inspector.capture.opening import raw_events
 from inspector.errors import PtxviewError
@@ -19,16 +20,18 @@ from inspector.model import Content, Kernel, Recording, Variant
 from inspector.recording.assemble import Assembly, Blob
 from inspector.recording.kept import NAME, kept
 from inspector.recording.layout import SCHEMA, BytesContent, Writer, pack
+from inspector.text import words
 
 Event = Mapping[str, object]
 Found = tuple[Kernel, Variant]
 
-OF_A_KERNEL = (
-    "triton", "triton_failed", "triton_said", "loaded", "not_loaded", "not_launched",
-    "launched", "ptxas", "configured",
-)  # fmt: skip
+OF_A_KERNEL = words(
+    "triton triton_failed triton_said loaded not_loaded not_launched launched ptxas configured"
+)
 OF_GRAPHS = ("graph", "graph_failed", "graph_text", "graph_nodes", "dynamo_nodes", "user_file")
 OF_BUILDS = ("extension", "library")
+DIGEST_CHARS = 64
+"""Length of a content's name, its SHA-256 in hex."""
 
 
 def digest_of(data: bytes) -> str:
@@ -46,7 +49,7 @@ class Collected:
     blob: Blob = field(default=lambda digest: None)
 
     def content(self, digest: str) -> bytes | None:
-        """The content of that name, None if there is none or it cannot be read."""
+        """Return the content of that name; None if missing or unreadable."""
         data = self.contents.get(digest)
         if data is None and (content := self.blob(digest)) is not None:
             try:
@@ -87,7 +90,7 @@ class Collected:
 
 
 def collect(path: Path) -> Collected:
-    """What lies at a path, with nothing read yet but its events. Raises ``PtxviewError``."""
+    """Read the events at a path. Raises ``PtxviewError``."""
     events, blob = raw_events(path)
     out = Collected(timings=kept(path), blob=blob)
     out.events = [_plain(_at_hand(event), out.contents) for event in events]
@@ -132,17 +135,31 @@ def some_of(given: Collected, found: Iterable[Found]) -> Collected:
     return Collected(events, given.contents, given.timings, given.blob)
 
 
-def named_in(value: object) -> Iterator[str]:
-    """Every text of a value that may name a content."""
+def strings(value: object) -> Iterator[str]:
+    """Yield every text of a JSON value, names of members too."""
     if isinstance(value, str):
-        if len(value) == 64:
-            yield value
+        yield value
     elif isinstance(value, Mapping):
-        for member in value.values():
-            yield from named_in(member)
+        for name, member in value.items():
+            yield str(name)
+            yield from strings(member)
     elif isinstance(value, list | tuple):
         for member in value:
-            yield from named_in(member)
+            yield from strings(member)
+
+
+def named_in(value: object) -> Iterator[str]:
+    """Yield every text that may name a content."""
+    return (text for text in strings(value) if len(text) == DIGEST_CHARS)
+
+
+def mapped(value: object, change: Callable[[object], object]) -> Any:
+    """Return a JSON value with ``change`` applied to its texts and numbers, names too."""
+    if isinstance(value, Mapping):
+        return {str(change(str(name))): mapped(member, change) for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [mapped(member, change) for member in value]
+    return change(value)
 
 
 def _at_hand(event: Event) -> Event:
@@ -153,23 +170,18 @@ def _at_hand(event: Event) -> Event:
     return {k: v for k, v in event.items() if k not in ("ptx", "costly")} | {"why": why}
 
 
-def _plain(value: object, contents: dict[str, bytes]) -> dict[str, object]:
-    """An event of a cache, which carries its contents, as one that names them."""
+def _plain(event: Event, contents: dict[str, bytes]) -> dict[str, object]:
+    """Return an event of a cache, which carries its contents, as one that names them."""
 
-    def of(part: object) -> object:
-        if isinstance(part, Mapping):
-            return {str(k): of(v) for k, v in part.items()}
-        if isinstance(part, list | tuple):
-            return [of(v) for v in part]
-        if hasattr(part, "read"):
-            try:
-                data = part.read()
-            except PtxviewError:
-                return None
-            contents[digest := digest_of(data)] = data
-            return digest
-        return part
+    def named(part: object) -> object:
+        if not hasattr(part, "read"):
+            return part
+        try:
+            data = part.read()
+        except PtxviewError:
+            return None
+        contents[digest := digest_of(data)] = data
+        return digest
 
-    out = of(value)
-    assert isinstance(out, dict)
+    out: dict[str, object] = mapped(event, named)
     return out

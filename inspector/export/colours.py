@@ -1,7 +1,7 @@
-"""The tokens of a text as short words, so that a page needs no lexer of its own.
+"""The tokens of a text as short words, so that the page needs no lexer.
 
 A line's tokens are ``LENGTH CLASS`` one after the other, such as ``3k1-4v``: three characters of a
-keyword, one without a colour, four of a variable. What is left of the line has no colour.
+keyword, one without a colour, four of a variable. The rest of the line has no colour.
 """
 
 from __future__ import annotations

@@ -18,15 +18,19 @@ from inspector.report.diff_markdown import code, escaped
 from inspector.text import shown
 
 NAMES = {
-    Stage.OUTPUT_CODE: "output_code.py", Stage.TTIR: "kernel.ttir", Stage.TTGIR: "kernel.ttgir",
-    Stage.LLIR: "kernel.ll", Stage.PTX: "kernel.ptx", Stage.SASS: "kernel.sass",
-}  # fmt: skip
+    Stage.OUTPUT_CODE: "output_code.py",
+    Stage.TTIR: "kernel.ttir",
+    Stage.TTGIR: "kernel.ttgir",
+    Stage.LLIR: "kernel.ll",
+    Stage.PTX: "kernel.ptx",
+    Stage.SASS: "kernel.sass",
+}
 _ODD = re.compile(r"[^A-Za-z0-9_.-]+")
 LONGEST = 80
 """Letters of a folder's name: a file system takes 255 bytes, a path on some machines 260."""
 
 File = tuple[str, bytes]
-"""A path in the folder, and what stands in it."""
+"""A path in the folder and its content."""
 
 
 def contents(
@@ -37,7 +41,7 @@ def contents(
     compilers: bool = False,
     missing: Callable[[str], None] = lambda text: None,
 ) -> Iterator[File]:
-    """Every file of the folder; ``missing`` is told of each stage that cannot be had."""
+    """Every file of the folder; ``missing`` is called for each unavailable stage."""
     index: list[str] = []
     taken: set[str] = set()
     for kernel, variant in chosen:
@@ -96,7 +100,7 @@ def _card(reader: Reader, found: Found) -> str:
 
 
 def _unique(name: str, taken: set[str]) -> str:
-    """A name that every file system takes, and that nothing else here has, whatever its case."""
+    """Return a portable name, unique regardless of case."""
     plain = _ODD.sub("_", name).strip("._-")[:LONGEST] or "kernel"
     out, number = plain, 1
     while out.lower() in taken:

@@ -14,7 +14,7 @@ from itertools import combinations
 
 from inspector import __version__
 from inspector.analyse.hints.subject import Finding
-from inspector.analyse.telling import Telling, Told, virtual
+from inspector.analyse.telling import Told, virtual
 from inspector.diff.canonical import digest
 from inspector.errors import PtxviewError
 from inspector.export.colours import tokens
@@ -34,8 +34,8 @@ MOST_OF_A_STAGE = 4 << 20
 MOST_OF_ALL = 96 << 20
 """Bytes of compressed content that a page may have: what comes after is said to be left out."""
 TOLD_WHOLE = 4
-"""Functions of a file up to which all of its lines are told of; of one that has more, the kernel's
-own, lest what is told grow with the square of them."""
+"""Functions of a file up to which all lines are annotated; with more, the kernel's
+own, so that the page stays linear in them."""
 OPCODES = 24
 """Opcodes that are counted one by one, the most frequent first."""
 
@@ -179,9 +179,7 @@ class Gathered:
 
     def _kernels_of(self, graph: Graph, stage: Stage) -> list[list[object]]:
         """Lines of a graph's stage, each with the places of the kernels that it belongs to."""
-        own = {
-            n: at for at, k in enumerate(graph.kernels) for n in graph.calls.get(k, ())
-        }  # fmt: skip
+        own = {n: at for at, k in enumerate(graph.kernels) for n in graph.calls.get(k, ())}
         if stage is Stage.OUTPUT_CODE:
             return [[n, [at]] for n, at in own.items()]
         out: list[list[object]] = []
@@ -193,7 +191,7 @@ class Gathered:
     # -- one variant ----------------------------------------------------------------------------
 
     def variant(self, kernel: Kernel, variant: Variant) -> int:
-        """The block with all that is told of a variant; texts are blocks of their own."""
+        """Return the block of a variant; texts are separate blocks."""
         reader = self.reader
         if self.blocks.full:
             self.left_out.append(
@@ -256,7 +254,7 @@ class Gathered:
         return stages, missing
 
     def _text(self, listing: Listing, stage: Stage, path: str | None, label: str) -> int | str:
-        """The block of a text with its tokens; why there is none where it is too large."""
+        """Return the block of a text with its tokens, or why it is too large."""
         whole = listing.text
         size = len(whole)
         if size > MOST_OF_A_STAGE:
@@ -272,7 +270,7 @@ class Gathered:
         return self._texts[key]
 
     def _told(self, variant: Variant, stage: Stage, listing: Listing) -> int:
-        """The block of what is told of the lines: sentences, live registers, stalls, notes."""
+        """Return the block of line annotations: sentences, live registers, stalls, notes."""
         telling = self.reader.telling(variant, stage)
         first, last = 1, len(listing.lines)
         if stage in MACHINE and len(listing.functions) > TOLD_WHOLE:
@@ -300,7 +298,7 @@ class Gathered:
                 "stall": stall if any(v is not None for v in stall) else None,
                 "notes": notes,
                 "peaks": list(telling.peaks),
-                "legend": _legend(telling, stage),
+                "legend": annotated.legend(telling, stage) or None,
             }
         )
 
@@ -362,10 +360,6 @@ def _live(told: Told, stage: Stage) -> int | None:
     if counts is None:
         return None
     return virtual(counts) if stage is Stage.PTX else counts.get("gpr")
-
-
-def _legend(telling: Telling, stage: Stage) -> str | None:
-    return annotated.legend(telling, stage) or None
 
 
 def _worst(findings: Sequence[Finding]) -> str | None:

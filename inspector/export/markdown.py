@@ -17,7 +17,7 @@ from inspector.report.diff_markdown import code, details, escaped, rows_of
 from inspector.text import plural, shown
 
 IN_FULL = 4
-"""Kernels that are told of one by one; of more there is the table alone."""
+"""Kernels shown in full; more get the table only."""
 LONGEST = {Stage.SOURCE: 150, Stage.OUTPUT_CODE: 150, Stage.PTX: 250}
 """Lines of a stage's excerpt: an issue on GitHub may have 65,536 characters."""
 MOST = 60_000

@@ -1,7 +1,7 @@
 """One page that holds a recording: no file beside it, nothing from a network.
 
 The page has the list of kernels as it is, and everything else compressed, a piece a text and a
-piece a variant; its script unpacks what is looked at. Nothing that stands in a recording becomes
+piece a variant; its script unpacks what is looked at. Nothing in a recording becomes
 markup: all of it is JSON in elements that are not run, and the script makes text of it. The page's
 own policy allows its one script and its one sheet by their digests, and nothing else.
 """
@@ -12,7 +12,7 @@ import base64
 import hashlib
 import html
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from inspector import __version__, files
@@ -26,14 +26,9 @@ from inspector.text import shown
 
 WEB = Path(__file__).parent / "web"
 SCRIPTS = ("rows", "kernel", "compare", "page")
-"""The parts of the page's script in order, each of what stands before it."""
+"""The parts of the page's script, each using those before it."""
 KEPT = 64
 """Variants up to which all that was read of them is kept until they have been compared."""
-Progress = Callable[[int, int], None]
-
-
-def nobody(done: int, of: int) -> None:
-    """Tells nobody how far it is."""
 
 
 def page(
@@ -44,34 +39,30 @@ def page(
     removed: Sequence[str] = (),
     compilers: bool = False,
     left_out: list[str] | None = None,
-    progress: Progress = nobody,
 ) -> Iterator[str]:
     """The page of a recording, or of some variants of it, in pieces of HTML that are ASCII.
 
     ``times`` are those that were measured, None for what is stored with the recording. ``removed``
     says what was taken out of the recording before, which the page tells its readers.
     ``compilers``: whether a stage that was not kept may be compiled. ``left_out`` is given a
-    sentence for whatever was too large. Raises ``PtxviewError`` where nothing can be read.
+    sentence for each text that was too large. Raises ``PtxviewError`` where nothing can be read.
     """
     known = stored(reader.recording.path) if times is None else times
     gathered = Gathered(reader, known, compilers)
     found = list(reader.recording.variants() if chosen is None else chosen)
-    index = _index(gathered, found, [*map(shown, removed)], progress)
+    index = _index(gathered, found, [*map(shown, removed)])
     if left_out is not None:
         left_out += gathered.left_out
     yield from _document(index, gathered.blocks.pieces, _first(index))
 
 
-def _index(
-    gathered: Gathered, found: Sequence[Found], removed: list[str], progress: Progress
-) -> dict[str, object]:
+def _index(gathered: Gathered, found: Sequence[Found], removed: list[str]) -> dict[str, object]:
     """What the page shows at once; all else is a block that it names by its number."""
     reader = gathered.reader
     kernels = list({id(k): k for k, _ in found}.values())
     places = {id(k): n for n, k in enumerate(kernels)}
     variants = []
     for n, (kernel, variant) in enumerate(found):
-        progress(n, len(found))
         row = gathered.row(kernel, variant, places[id(kernel)])
         variants.append(row | {"block": gathered.variant(kernel, variant)})
         if len(found) > KEPT and (n + 1 == len(found) or found[n + 1][1].hash != variant.hash):
@@ -84,7 +75,6 @@ def _index(
     for a, b in pairs.chosen(found):
         for stage, value in pairs.compared(reader, (found[a][1], found[b][1])):
             rows.append([a, b, stage.value, gathered.blocks.add(value)])
-    progress(len(found), len(found))
     return {
         **gathered.heading(),
         "kernels": [gathered.kernel(k) for k in kernels],
@@ -104,7 +94,7 @@ def _graphs(reader: Reader, firsts: dict[str, int]) -> Iterator[Graph]:
 
 
 def _first(index: dict[str, object]) -> int:
-    """How many blocks stand before the script: those of the first variant."""
+    """Return the number of blocks before the script: those of the first variant."""
     variants = index["variants"]
     assert isinstance(variants, list)
     return int(variants[0]["block"]) + 1 if variants else 0
@@ -159,6 +149,6 @@ def _block(number: int, piece: bytes) -> str:
 
 
 def embedded(value: object) -> str:
-    """JSON that cannot end the element it stands in, nor begin a comment in it."""
+    """Return JSON that cannot end its element nor begin a comment."""
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

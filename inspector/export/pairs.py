@@ -62,16 +62,7 @@ def compared(reader: Reader, pair: tuple[Variant, Variant]) -> Iterator[tuple[St
 
 def _value(one: Compared) -> dict[str, object]:
     summary = one.summary
-    rows = [
-        [diff_text.called(c), *map(shown, said), diff_text.delta(c)]
-        for c, said in diff_text.figures(summary)
-    ]
-    rows += [[f"{c.name} instructions", str(c.a), str(c.b), diff_text.delta(c)]
-             for c in summary.costs]  # fmt: skip
-    rows += [[diff_text.access(x), str(x.a), str(x.b), f"{x.b - x.a:+d}"]
-             for x in summary.accesses]  # fmt: skip
-    rows += [[shown(c.name), str(c.a), str(c.b), diff_text.delta(c)]
-             for c in summary.opcodes[: diff_text.MOST]]  # fmt: skip
+    rows = [row for group in diff_text.figure_groups(summary, everything=True) for row in group]
     return {
         "identical": one.diff.identical,
         "explanation": [shown(text) for text in one.explanation],

@@ -11,10 +11,11 @@ from __future__ import annotations
 import getpass
 import re
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
 
 from inspector.errors import PtxviewError
-from inspector.export.collected import Collected, Event, digest_of, named_in
+from inspector.export.collected import Collected, Event, digest_of, mapped, named_in, strings
 from inspector.listing.cubin import debug_spans, is_elf
 from inspector.recording.assemble import REMOVED
 from inspector.text import words
@@ -44,15 +45,28 @@ _SECRET = {
     "device_code": ("ptx_command", "command"),
     "triton_failed": ("command",),
 }
-"""What of an event is of the program's call, and goes with its paths, or alone as its arguments."""
-_QUOTING = {
-    "extension": ("error",), "triton_failed": ("error",), "autotune_failed": ("error",),
+"""Fields with the program's command line, taken out with paths or args."""
+_MESSAGES: Mapping[str, object] = {"message": REMOVED, "messages": [], "log": None}
+_ERROR: Mapping[str, object] = {"error": "removed"}
+_QUOTING: Mapping[str, Mapping[str, object]] = {
+    "extension": {**_ERROR, "files": {}, "sources": {}},
+    "triton_failed": {**_ERROR, **_MESSAGES},
+    "triton_said": _MESSAGES,
+    "graph_failed": _MESSAGES,
+    "autotune_failed": _ERROR,
+    "device_code": {"source_blob": None, "log": None},
+    "uncaptured": {"source": None},
+    "made_failed": {"source": None, **_MESSAGES},
+}
+"""Fields that hold or quote the source, with their replacements."""
+_SOURCES = {
+    **dict.fromkeys(_OF_SOURCE, ("blob",)),
+    **dict.fromkeys(("uncaptured", "made_failed", "triton", "triton_failed"), ("source",)),
     "device_code": ("source_blob",),
-}  # fmt: skip
-"""What of an event quotes or holds the source."""
+    "extension": ("files", "sources"),
+}
+"""Fields that name contents with sources."""
 _TRITONS = ("triton", "triton_failed")
-_SAID_OF_IT = ("triton_failed", "triton_said", "graph_failed", "made_failed")
-"""Events with what a compiler said of the source: it quotes lines, names and texts of them."""
 _PLACE = ("file", "first", "last")
 """What of a kernel's source says where it stands, and not what it says."""
 
@@ -71,7 +85,7 @@ _NAMED = re.compile(r'loc\("(?:[^"\\\n]|\\.)*"\(((?:#loc\d*)|(?:"[^"\n]*":\d+:\d
 _COMMENT = re.compile(r"(?://|;).*$", re.MULTILINE)
 _PRINTABLE = re.compile(rb"[\x20-\x7e]{4,}")
 _OPAQUE = re.compile(r"c[a-z2-7]{51}|[A-Z2-7]{52}|[0-9a-f]{32,64}")
-"""Names that are digests: they say nothing, and Inductor's kernels are told by them."""
+"""Names that are digests; Inductor's kernels are identified by them."""
 _COMMON = words(
     "root user users home test tests work main python ubuntu localhost admin float half docker"
 )
@@ -118,33 +132,18 @@ class Remover:
                     digests[digest] = new
         # A record of times names kernels and shapes, and the stopwatch; a report of ncu has it all.
         out.timings = [self._record(t) for t in given.timings]
-        out.events = [_renamed(e, digests) for e in events]
+        out.events = [mapped(e, lambda part: digests.get(part, part)) for e in events]  # type: ignore[call-overload]
         self._look_through(out)
         return out
 
     # -- what it is ---------------------------------------------------------------------------
 
     def _texts(self, given: Collected, events: Iterable[Event]) -> Iterator[str]:
-        """The texts of sources that are taken out."""
+        """Yield the texts of sources that are taken out."""
         for event in events:
-            kind = event.get("event")
-            values: list[object] = []
-            if kind in _OF_SOURCE:
-                values.append(event.get("blob"))
-            elif kind == "device_code":
-                values.append(event.get("source_blob"))
-            elif kind in ("uncaptured", "made_failed"):
-                values.append(event.get("source"))
-            elif kind in ("triton", "triton_failed") and isinstance(
-                source := event.get("source"), Mapping
-            ):
-                values += [source.get("blob"), source.get("cut")]
-                if isinstance(files := source.get("files"), Mapping):
-                    values += files.values()
-            elif kind == "extension":
-                values += named_in([event.get("files"), event.get("sources")])
-            for value in values:
-                content = given.content(value) if isinstance(value, str) else None
+            fields = _SOURCES.get(str(event.get("event")), ())
+            for digest in named_in([event.get(name) for name in fields]):
+                content = given.content(digest)
                 if content is not None and not is_elf(content):
                     yield content.decode("utf-8", "surrogateescape")
 
@@ -155,7 +154,7 @@ class Remover:
             names.add(getpass.getuser())
         except (KeyError, OSError):
             pass
-        for text in _strings([list(events), given.timings]):
+        for text in strings([list(events), given.timings]):
             names.update(re.findall(r"/(?:home|Users)/([\w.-]+)", text))
             names.update(re.findall(r"torchinductor_([\w.-]++)", text))
         return {n for n in names if len(n) > 3 and n.lower() not in _COMMON}
@@ -171,17 +170,9 @@ class Remover:
                 if name in out:
                     out[name] = None
         if "source" in self.what:
-            for name in _QUOTING.get(kind, ()):
+            for name, value in _QUOTING.get(kind, {}).items():
                 if out.get(name) is not None:
-                    out[name] = None if name == "source_blob" else "removed"
-            if kind in ("uncaptured", "made_failed") and "source" in out:
-                out["source"] = None
-            if kind == "extension":
-                out |= {"files": {}, "sources": {}}
-            if kind in _SAID_OF_IT:
-                out |= {"message": REMOVED, "messages": [], "log": None}
-            if kind == "device_code":
-                out.pop("log", None)
+                    out[name] = value
             if kind in _TRITONS:
                 source = out.get("source")
                 files = out.get("files")
@@ -196,21 +187,12 @@ class Remover:
         return out
 
     def _record(self, record: Event) -> dict[str, object]:
-        """A record with its texts changed."""
-        return {self._told(k): self._value(v) for k, v in record.items()}
+        """Return a record with its texts changed."""
+        out: dict[str, object] = mapped(record, self._changed)
+        return out
 
-    def _value(self, value: object) -> object:
-        """A value of JSON with its texts changed, names of members too."""
-        if isinstance(value, str):
-            return self._told(value)
-        if isinstance(value, Mapping):
-            return {self._told(str(k)): self._value(v) for k, v in value.items()}
-        if isinstance(value, list | tuple):
-            return [self._value(v) for v in value]
-        return value
-
-    def _told(self, text: str) -> str:
-        if "paths" not in self.what or (len(text) == 64 and _OPAQUE.fullmatch(text)):
+    def _changed(self, text: object) -> object:
+        if not isinstance(text, str) or "paths" not in self.what or _OPAQUE.fullmatch(text):
             return text
         if text.startswith("/") and "\n" not in text and not text.startswith("//"):
             return self._path(text)
@@ -231,13 +213,13 @@ class Remover:
         return self._pathless(text) if "paths" in self.what else text
 
     def _unquoted(self, comment: re.Match[str]) -> str:
-        """A comment, unless it stands in the source."""
+        """Return a comment, or a placeholder if it quotes the source."""
         inner = comment[0].lstrip("/; \t*").rstrip()
         quoted = len(inner) >= QUOTE and any(inner in source for source in self._sources)
         return comment[0][:2].rstrip() + " removed" if quoted else comment[0]
 
     def _elf(self, data: bytes) -> bytes:
-        """A cubin: what stands in the sections of debuggers and notes, in place."""
+        """Return a cubin with debug sections and notes replaced in place."""
         if "paths" not in self.what:
             return data
         out = bytearray(data)
@@ -291,13 +273,9 @@ class Remover:
         return word
 
     def _fresh(self, size: int) -> str:
-        """The next word of so many letters; where there are no more, one that is used already."""
-        for number in range(len(LETTERS) ** min(size, 4)):
-            label, rest = "", number
-            while rest or not label:
-                label = LETTERS[rest % len(LETTERS)] + label
-                rest //= len(LETTERS)
-            word = label.rjust(size, "x")[:size]
+        """Return the next word of ``size`` letters; a used one if there are no more."""
+        for letters in product(LETTERS, repeat=min(size, 4)):
+            word = "".join(letters).rjust(size, "x")
             if not any(word + end in self._taken for end in ("", ".py", ".cu", ".h", ".so")):
                 self._taken.add(word)
                 return word
@@ -307,24 +285,19 @@ class Remover:
 
     def _look_through(self, out: Collected) -> None:
         """Nothing that was to be taken out is left. Raises ``PtxviewError`` if something is."""
-        needles = {p for p in self._paths if p != self._path(p) and len(p) > 5}
-        patterns = [re.escape(_encoded(p)) for p in sorted(needles)]
-        wholes = [_encoded(self._who.pattern)]
-        find: list[Callable[[bytes], re.Match[bytes] | None]] = []
-        if patterns:
-            find.append(re.compile(b"|".join(patterns)).search)
-        find.append(re.compile(b"|".join(wholes)).search)
+        needles = sorted(p for p in self._paths if p != self._path(p) and len(p) > 5)
+        patterns = [*(re.escape(_encoded(p)) for p in needles), _encoded(self._who.pattern)]
+        search = re.compile(b"|".join(patterns)).search
         for data in (*out.contents.values(), out.as_json()):
-            for search in find:
-                if (match := search(data)) is not None:
-                    raise PtxviewError(
-                        f"{match[0][:80].decode('utf-8', 'replace')} could not be removed",
-                        "Nothing was written. Leave its kernel out, and please report it.",
-                    )
+            if (match := search(data)) is not None:
+                raise PtxviewError(
+                    f"{match[0][:80].decode('utf-8', 'replace')} could not be removed",
+                    "Nothing was written. Leave its kernel out, and please report it.",
+                )
 
 
 def _encoded(text: str) -> bytes:
-    """A text as it may stand in a file; halves of characters, which JSON may hold, somehow."""
+    """Encode a text; lone surrogates, which JSON may hold, too."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -335,32 +308,3 @@ def _whole(names: Iterable[str]) -> re.Pattern[str]:
     """Any of some names, where they are words of their own."""
     either = "|".join(re.escape(n) for n in sorted(names, key=lambda n: (-len(n), n)))
     return re.compile(rf"(?<!\w)(?:{either})(?!\w)" if either else r"(?!)")
-
-
-def _strings(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for key, member in value.items():
-            yield str(key)
-            yield from _strings(member)
-    elif isinstance(value, list | tuple):
-        for member in value:
-            yield from _strings(member)
-
-
-def _renamed(value: object, digests: Mapping[str, str]) -> dict[str, object]:
-    """An event whose contents have got other names."""
-
-    def of(part: object) -> object:
-        if isinstance(part, str):
-            return digests.get(part, part)
-        if isinstance(part, Mapping):
-            return {k: of(v) for k, v in part.items()}
-        if isinstance(part, list):
-            return [of(v) for v in part]
-        return part
-
-    out = of(value)
-    assert isinstance(out, dict)
-    return out

@@ -5,7 +5,7 @@ half a gigabyte, a zip that unpacks to more than there is. Here each thing is op
 it is and how large it is are asked of what was opened, never of its path. All bounds follow from
 one number, which a user raises with ``PTXVIEW_MAX_BYTES``; a sentence says which one was met.
 
-One module because nothing else may open a thing: a second reader would have bounds of its own.
+One module because nothing else may open a thing: a second reader would have other bounds.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ VARIABLE = "PTXVIEW_MAX_BYTES"
 ROOTS = "PTXVIEW_ROOTS"
 """The variable that names the only folders of which anything may be read, a line each."""
 DEFAULT = 1 << 30
-LEAST = 1 << 16
+MIN_TOTAL_BYTES = 1 << 16
 CHUNK = 1 << 20
 LIGHT = 1 << 16
-DEEPEST_JSON = 100
-"""Lists and objects inside each other; records of ours have a dozen."""
+MAX_JSON_DEPTH = 100
+"""Lists and objects inside each other; ptxview's records have a dozen."""
 
 _NUMBER = re.compile(r"(\d{1,18})([KMGT]?)")
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
@@ -47,8 +47,18 @@ _STRING = re.compile(rb'"[^"]*"')
 _BRACKETS = b"[]{}"
 _OTHER = bytes(c for c in range(256) if c not in _BRACKETS)
 # What Python's zipfile lets through on damaged, encrypted or hostile archives.
-DAMAGE = (OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError,
-          ValueError, IndexError, struct.error, lzma.LZMAError)  # fmt: skip
+DAMAGE = (
+    OSError,
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+    IndexError,
+    struct.error,
+    lzma.LZMAError,
+)
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENTRY = b"PK\x01\x02"
 _BEGINS = (b"PK\x03\x04", b"PK\x05\x06")
@@ -102,7 +112,7 @@ class Limits:
 
     def raising(self, factor: float = 2.0) -> str:
         """How to raise the bounds by at least this factor, in words."""
-        wanted = LEAST
+        wanted = MIN_TOTAL_BYTES
         while wanted < self.total * factor:
             wanted *= 2
         return f"{VARIABLE}={_short(wanted)} raises that"
@@ -119,7 +129,7 @@ def limits() -> Limits:
             f"{VARIABLE} is {said[:40]!r}, and no number of bytes",
             f"Give one as 2147483648 or 2G (without it: {_short(DEFAULT)}).",
         )
-    return Limits(max(LEAST, int(number[1]) << _UNITS[number[2]]))
+    return Limits(max(MIN_TOTAL_BYTES, int(number[1]) << _UNITS[number[2]]))
 
 
 def _short(number: int) -> str:
@@ -142,7 +152,7 @@ class Allowance:
         self.left -= size
         if self.left < 0:
             raise TooLarge(
-                f"{what} and what lies behind it was left out: with it more than "
+                f"{what} and all behind it was left out: with it more than "
                 f"{self.most:,} bytes of memory are needed ({self.limits.raising()})"
             )
 
@@ -153,17 +163,21 @@ class Allowance:
 def kind(mode: int) -> str:
     """What a file's mode says that it is, in words."""
     for test, word in (
-        (stat.S_ISREG, "a file"), (stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a pipe"),
-        (stat.S_ISSOCK, "a socket"), (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a device"),
+        (stat.S_ISREG, "a file"),
+        (stat.S_ISDIR, "a folder"),
+        (stat.S_ISFIFO, "a pipe"),
+        (stat.S_ISSOCK, "a socket"),
+        (stat.S_ISCHR, "a device"),
+        (stat.S_ISBLK, "a device"),
         (stat.S_ISLNK, "a link"),
-    ):  # fmt: skip
+    ):
         if test(mode):
             return word
     return "something unknown"
 
 
 class File(io.FileIO):
-    """A regular file that was opened, with what was known of it at that moment."""
+    """A regular file that was opened, with its status at that moment."""
 
     def __init__(self, path: Path, descriptor: int, status: os.stat_result) -> None:
         super().__init__(descriptor, "r")
@@ -184,7 +198,7 @@ class File(io.FileIO):
         left = most
         while left > 0:
             try:
-                # All at once where the size is known: nothing is copied then. What grows meanwhile
+                # All at once where the size is known: nothing is copied then. A file that grows
                 # is read by the piece: by the byte, it would never be caught up with.
                 expected = max(self.size - self.tell(), 0)
                 data = self.read(min(left, CHUNK if parts and not expected else expected + 1))
@@ -212,7 +226,7 @@ class File(io.FileIO):
         return data
 
     def again(self) -> Path:
-        """A path that leads to this very file, for a tool: whatever lies at its own by now."""
+        """A path to this very file, for a tool, even if another file has its name by now."""
         link = Path(f"/proc/{os.getpid()}/fd/{self.fileno()}")
         return link if link.exists() else self.path.resolve()
 
@@ -220,22 +234,21 @@ class File(io.FileIO):
 def opened(path: Path, *, follow: bool = True, inside: Path | None = None) -> File:
     """A regular file, opened for reading. Closes with ``with``.
 
-    Where ``follow`` is not set, a link is none. Of the folder ``inside`` alone it is opened where
+    Without ``follow`` a link is refused. Of the folder ``inside`` alone it is opened where
     that is given: a link within it is followed, and none that leads out of it. Raises ``Absent``,
     ``NotAFile``, else ``Unreadable``.
     """
     if inside is None:
-        return _opened(path, path, None, follow)
-    # From folder to folder without following links. Where there is one, what it leads to is found
-    # first and then opened likewise: what is put there meanwhile leads nowhere.
-    try:
-        return _descend(path, inside, path.relative_to(inside))
-    except (Unreadable, ValueError):
-        try:
-            real = path.resolve().relative_to(inside.resolve())
-        except (OSError, RuntimeError, ValueError):  # as of leads_out
-            raise Unreadable(f"{path} leads out of {inside}, and was not followed") from None
-    return _descend(path, inside, real)
+        return _opened(path, path, follow)
+    outside = Unreadable(f"{path} leads out of {inside}, and was not followed")
+    if leads_out(path, inside):
+        raise outside
+    file = _opened(path, path.resolve(), follow=False)
+    # A folder of the path may have become a link since.
+    if leads_out(Path(f"/proc/self/fd/{file.fileno()}"), inside):
+        file.close()
+        raise outside
+    return file
 
 
 def leads_out(path: Path, folder: Path) -> bool:
@@ -246,37 +259,15 @@ def leads_out(path: Path, folder: Path) -> bool:
         return True
 
 
-def _descend(path: Path, folder: Path, below: Path) -> File:
-    *folders, name = below.parts or (".",)
-    if ".." in below.parts:
-        raise Unreadable(f"{path} cannot be read: it leads up")
-    through = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    at = None
-    try:
-        at = os.open(folder, os.O_DIRECTORY | os.O_CLOEXEC)
-        for each in folders:
-            deeper = os.open(each, through, dir_fd=at)
-            os.close(at)
-            at = deeper
-        return _opened(path, Path(name), at, follow=False)
-    except FileNotFoundError:
-        raise Absent(f"{path} does not exist") from None
-    except (OSError, ValueError) as error:
-        raise _cannot(path, error) from None
-    finally:
-        if at is not None:
-            os.close(at)
-
-
-def _opened(path: Path, name: Path, at: int | None, follow: bool) -> File:
-    """The file of a ``name`` that begins in the folder open ``at``, where there is one."""
+def _opened(path: Path, name: Path, follow: bool) -> File:
+    """Open ``name``, to which ``path`` leads."""
     try:
         # Opening a device may already do something; what is one now is not touched. It may become
         # one in the meantime, and then what counts is what was opened.
-        before = os.stat(name, dir_fd=at, follow_symlinks=follow)
+        before = name.stat(follow_symlinks=follow)
         _must_be_file(path, before.st_mode)
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-        descriptor = os.open(name, flags | (0 if follow else os.O_NOFOLLOW), dir_fd=at)
+        descriptor = os.open(name, flags | (0 if follow else os.O_NOFOLLOW))
     except FileNotFoundError:
         raise Absent(f"{path} does not exist") from None
     except (OSError, ValueError) as error:  # a name may hold what no name can
@@ -292,7 +283,7 @@ def _opened(path: Path, name: Path, at: int | None, follow: bool) -> File:
 
 
 def may_be_read(path: Path) -> bool:
-    """Whether a path lies where anything may be read: everywhere, unless ``ROOTS`` says where."""
+    """Whether a path may be read: ``ROOTS`` names the folders, by default all."""
     if ROOTS not in os.environ:
         return True
     real = path.resolve()
@@ -300,9 +291,9 @@ def may_be_read(path: Path) -> bool:
 
 
 def _must_be_within(path: Path, what: Path) -> None:
-    """Raises ``Unreadable`` where what lies there is in none of the folders that may be read."""
+    """Raise ``Unreadable`` for a path outside the folders that may be read."""
     if not may_be_read(what):
-        raise Unreadable(f"{path} lies outside of the folders that may be read here")
+        raise Unreadable(f"{path} is outside of the folders that may be read here")
 
 
 def read(
@@ -327,7 +318,7 @@ def text(path: Path, most: int | None = None, *, inside: Path | None = None) -> 
 
 
 def records(path: Path) -> Iterator[object]:
-    """The JSON values of a file that has one a line; a line that is none is passed over.
+    """The JSON values of a file that has one a line; a malformed line is passed over.
 
     Raises ``Unreadable``, as ``opened``.
     """
@@ -338,7 +329,7 @@ def records(path: Path) -> Iterator[object]:
 
 
 def after(path: Path, at: int) -> bytes:
-    """What stands in a file from a byte on. Raises ``Unreadable``."""
+    """The content of a file from a byte on. Raises ``Unreadable``."""
     with opened(path) as file:
         file.seek(at)
         return file.whole()
@@ -371,20 +362,22 @@ def lines(
     file = source if isinstance(source, File) else opened(source, follow=follow)
     try:
         _may_be_streamed(file)
-        yield from _split(io.BufferedReader(file, CHUNK), str(file.path), bounds, too_long, longest)
+        stream = io.BufferedReader(file, CHUNK)
+        yield from split_lines(stream, str(file.path), bounds, too_long, longest)
     except (OSError, ValueError) as error:
         raise _cannot(file.path, error) from None
     finally:
         file.close()
 
 
-def _split(
+def split_lines(
     stream: Any,
     name: str,
     bounds: Limits,
     too_long: Callable[[int], None] | None,
     longest: int | None,
 ) -> Iterator[bytes]:
+    """Yield the lines of a stream, within bounds as for ``lines``."""
     bound = longest or bounds.line
     number = seen = 0
     while line := stream.readline(bound + 1):
@@ -408,9 +401,9 @@ def _split(
 
 
 def why_not(path: Path, most: int | None = None, *, follow: bool = False) -> str | None:
-    """Why a file will not be read, as far as can be seen of it without opening it.
+    """Why a file will not be read, found without opening it.
 
-    A link is none unless it is to be followed. None where it can be read, and where it is not
+    A link is refused unless it is to be followed. None where it can be read, and where it is not
     there.
     """
     try:
@@ -437,7 +430,7 @@ def digest(file: File) -> str:
 
 
 def contains(file: File, words: Sequence[bytes]) -> bool:
-    """Whether one of some short words stands in what follows, which is not kept.
+    """Whether the rest of a file has one of some short words; nothing of it is kept.
 
     Raises ``Unreadable``.
     """
@@ -518,7 +511,7 @@ def unpack(data: bytes, out: IO[bytes], what: str) -> None:
 
 
 def names(folder: Path, most: int | None = None) -> tuple[list[os.DirEntry[str]], bool]:
-    """What lies in a folder, by name; and whether there is more than is looked at.
+    """The entries of a folder, by name; and whether there are more than are looked at.
 
     Raises ``Unreadable``.
     """
@@ -567,9 +560,11 @@ def weight(data: bytes) -> int:
 def _weight(bare: bytes, quotes: int) -> int:
     count = bare.count
     return (
-        180 * count(b"{") + 64 * count(b"[") + 40 * (count(b",") + count(b":"))
+        180 * count(b"{")
+        + 64 * count(b"[")
+        + 40 * (count(b",") + count(b":"))
         + 28 * min(quotes, 2 * (count(b",") + count(b":") + 1))
-    )  # fmt: skip
+    )
 
 
 def _bare(data: bytes) -> bytes:
@@ -578,7 +573,7 @@ def _bare(data: bytes) -> bytes:
 
 
 def parsed(data: bytes, allowance: Allowance | None = None, what: str = "it") -> object:
-    """JSON's value. Raises ``ValueError`` where it is none, or is nested too deeply.
+    """The value of JSON. Raises ``ValueError`` if it is malformed, or nested too deeply.
 
     What its value weighs is taken from the ``allowance``. Raises ``TooLarge`` where that, or one
     value's bound, is met.
@@ -601,10 +596,10 @@ def parsed(data: bytes, allowance: Allowance | None = None, what: str = "it") ->
 
 
 def _must_be_flat(data: bytes) -> None:
-    if data.count(b"[") + data.count(b"{") <= DEEPEST_JSON:
+    if data.count(b"[") + data.count(b"{") <= MAX_JSON_DEPTH:
         return
     left = _bare(data).translate(None, _OTHER)
-    for _ in range(DEEPEST_JSON):  # the innermost pairs go, a level each time
+    for _ in range(MAX_JSON_DEPTH):  # the innermost pairs go, a level each time
         left = left.replace(b"[]", b"").replace(b"{}", b"")
         if not left:
             return
@@ -680,14 +675,14 @@ class Archive:
 
     @property
     def names(self) -> list[str]:
-        """The names of all members, in the directory's order; one may stand there twice."""
+        """The names of all members, in the directory's order; a name may be there twice."""
         return self._zip.namelist()
 
     def __contains__(self, member: str) -> bool:
         return member in self._zip.NameToInfo
 
     def why_not(self, member: str) -> str | None:
-        """Why a member will not be read, as far as its directory says; None where it can be."""
+        """Why a member will not be read by its directory; None where it can be."""
         bounds = limits()
         try:
             size = self._zip.getinfo(member).file_size
@@ -722,18 +717,23 @@ class Archive:
         name = f"{member} in {self.path}"
         with self._member(member, bounds.streamed, bounds) as (stream, size):
             buffered = io.BufferedReader(stream, CHUNK)
-            yield from _split(buffered, name, bounds, too_long, longest)
+            yield from split_lines(buffered, name, bounds, too_long, longest)
             _must_have(self.path, member, size, buffered.tell())
 
     def members(self) -> list[zipfile.ZipInfo]:
         """What the directory says of all members, in its order."""
         return self._zip.infolist()
 
-    @contextmanager
-    def member(self, info: zipfile.ZipInfo) -> Iterator[IO[bytes]]:
-        """The content of a member, no more of it than it says. Raises ``Unreadable``."""
-        with self._opened(info) as stream:
-            yield stream
+    def extract(self, info: zipfile.ZipInfo, folder: Path) -> None:
+        """Write a member below a folder, no more of it than it declares. Raises ``Unreadable``."""
+        with self._opened(info):  # refuses what cannot be read within bounds
+            pass
+        try:
+            self._zip.extract(info, folder)
+        except OSError:
+            raise
+        except DAMAGE as error:
+            raise Unreadable(f"{self.path} is damaged: {info.filename}: {error}") from None
 
     @contextmanager
     def _member(self, member: str, bound: int, bounds: Limits) -> Iterator[tuple[Any, int]]:
@@ -751,7 +751,7 @@ class Archive:
         member = info.filename
         if info.compress_type not in _METHODS:
             # Python unpacks the others a piece at a time only as they were packed: bounded by none.
-            raise Unreadable(f"{self.path} is damaged: {member} is packed in a way of its own")
+            raise Unreadable(f"{self.path} is damaged: {member} is packed in an unknown way")
         try:
             with self._zip.open(info) as stream:
                 yield stream

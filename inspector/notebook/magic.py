@@ -15,14 +15,14 @@ NAME = "ptxview"
 HELP = """\
 %%ptxview [-o PATH] [--as NAME] [--quiet]   record this cell, and show what it compiled
 %ptxview target sm_90                       an emulated device, before torch is imported
-%ptxview COMMAND …                          any command of ptxview's: list, show, diff, explain …"""
+%ptxview COMMAND …                          any command: list, show, diff, explain …"""
 
 
 class _Options(argparse.ArgumentParser):
-    """Options of the magic; what is wrong with them is a sentence and ends nothing."""
+    """Options of the magic; a wrong one is a UsageError, and ends no process."""
 
     def error(self, message: str) -> NoReturn:
-        """Say it."""
+        """Raise UsageError."""
         raise UsageError(f"%%ptxview: {message}", HELP)
 
 
@@ -35,10 +35,10 @@ def _options() -> _Options:
 
 
 def load(shell: Any) -> None:
-    """Have the shell know the magic."""
+    """Register the magic in the shell."""
 
     def ptxview(line: str, cell: str | None = None) -> Any:
-        """Record this cell, and show what it compiled (%ptxview says more)."""
+        """Record this cell, and show what it compiled (%ptxview prints help)."""
         try:
             return _line(line) if cell is None else _cell(shell, line, cell)
         except PtxviewError as error:
@@ -51,7 +51,7 @@ def load(shell: Any) -> None:
 
 
 def unload(shell: Any) -> None:
-    """Have it forgotten."""
+    """Remove the magic from the shell."""
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop(NAME, None)
 
@@ -69,7 +69,7 @@ def _line(line: str) -> None:
         recorder.command(words)
 
 
-def _cell(shell: Any, line: str, cell: str) -> Any:
+def _cell(shell: Any, line: str, cell: str) -> None:
     args = _options().parse_args(shlex.split(line))
     if not args.name.isidentifier():
         raise UsageError(f"%%ptxview: --as {args.name} is not the name of a variable")
@@ -83,23 +83,18 @@ def _cell(shell: Any, line: str, cell: str) -> Any:
         _display(made, shown=not args.quiet)
     if error is not None:
         raise error
-    return None
 
 
 def _run(shell: Any, cell: str) -> BaseException | None:
     """Run a cell as the notebook does; return its error, which the notebook prints."""
-    told, shell.showtraceback = shell.showtraceback, _nothing
-    told_syntax, shell.showsyntaxerror = shell.showsyntaxerror, _nothing
+    shown, shown_syntax = shell.showtraceback, shell.showsyntaxerror
+    shell.showtraceback = shell.showsyntaxerror = lambda *args, **given: None
     try:
         result = shell.run_cell(cell)
     finally:
-        shell.showtraceback, shell.showsyntaxerror = told, told_syntax
+        shell.showtraceback, shell.showsyntaxerror = shown, shown_syntax
     error: BaseException | None = result.error_before_exec or result.error_in_exec
     return error
-
-
-def _nothing(*_: object, **__: object) -> None:
-    """In the place of what prints a traceback."""
 
 
 def _display(made: recorder.Recorder, shown: bool) -> None:
@@ -109,7 +104,6 @@ def _display(made: recorder.Recorder, shown: bool) -> None:
             "extension's build"
         )
     elif shown:
-        # For the notebook's display; elsewhere a line says it.
         from IPython.display import display
 
         display(made)

@@ -1,8 +1,8 @@
-"""Records a block of the program that we are in, and is what was recorded of it afterwards.
+"""Recordings of a block of the running program.
 
-The probes are loaded from their folder under a name of their own, as ``ptxview run`` has them
-loaded; nothing here imports them, torch or triton. Blocks may stand within each other: what is
-compiled and launched goes to the innermost, and the outer ones go on when it ends.
+The probes are loaded from their folder under their own name, as by ``ptxview run``; nothing here
+imports them, torch or triton. Blocks may be nested: the innermost records, and the outer ones go on
+when it ends.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from inspector.reader.tables import devices
 PROBES = machine.PROBES.parent
 PACKAGE = "ptxview_probes"
 CHANGED = ("PTXVIEW_RECORDING", "PYTHONPATH")
-"""Variables that are others within a block, so that its child processes are recorded as well."""
+"""Variables that are different within a block, so that its child processes are recorded as well."""
 
 _lock = threading.RLock()
 _open: list[Recorder] = []
-"""Blocks that are being recorded, the innermost last."""
+"""Blocks that are open, the innermost last."""
 
 _before: dict[str, str | None] = {}
 
@@ -38,8 +38,8 @@ _before: dict[str, str | None] = {}
 class Recorder:
     """A block of this program, recorded: ``with inspector.record() as recording:``.
 
-    Within the block, and after it, what was recorded so far can be asked for. Raises
-    ``PtxviewError`` where nothing can be recorded, or read.
+    Its kernels can be read within the block, and after it. Raises ``PtxviewError`` if nothing can
+    be recorded, or read.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Recorder:
         self._path: Path | None = None
         self._reader: Reader | None = None
         self.said: list[str] = []
-        """What is to be known of how it was recorded: sentences."""
+        """Notes about the recording: sentences."""
 
     # -- the block ------------------------------------------------------------------------------
 
@@ -111,7 +111,7 @@ class Recorder:
         outcome = run.ended(status, self.said.append)
         self._path = outcome.path
         if outcome.recording is not None:
-            self._reader = self._read(outcome.recording)
+            self._reader = _reader_of(outcome.recording)
 
     # -- what was recorded ----------------------------------------------------------------------
 
@@ -128,13 +128,8 @@ class Recorder:
     def reader(self) -> Reader:
         """A reader of the recording; within the block, of what was recorded so far."""
         if self._reader is None or self._run is not None:
-            self._reader = self._read(open_path(self.path))
+            self._reader = _reader_of(open_path(self.path))
         return self._reader
-
-    def _read(self, recording: Recording) -> Reader:
-        from inspector.commands.common import reader_of
-
-        return reader_of(recording)
 
     @property
     def recording(self) -> Recording:
@@ -182,10 +177,16 @@ class Recorder:
         return framed(self.reader)
 
 
+def _reader_of(recording: Recording) -> Reader:
+    from inspector.commands.common import reader_of
+
+    return reader_of(recording)
+
+
 def emulate(target: str) -> None:
     """Give this process an emulated device, for the rest of its life.
 
-    Raises ``UsageError`` where that is not possible any more.
+    Raises ``UsageError`` if it is too late for that.
     """
     if target not in devices():
         raise UsageError(f"no device is known of {target}", f"Known are: {', '.join(devices())}.")
@@ -199,7 +200,7 @@ def emulate(target: str) -> None:
 
 
 def _probes() -> Any:
-    """The probes that begin late, loaded from their folder under their own name."""
+    """The probes for a running program, loaded from their folder under their own name."""
     if PACKAGE not in sys.modules:
         spec = importlib.util.spec_from_file_location(
             PACKAGE, PROBES / "__init__.py", submodule_search_locations=[str(PROBES)]
@@ -213,7 +214,7 @@ def _probes() -> Any:
 
 
 def _begun(out: Path | None) -> running.Run:
-    """A recording of this program that has begun; without a place, below the state folder."""
+    """Begin a recording of this program; without a place, below the state folder."""
     words = [sys.executable, *sys.argv]
     name = Path(sys.argv[0]).stem if sys.argv and sys.argv[0] else "program"
     name = "notebook" if "ipykernel" in name or "ipykernel" in sys.modules else name
@@ -237,7 +238,7 @@ def _restore(variables: dict[str, str | None]) -> None:
 
 
 def command(words: list[str]) -> None:
-    """Run a command of ptxview's, whose output goes where this program's goes."""
+    """Run a command; its output goes where this program's goes."""
     from inspector.cli import main
 
     main(words)

@@ -1,15 +1,18 @@
-"""What the compilers said of a variant, or the device that refused it, as findings at its lines."""
+"""Compilers of a variant: their messages as findings at its lines, and their versions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePath
 
 from inspector.analyse.hints.subject import Finding
+from inspector.errors import PtxviewError
+from inspector.listing.cubin import Cubin, read_cubin
 from inspector.model import (
     Compilation,
     CompilerMessage,
-    Failure,
+    Origin,
     Recording,
     Stage,
     Variant,
@@ -54,8 +57,9 @@ class CompiledVariants:
 
     def _said(self, variant: Variant, lines_of: Callable[[Stage], int]) -> Iterator[Finding]:
         if variant.error is not None and not variant.error.messages:
-            rule = NOT_LOADED if variant.error.at_load else _rule(_as_message(variant.error))
-            yield Finding(rule, "warn", variant.error.message)
+            message = CompilerMessage("error", variant.error.message, variant.error.tool or "")
+            rule = NOT_LOADED if variant.error.at_load else _rule(message)
+            yield Finding(rule, "warn", message.message)
         seen: set[CompilerMessage] = set()
         for message, own in self._messages(variant):
             stage, n = own or _stage(message, variant)
@@ -67,8 +71,10 @@ class CompiledVariants:
                 lines = {stage: (n,)}
             yield Finding(
                 _rule(message),
-                SEVERITIES.get(message.severity, "info"), _sentence(message, stage), lines,
-            )  # fmt: skip
+                SEVERITIES.get(message.severity, "info"),
+                _sentence(message, stage),
+                lines,
+            )
 
     def _messages(self, variant: Variant) -> Iterator[tuple[CompilerMessage, Place | None]]:
         """All that was said, with its place where the file was a stage's own text."""
@@ -103,10 +109,6 @@ def _source(variant: Variant) -> str:
     return "" if file is None or file.origin_path is None else file.origin_path
 
 
-def _as_message(failure: Failure) -> CompilerMessage:
-    return CompilerMessage("error", failure.message, failure.tool or "")
-
-
 def _stage(message: CompilerMessage, variant: Variant) -> Place:
     """The stage and the line that a message names; no stage where it is a file of another kind."""
     n = message.line
@@ -127,7 +129,63 @@ def _stage(message: CompilerMessage, variant: Variant) -> Place:
 
 
 def _sentence(message: CompilerMessage, stage: Stage | None) -> str:
-    """What is told: with its place where that is not at hand."""
+    """The message, with its place if that text is missing."""
     if stage is not None or message.file is None or message.line is None:
         return message.message
     return f"{message.file}:{message.line}: {message.message}"
+
+
+# -- versions -------------------------------------------------------------------------------------
+
+TRITON = (Origin.TRITON, Origin.INDUCTOR)
+HEAD = 4096
+"""Bytes of PTX in which its compiler names itself; what declares its version is there, too."""
+_ISA = re.compile(rb"^[^\S\n]*+\.version\s++(\d++\.\d++)", re.MULTILINE)
+_NVCC = re.compile(rb"^// Cuda compilation tools, release [\d.]++, V([\d.]++)", re.MULTILINE)
+
+
+def made_by(tools: Mapping[str, str], origin: Origin, variant: Variant) -> dict[str, str]:
+    """The programs that made a variant, with their versions if known.
+
+    Those of Triton and torch are recorded with it, in a recording made before that with all of it;
+    nvcc's, or of NVIDIA's compiler where another calls it, is its own line at the head of its PTX.
+    Of ptxas it is the cubin's own note, which CUDA 13's writes, else the recording's where Triton
+    has one assembler for all. The ISA is PTX's.
+    """
+    own = {**variant.made_by}
+    if (version := variant.options.get("triton_version")) is not None:
+        own["triton"] = str(version)
+    out: dict[str, str] = {}
+    for name, of in (("torch", (Origin.INDUCTOR,)), ("triton", TRITON)):
+        if origin in of and (version := own.get(name) or tools.get(name)):
+            out[name] = version
+    sass, ptx = variant.stages.get(Stage.SASS), variant.stages.get(Stage.PTX)
+    try:
+        cubin = None if sass is None else read_cubin(sass.content.read())
+        text = b"" if ptx is None or ptx.costly else ptx.content.read()[:HEAD]
+    except (PtxviewError, OSError):
+        return out
+    if (nvcc := _NVCC.search(text)) is not None:
+        # libNVVM and NVRTC write the same line for others.
+        out["nvcc" if origin is Origin.NVCC else "CUDA compiler"] = nvcc[1].decode()
+    if (isa := _ISA.search(text)) is not None:
+        out["PTX ISA"] = isa[1].decode()
+    if cubin is not None:
+        assembler = cubin.ptxas or assembler_of(tools, origin, cubin)
+        out |= {"ptxas": assembler} if assembler else {}
+    return out
+
+
+def assembler_of(tools: Mapping[str, str], origin: Origin, cubin: Cubin) -> str | None:
+    """The version of Triton's ptxas that assembled a cubin without a note; None if it is not known.
+
+    ABI 7 is CUDA 12's. Where Triton brings two assemblers that both may have written the file,
+    nothing says which.
+    """
+    able = {
+        version
+        for name in ("ptxas", "ptxas-blackwell")
+        if (version := tools.get(name))
+        and bool(re.match(r"(?:1[3-9]|[2-9]\d|\d{3})(?!\d)", version)) == (cubin.abi >= 8)
+    }
+    return able.pop() if len(able) == 1 and origin in TRITON else None

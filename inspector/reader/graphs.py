@@ -1,8 +1,7 @@
-"""What is told of a compiled graph: its texts, its calls, and how its stages are linked."""
+"""A compiled graph: its texts, its calls, and the links between its stages."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping
 
 from inspector import files
@@ -25,7 +24,7 @@ from inspector.listing import parse
 from inspector.listing.line import Listing
 from inspector.listing.wrapper import parse_wrapper
 from inspector.model import FX_STAGES, Content, Graph, Recording, Stage
-from inspector.reader.listings import decode
+from inspector.reader.listings import Memo, decode
 from inspector.recording.output_code import parse as parse_output_code
 
 OURS = "ptxview"
@@ -35,13 +34,9 @@ OURS = "ptxview"
 class Graphs:
     """Reads graphs, each thing when it is first asked for. Safe to use from several threads."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: Recording, memo: Memo) -> None:
         self._recording = recording
-        self._lock = threading.RLock()
-        self._listings: dict[tuple[int, Stage], tuple[Graph, Listing]] = {}
-        self._views: dict[int, tuple[Graph, GraphView, list[GraphRow]]] = {}
-        self._known: dict[tuple[int, Stage], Known] = {}
-        self._links: dict[tuple[int, Stage, Stage], Mapping[int, tuple[int, ...]]] = {}
+        self._memo = memo
 
     def stages(self, graph: Graph) -> tuple[Stage, ...]:
         """What there is of a graph, in the order of lowering."""
@@ -53,7 +48,7 @@ class Graphs:
     def text(self, graph: Graph, stage: Stage) -> str:
         """The text of a stage. Raises ``PtxviewError`` where it cannot be had."""
         if stage is Stage.OPERATIONS:
-            return "\n".join(row.text for row in self._rows(graph))
+            return "\n".join(row.text for row in self._viewed(graph)[1])
         held = graph.stages.get(stage)
         if held is None:
             why = "it was not recorded" if graph.error is None else graph.error.said
@@ -62,33 +57,33 @@ class Graphs:
 
     def listing(self, graph: Graph, stage: Stage = Stage.OUTPUT_CODE) -> Listing:
         """The lines of a stage. Raises ``PtxviewError`` where it cannot be had."""
-        key = (id(graph), stage)
-        with self._lock:
-            if key not in self._listings:
-                held = graph.stages.get(stage)
-                path = None if held is None else held.origin_path
-                self._listings[key] = graph, parse(stage, self.text(graph, stage), path=path)
-            return self._listings[key][1]
+        held = graph.stages.get(stage)
+        path = None if held is None else held.origin_path
+        return self._memo.once(
+            ("graph listing", id(graph), stage),
+            lambda: parse(stage, self.text(graph, stage), path=path),
+        )
 
     def view(self, graph: Graph) -> GraphView:
         """The graph's calls with what each computes. Raises ``PtxviewError``."""
         return self._viewed(graph)[0]
 
-    def _rows(self, graph: Graph) -> list[GraphRow]:
-        return self._viewed(graph)[1]
-
     def _viewed(self, graph: Graph) -> tuple[GraphView, list[GraphRow]]:
-        with self._lock:
-            if id(graph) not in self._views:
-                text = self.text(graph, Stage.OUTPUT_CODE)
-                kernels = {n: name for name, lines in graph.calls.items() for n in lines}
-                view = graph_view(
-                    parse_wrapper(text.split("\n")), _json(graph.nodes), _json(graph.dynamo),
-                    kernels, self._launched_with(graph), self._own(graph),
-                )  # fmt: skip
-                view = with_choices(view, self._choices(graph), graph.tried)
-                self._views[id(graph)] = graph, view, graph_rows(graph.id, view)
-            return self._views[id(graph)][1:]
+        return self._memo.once(("graph view", id(graph)), lambda: self._view(graph))
+
+    def _view(self, graph: Graph) -> tuple[GraphView, list[GraphRow]]:
+        text = self.text(graph, Stage.OUTPUT_CODE)
+        kernels = {n: name for name, lines in graph.calls.items() for n in lines}
+        view = graph_view(
+            parse_wrapper(text.split("\n")),
+            _json(graph.nodes),
+            _json(graph.dynamo),
+            kernels,
+            self._launched_with(graph),
+            self._own(graph),
+        )
+        view = with_choices(view, self._choices(graph), graph.tried)
+        return view, graph_rows(graph.id, view)
 
     def _choices(self, graph: Graph) -> Iterator[GraphChoice]:
         for kernel, tuning, use in choices.of_graph(self._recording, graph):
@@ -118,23 +113,18 @@ class Graphs:
         the same pairs. Raises ``PtxviewError`` where a stage cannot be had."""
         if a is b or Stage.OUTPUT_CODE not in graph.stages:
             return {}
-        key = (id(graph), a, b)
-        with self._lock:
-            if key not in self._links:
-                self._links[key] = linked(self._of(graph, a), self._of(graph, b))
-            return self._links[key]
+        return self._memo.once(
+            ("graph links", id(graph), a, b), lambda: linked(self._of(graph, a), self._of(graph, b))
+        )
 
     def _of(self, graph: Graph, stage: Stage) -> Known:
         """What each line of a stage is of."""
-        key = (id(graph), stage)
-        if key not in self._known:
-            self._known[key] = self._told(graph, stage)
-        return self._known[key]
+        return self._memo.once(("graph lines", id(graph), stage), lambda: self._told(graph, stage))
 
     def _told(self, graph: Graph, stage: Stage) -> Known:
         view = self.view(graph)
         if stage is Stage.OPERATIONS:
-            return of_operations(self._rows(graph), view)
+            return of_operations(self._viewed(graph)[1], view)
         if stage is Stage.SOURCE:
             return of_source(graph.stages[stage].origin_path or "", view)
         text = self.text(graph, stage)

@@ -1,4 +1,4 @@
-"""Where one looks first in a kernel: what was sampled most, its innermost loops, its peak."""
+"""Regions of interest in a kernel: most samples, innermost loops, register peak."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from inspector.reader.facts import MACHINE
 from inspector.reader.reader import Reader
 
 LOOPS = 3
-"""Loops that are told of: the innermost ones, of those the longest."""
+"""Loops that are listed: the innermost ones, of those the longest."""
 SAMPLED = 5
-"""Lines that are told of by their samples."""
+"""Lines that are listed by their samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,10 @@ def _of_code(reader: Reader, variant: Variant, stage: Stage, telling: Telling) -
         return
     flow = facts.flow
     inner = [
-        loop for loop in flow.loops
+        loop
+        for loop in flow.loops
         if all(flow.loop_at(flow.blocks[block].first) is loop for block in loop.blocks)
-    ]  # fmt: skip
+    ]
     inner.sort(key=lambda loop: (-loop.depth, loop.first - loop.last, loop.first))
     for loop in inner[:LOOPS]:
         source = _source(reader, variant, stage, loop.first, loop.last)

@@ -1,4 +1,4 @@
-"""A stage's text and its listing, where the kernel stands in it, and how the stages are linked.
+"""A stage's text, its listing, the kernel's lines in it, and the links between stages.
 
 Nothing is disassembled or parsed before it is asked for, and each result is kept.
 """
@@ -6,14 +6,17 @@ Nothing is disassembled or parsed before it is asked for, and each result is kep
 from __future__ import annotations
 
 import contextlib
-import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass
+from threading import RLock
+from typing import TypeVar, cast
 
 from inspector.analyse.fusion import model_lines
 from inspector.analyse.links import Relation, StageNames, beginning, composed, relate
-from inspector.capture.disassembly import disassemble, disassemble_together
+from inspector.analyse.source_groups import SourceGroups, by_links, by_places, of_source, places
+from inspector.capture.disassembly import disassemble
 from inspector.errors import PtxviewError, Unreadable
 from inspector.listing import parse
 from inspector.listing.cubin import is_elf, read_cubin
@@ -40,20 +43,55 @@ def decode(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
+T = TypeVar("T")
+
+
+class Memo:
+    """Results by key, each computed once. Safe to use from several threads.
+
+    A key that is a tuple holds the id or the hash of what its result is about.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[Hashable, tuple[RLock, list[object]]] = {}
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return the result of ``make``; threads that ask for the same key wait for it."""
+        lock, result = self._kept.setdefault(key, (RLock(), []))
+        with lock:
+            if not result:
+                result.append(make())
+        return cast(T, result[0])
+
+    def known(self, key: Hashable) -> bool:
+        """Whether there is a result by now."""
+        return key in self._kept and bool(self._kept[key][1])
+
+    def forget(self, owners: AbstractSet[Hashable]) -> None:
+        """Drop every result whose key holds one of ``owners``."""
+        for key in list(self._kept):
+            if isinstance(key, tuple) and not owners.isdisjoint(key):
+                self._kept.pop(key, None)
+
+
 class Listings:
-    """Reads the stages of variants. Safe to use from several threads."""
+    """Texts, listings and links of variants, each computed when it is first asked for.
+
+    Safe to use from several threads.
+    """
 
     def __init__(self, cache: DerivedCache) -> None:
-        self._cache = cache
-        self._lock = threading.Lock()
-        self._listings: dict[tuple[str, str, Stage], Listing] = {}
-        self._links: dict[tuple[str, str, Stage, Stage], Mapping[int, tuple[int, ...]]] = {}
-        self._counted: dict[str, StageText] = {}
+        self.cache = cache
+        self.memo = Memo()
+
+    def forget(self, variants: Sequence[Variant]) -> None:
+        """Drop all results about variants; there may be thousands of them."""
+        self.memo.forget({v.hash for v in variants} | {id(v) for v in variants})
 
     # -- texts ------------------------------------------------------------------------------
 
     def text(self, variant: Variant, stage: Stage) -> StageText:
-        """The text of a stage. Raises ``Unreadable`` with the reason where there is none."""
+        """The text of a stage. Raises ``Unreadable`` with the reason if it is missing."""
         file = variant.stages.get(stage)
         if file is None:
             why = variant.missing.get(stage, "it was not recorded")
@@ -62,53 +100,25 @@ class Listings:
             return self._sass(variant, file)
         return StageText(decode(file.content.read()), file.text_from)
 
-    def count_together(self, variants: Sequence[Variant]) -> None:
-        """Have the machine code of many disassembled at once, without locations, to be counted in:
-        listings that are made from now on are not fit to be shown."""
-        cubins: dict[str, bytes] = {}
-        for variant in variants:
-            file = variant.stages.get(Stage.SASS)
-            if file is not None and not file.costly and file.text_from == DISASSEMBLED:
-                with contextlib.suppress(PtxviewError):
-                    cubins[variant.hash] = file.content.read()
-        names = list(cubins)
-        for number, (plain, annotated) in disassemble_together(list(cubins.values())).items():
-            self._counted[names[number]] = StageText(plain, DISASSEMBLED, annotated)
-
     def _sass(self, variant: Variant, file: StageFile) -> StageText:
-        if variant.hash in self._counted:
-            return self._counted[variant.hash]
         cubin = file.content.read()
         if file.text_from != DISASSEMBLED and not is_elf(cubin):  # a report has the text alone
             return StageText(decode(cubin), file.text_from)
-        plain, annotated, tool = disassemble(cubin, self._cache)
-        if variant.locations_cubin is not None and not _has_lines(cubin):
-            try:
-                _, lined, _ = disassemble(variant.locations_cubin.read(), self._cache)
-            except PtxviewError:
-                lined = None
-            annotated = lined or annotated
+        plain, annotated, tool = disassemble(cubin, self.cache)
+        known = read_cubin(cubin)
+        if variant.locations_cubin is not None and (known is None or not known.has_lines):
+            with contextlib.suppress(PtxviewError):
+                lined = disassemble(variant.locations_cubin.read(), self.cache)[1]
+                annotated = lined or annotated
         return StageText(plain, f"nvdisasm {tool} -c", annotated)
 
     # -- listings ---------------------------------------------------------------------------
 
     def listing(self, variant: Variant, stage: Stage) -> Listing:
-        """The lines of a stage. Raises ``PtxviewError`` with the reason where it cannot be had."""
-        key = (variant.hash, variant.symbol if stage is Stage.SOURCE else "", stage)
-        with self._lock:
-            known = self._listings.get(key)
-        if known is None:
-            known = self._parse(variant, stage)
-            with self._lock:
-                self._listings[key] = known
-        return known
-
-    def forget(self, hashes: AbstractSet[str]) -> None:
-        """Keep no listing and no link any longer of variants with these hashes."""
-        with self._lock:
-            self._listings = {k: v for k, v in self._listings.items() if k[0] not in hashes}
-            self._links = {k: v for k, v in self._links.items() if k[0] not in hashes}
-            self._counted = {k: v for k, v in self._counted.items() if k not in hashes}
+        """The lines of a stage. Raises ``PtxviewError`` with the reason if they are missing."""
+        symbol = variant.symbol if stage is Stage.SOURCE else ""
+        key = ("listing", variant.hash, symbol, stage)
+        return self.memo.once(key, lambda: self._parse(variant, stage))
 
     def _parse(self, variant: Variant, stage: Stage) -> Listing:
         text = self.text(variant, stage)
@@ -116,7 +126,7 @@ class Listings:
         return parse(stage, text.text, annotated=text.annotated, path=held.origin_path)
 
     def function(self, variant: Variant, stage: Stage) -> Function | None:
-        """Where the kernel stands in a stage's listing, or None if that is not known."""
+        """The kernel's lines in a stage's listing, or None if unknown."""
         if stage in (Stage.SOURCE, Stage.OUTPUT_CODE):
             lines = variant.lines_in(stage)
             return Function(base_name(variant.symbol), *lines) if lines is not None else None
@@ -145,18 +155,15 @@ class Listings:
 
         Both directions hold the same pairs. Raises ``PtxviewError`` where a stage cannot be had.
         """
-        key = (variant.hash, variant.symbol, a, b)
-        known = self._links.get(key)
-        if known is None:
-            if a is b:
-                return {}
-            upper, lower = sorted((a, b), key=lambda s: s.rank)
-            relation = self._relate(variant, upper, lower)
-            where = key[:2]
-            self._links[*where, upper, lower] = relation.forward()
-            self._links[*where, lower, upper] = relation.backward()
-            known = self._links[key]
-        return known
+        if a is b:
+            return {}
+        upper, lower = sorted((a, b), key=lambda s: s.rank)
+        of = (variant.hash, variant.symbol)
+        relation = self.memo.once(
+            ("relation", *of, upper, lower), lambda: self._relate(variant, upper, lower)
+        )
+        turned = relation.forward if a is upper else relation.backward
+        return self.memo.once(("links", *of, a, b), turned)
 
     def _relate(self, variant: Variant, upper: Stage, lower: Stage) -> Relation:
         if upper is Stage.SOURCE and variant.copied is not None:
@@ -216,6 +223,39 @@ def _to_copy(variant: Variant, source: Listing, code: Listing) -> Relation:
     )
 
 
-def _has_lines(cubin: bytes) -> bool:
-    known = read_cubin(cubin)
-    return known is not None and known.has_lines
+# -- lines-of-the-source ---------------------------------------------------------------------------
+
+LOW = (Stage.PTX, Stage.LLIR, Stage.TTGIR, Stage.TTIR, Stage.SASS)
+"""Stages whose links say which lines of the source became code, the best first."""
+
+
+def groups(listings: Listings, variant: Variant, stage: Stage) -> SourceGroups:
+    """Group the lines of a stage by their source line. Raises ``PtxviewError`` without sources."""
+    root = next((s for s in (Stage.SOURCE, Stage.OUTPUT_CODE) if s in variant.stages), None)
+    order: Sequence[int] = () if root is None else _compiled_lines(listings, variant, root)
+    if root is None or not order:
+        return _by_places(listings, variant, stage)
+    lines = len(listings.listing(variant, stage).lines)
+    if stage is root:
+        return SourceGroups(of_source(lines, order), order)
+    return SourceGroups(by_links(lines, listings.links(variant, stage, root)), order)
+
+
+def _compiled_lines(listings: Listings, variant: Variant, root: Stage) -> Sequence[int]:
+    """The lines of the source that became code."""
+    for stage in LOW:
+        if stage in variant.stages:
+            with suppress(PtxviewError):
+                if links := listings.links(variant, root, stage):
+                    return tuple(sorted(links))
+    return ()
+
+
+def _by_places(listings: Listings, variant: Variant, stage: Stage) -> SourceGroups:
+    for low in LOW:
+        if low in variant.stages:
+            with suppress(PtxviewError):
+                if order := places(listings.listing(variant, low)):
+                    found = by_places(listings.listing(variant, stage), order)
+                    return SourceGroups(found, range(1, len(order) + 1))
+    raise Unreadable("no line of this kernel says which source it comes from")

@@ -1,6 +1,6 @@
 """Which passes made a kernel what it is: its recorded IR is compiled again, with every pass told.
 
-What comes of it is kept in the user's own cache by the digest of the text, its target and options,
+The result is kept in the user's own cache by the digest of the text, its target and options,
 and the version of Triton.
 """
 
@@ -86,7 +86,7 @@ def graph_passes(graph: Graph, count: Count) -> PassList:
     if not runs:
         raise Unreadable(
             f"nothing is known of Inductor's passes on graph {graph.id}",
-            "They are told while a graph is compiled: not of one that comes out of Inductor's "
+            "They are recorded while a graph is compiled: not of one that comes out of Inductor's "
             "cache, nor by a saved log.",
         )
     return PassList("", "", None, runs[0].name, tuple(runs))
@@ -104,7 +104,7 @@ def variant_passes(
 ) -> PassList:
     """The passes of a variant, of the cache where they are kept.
 
-    ``say`` is told that a compiler is started. Raises ``Unreadable`` where it is not Triton's, or
+    ``say`` is called when a compiler starts. Raises ``Unreadable`` where it is not Triton's, or
     takes longer than ``seconds``; ``ToolMissing`` where the interpreter has no Triton; ``Stopped``
     where ``go_on`` says no.
     """
@@ -117,13 +117,18 @@ def variant_passes(
             "Get it: pip install triton, or name another interpreter with --python.",
         )
     key = cache.key(
-        FORMAT, version, job.stage, job.target, str(job.gluon),
-        json.dumps(dict(job.options), sort_keys=True, default=str), job.text,
-    )  # fmt: skip
+        FORMAT,
+        version,
+        job.stage,
+        job.target,
+        str(job.gluon),
+        json.dumps(dict(job.options), sort_keys=True, default=str),
+        job.text,
+    )
     kept = _read(cache.get(key))
     if kept is None:
         if say is not None:
-            say(f"Triton {version} compiles {job.name} again for {job.target}, telling its passes")
+            say(f"Triton {version} compiles {job.name} for {job.target}, for its passes")
         made = compile_on(job, interpreter, seconds=seconds, go_on=go_on)
         kept = _list(variant, job, made, count)
         if made.failed is None:
@@ -137,9 +142,10 @@ def _job(variant: Variant) -> tuple[StageJob, tuple[str, ...]]:
     if why is not None:
         raise Unreadable(why)
     begins = next(
-        s for s in BEGINNINGS
+        s
+        for s in BEGINNINGS
         if (variant.unpassed is not None if s == "source" else Stage(s) in variant.stages)
-    )  # fmt: skip
+    )
     job = replace(job_of(variant, begins, "ptx"), watch=True)
     remarks: list[str] = []
     if begins != "source":
@@ -177,9 +183,9 @@ def _list(variant: Variant, job: StageJob, made: StagesMade, count: Count) -> Pa
     if own is not None and made.failed is None:
         same = own.content.read() == made.texts.get("ptx")
         remarks.append(
-            "the PTX that comes of it is the recorded one, byte for byte"
+            "the PTX of this compilation is the recorded one, byte for byte"
             if same
-            else "the PTX that comes of it is not the recorded one"
+            else "the PTX of this compilation is not the recorded one"
         )
     if printed is not None and printed.cut:
         remarks.append(
@@ -187,10 +193,14 @@ def _list(variant: Variant, job: StageJob, made: StagesMade, count: Count) -> Pa
             "(PTXVIEW_MAX_BYTES)"
         )
     return PassList(
-        job.target, made.triton, recorded if isinstance(recorded, str) else None, job.stage,
+        job.target,
+        made.triton,
+        recorded if isinstance(recorded, str) else None,
+        job.stage,
         tuple(replace(p, lines=count(p)) if p.changed else p for p in found),
-        made.failed, tuple(remarks),
-    )  # fmt: skip
+        made.failed,
+        tuple(remarks),
+    )
 
 
 # -- kept -----------------------------------------------------------------------------------------
@@ -213,20 +223,26 @@ def _written(made: PassList) -> bytes:
 
 
 def _read(data: bytes | None) -> PassList | None:
-    """The list that was kept; None where there is none that can be read."""
+    """The list from the cache; None if it cannot be read."""
     if data is None:
         return None
     try:
         kept = json.loads(zlib.decompress(data))
         texts, head = kept["texts"], kept["list"]
         passes = tuple(
-            PassRun(**{
-                **one, "inside": tuple(one["inside"]),
-                "lines": None if one["lines"] is None else tuple(one["lines"]),
-                **{at: None if one[at] is None else texts[one[at]] for at in ("before", "after")},
-            })
+            PassRun(
+                **{
+                    **one,
+                    "inside": tuple(one["inside"]),
+                    "lines": None if one["lines"] is None else tuple(one["lines"]),
+                    **{
+                        at: None if one[at] is None else texts[one[at]]
+                        for at in ("before", "after")
+                    },
+                }
+            )
             for one in head["passes"]
-        )  # fmt: skip
+        )
         return PassList(**{**head, "passes": passes, "remarks": tuple(head["remarks"])})
     except (ValueError, KeyError, TypeError, IndexError, zlib.error):
         return None

@@ -16,7 +16,7 @@ from inspector.text import shown
 Found = tuple[Kernel, Variant]
 HEX = frozenset("0123456789abcdef")
 # Fewer letters of a digest than these are a word that happens to be hex.
-SHORTEST_PREFIX = 4
+MIN_PREFIX_CHARS = 4
 
 
 def names(kernel: Kernel) -> tuple[str, ...]:
@@ -44,7 +44,7 @@ def select(recording: Recording, selector: str | None) -> tuple[Found, ...]:
     if exact:
         return exact
     low = selector.lower()
-    if len(low) >= SHORTEST_PREFIX and HEX.issuperset(low):
+    if len(low) >= MIN_PREFIX_CHARS and HEX.issuperset(low):
         by_id = tuple(f for f in everything if f[1].hash.startswith(low))
         if by_id:
             return by_id
@@ -53,8 +53,8 @@ def select(recording: Recording, selector: str | None) -> tuple[Found, ...]:
     )
 
 
-MOST_TOLD = 60
-"""Variants of which one must be named that are told, each beside all others."""
+MAX_LISTED_VARIANTS = 60
+"""Variants that are listed where one must be named."""
 
 
 def select_one(recording: Recording, selector: str | None) -> Found:
@@ -68,9 +68,9 @@ def select_one(recording: Recording, selector: str | None) -> Found:
         return variants[0]
     if not variants:
         raise UsageError(*_nothing(recording, selector))
-    lines = "\n".join(f"  {choice(f, variants)}" for f in variants[:MOST_TOLD])
-    if len(variants) > MOST_TOLD:
-        lines += f"\n  … and {len(variants) - MOST_TOLD:,} more: ptxview list shows them"
+    lines = "\n".join(f"  {choice(f, variants)}" for f in variants[:MAX_LISTED_VARIANTS])
+    if len(variants) > MAX_LISTED_VARIANTS:
+        lines += f"\n  … and {len(variants) - MAX_LISTED_VARIANTS:,} more: ptxview list shows them"
     what = f"{selector} fits" if selector else f"{recording.path} holds"
     raise UsageError(f"{what} {len(variants)} variants; name one of them:", lines)
 
@@ -95,8 +95,12 @@ def _apart(found: Found, among: tuple[Found, ...]) -> Iterator[str]:
     """What tells a variant from those of its name with the same settings: the types of arguments,
     and what was taken for granted of them."""
     kernel, variant = found
-    alike = [other for of, other in among if of.name == kernel.name
-             and (other.config, other.target) == (variant.config, variant.target)]  # fmt: skip
+    alike = [
+        other
+        for of, other in among
+        if of.name == kernel.name
+        and (other.config, other.target) == (variant.config, variant.target)
+    ]
     for name, kind in variant.signature.items():
         if len({other.signature.get(name) for other in alike}) > 1:
             yield f"{name}: {kind}"

@@ -1,53 +1,41 @@
-"""Figures of many variants for one table: read by several processes, and kept by content.
+"""Figures of many variants for tables, read side by side and cached by content.
 
-What costs is Python's analysis and the start of the disassembler. So cubins are disassembled many
-at once (``capture/disassembly.py``), and where there are more than a few variants, children of ours
-read them side by side: each opens the recording, and keeps what it derived in the user's own cache,
-where it is looked for. An entry is named by the digest of all that it depends on, so that none is
-believed of another content, of other rules, or of another version.
+An entry of the cache is named by the digest of all that it depends on: stages, launches, device,
+rules and version.
 """
 
 from __future__ import annotations
 
 import json
-import sys
-import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
-from itertools import chain, repeat
-from pathlib import Path
-from typing import TypeVar
 
+from inspector import __version__
 from inspector.errors import PtxviewError
-from inspector.model import Recording, Resources, Stage, Variant
-from inspector.reader.facts import HintCounts, Memo, VariantFacts, code_of
-from inspector.reader.figures import VariantFigures
-from inspector.reader.listings import Listings
-from inspector.recording.layout import DerivedCache
-from inspector.system.process import cores, run_tool
+from inspector.model import Resources, Stage, Variant
+from inspector.reader import tables
+from inspector.reader.facts import VariantFacts, at_hand
+from inspector.system.process import side_by_side
 
-T = TypeVar("T")
+COUNTING_SECONDS = 2.0
+"""Time that a list gives to hints that nobody has asked for yet."""
+MAX_COUNTED_VARIANTS = 1000
+"""Larger lists count no hints: even looking into the cache reads every stage."""
+MAX_COUNTED_LINES = 100_000
+"""Lines of PTX of a variant whose hints a list counts: about two seconds of analysis."""
 
-FEW = 16
-"""Variants that are read here: a child of ours takes half a second to start."""
-MOST_CHILDREN = 4
-LOOK = 0.25
-"""Seconds between two looks at what children have kept."""
-PARTS = (16, 64, 128)
-"""Variants that are disassembled at once, and kept one after the other: few at first."""
-LIMIT = 1800.0
-"""Seconds after which a child is ended."""
+Key = tuple[str, str]
+"""A variant's hash and its symbol."""
 
 
 @dataclass(frozen=True, slots=True)
 class VariantSummary:
-    """What a table says of a variant; None is not known.
+    """Figures of a variant; None is unknown.
 
-    ``instructions`` are those of the kernel's SASS, ``ptx_instructions`` of its PTX, ``live`` the
-    most general registers that are live at once in its SASS, ``hints`` how many there are,
-    ``occupancy`` the theoretical one in percent. ``lacking`` says why figures of the machine code
-    are not known.
+    ``instructions`` are those of the kernel's SASS, ``ptx_instructions`` of its PTX, ``live`` is
+    the peak of live general registers in its SASS, ``hints`` how many there are, ``occupancy`` the
+    theoretical one in percent. ``lacking`` says why figures of the machine code are unknown.
     """
 
     resources: Resources = field(default_factory=Resources)
@@ -59,217 +47,140 @@ class VariantSummary:
     lacking: str | None = None
 
 
-Key = tuple[str, str]
-"""A variant's hash and its symbol."""
-
-
 class Summaries:
-    """Reads the figures of variants. Safe to use from several threads."""
+    """Reads summaries of a reader's variants. Safe to use from several threads."""
 
-    def __init__(
-        self,
-        recording: Recording,
-        cache: DerivedCache,
-        device: str | None,
-        make: Callable[[Listings, VariantFigures, Memo], VariantFacts],
-    ) -> None:
-        """``device`` is what figures are told for; ``make`` gives an analysis on other listings,
-        which are not shown."""
-        self._recording = recording
-        self._cache = cache
-        self._device = device
-        self._make = make
+    def __init__(self, reader: VariantFacts) -> None:
+        self._reader = reader
         self._known: dict[Key, VariantSummary] = {}
-        self._lock = threading.Lock()
 
     def of(self, variant: Variant) -> VariantSummary | None:
-        """What was read of a variant, None if nothing was yet."""
+        """The summary of a variant, if it was read."""
         return self._known.get((variant.hash, variant.symbol))
 
     def know(self, variant: Variant, summary: VariantSummary) -> None:
-        """That was read of a variant, when the recording held less."""
+        """Take over a summary that was read while the recording held less."""
         self._known.setdefault((variant.hash, variant.symbol), summary)
 
     def forget(self, variant: Variant) -> None:
-        """What its figures depend on has changed."""
+        """Drop a summary whose inputs have changed."""
         self._known.pop((variant.hash, variant.symbol), None)
 
     def read(
         self, variants: Sequence[Variant], go_on: Callable[[], bool] = lambda: True
     ) -> Iterator[tuple[int, int]]:
-        """Read the figures of variants; how many are known, of how many, whenever some more are.
-
-        ``go_on`` is asked some times a second; once it says no, nothing more is read.
-        """
-        wanted = list({(v.hash, v.symbol): v for v in variants}.values())
-        reading = _Reading(self._cache, self._make)
-        left: dict[str, Variant] = {}
-        for variant in wanted:
+        """Read summaries; yields how many are known, of how many. Stops once ``go_on`` says no."""
+        wanted = {(v.hash, v.symbol): v for v in variants}
+        left = [variant for key, variant in wanted.items() if not self._cached(key, variant)]
+        done = len(wanted) - len(left)
+        yield done, len(wanted)
+        for _ in side_by_side(self._of_cubin, _by_cubin(left)):
+            done = sum(key in self._known for key in wanted)
+            yield done, len(wanted)
             if not go_on():
                 return
-            if self.of(variant) is None:
-                left[reading.key(variant)] = variant
-        self._take(left)
-        yield len(wanted) - len(left), len(wanted)
-        if len(left) > FEW and Path(self._recording.path).exists():
-            for _ in self._beside(left, go_on):
-                yield len(wanted) - len(left), len(wanted)
-        for part in _parts(list(left)):
-            for key, summary in reading.summaries({key: left[key] for key in part}):
-                variant = left.pop(key)
-                self._known[variant.hash, variant.symbol] = summary
-                yield len(wanted) - len(left), len(wanted)
-                if not go_on():
-                    return
 
-    def keep(self, variants: Sequence[Variant]) -> None:
-        """Read the figures of variants here, and keep them where others find them."""
-        reading = _Reading(self._cache, self._make)
-        for part in _parts(variants):
-            for _ in reading.summaries({reading.key(variant): variant for variant in part}):
-                pass
+    def count_hints(
+        self, variants: Sequence[Variant], seconds: float, before: Callable[[], None]
+    ) -> int:
+        """Count hints as ``Reader.count_hints``."""
+        variants = [v for v in variants if not v.uncompiled]
+        if len(variants) > MAX_COUNTED_VARIANTS:
+            return len(variants)
+        left = [v for v in variants if not self._cached((v.hash, v.symbol), v)]
+        if left and seconds > 0:
+            before()
+            until = time.monotonic() + seconds
 
-    def _take(self, left: dict[str, Variant]) -> int:
-        """Take what is kept of these, by their keys; how many were."""
-        before = len(left)
-        for key, variant in list(left.items()):
-            summary = _kept(self._cache, key)
-            if summary is not None:
-                self._known[variant.hash, variant.symbol] = summary
-                del left[key]
-        return before - len(left)
+            def count(cubin: list[Variant]) -> None:
+                if time.monotonic() < until:
+                    self._of_cubin([variant for variant in cubin if not _is_long(variant)])
 
-    def _beside(self, left: dict[str, Variant], go_on: Callable[[], bool]) -> Iterator[None]:
-        """Have children of ours read what is left, and take it as it is kept."""
-        many = min(cores(), MOST_CHILDREN)
-        over = threading.Event()
+            list(side_by_side(count, _by_cubin(left)))
+        known = (self.of(variant) for variant in left)
+        return sum(one is None or one.hints is None for one in known)
 
-        def child(number: int) -> None:
-            names = [f"{v.hash}{v.symbol}" for v in list(left.values())[number::many]]
-            _run_child(
-                self._recording.path, self._device, names, lambda: go_on() and not over.is_set()
-            )
-
-        with ThreadPoolExecutor(many) as pool:
-            running: list[Future[None]] = [pool.submit(child, number) for number in range(many)]
+    def _cached(self, key: Key, variant: Variant) -> bool:
+        """Whether a summary is known, by now or from the cache."""
+        if key not in self._known:
             try:
-                while left and go_on():
-                    ended = all(one.done() for one in running)
-                    if self._take(left):
-                        yield
-                    if ended:
-                        return
-                    over.wait(LOOK)
-            finally:
-                over.set()
+                value = json.loads(self._reader.cache.get(self._key(variant)) or b"")
+                resources = Resources(**value["resources"])
+                self._known[key] = VariantSummary(**{**value, "resources": resources})
+            except (ValueError, TypeError, KeyError):
+                return False
+        return True
 
-
-def _parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Some after the other, of the sizes of ``PARTS``."""
-    begin = 0
-    for size in chain(PARTS, repeat(PARTS[-1])):
-        if begin >= len(items):
-            return
-        yield items[begin : begin + size]
-        begin += size
-
-
-class _Reading:
-    """An analysis of its own, whose listings nobody sees."""
-
-    def __init__(
-        self,
-        cache: DerivedCache,
-        make: Callable[[Listings, VariantFigures, Memo], VariantFacts],
-    ) -> None:
-        self._cache = cache
-        self._listings = Listings(cache)
-        self._figures = VariantFigures(cache)
-        self._facts = make(self._listings, self._figures, Memo())
-        self._counts = HintCounts(self._facts, cache)
-
-    def key(self, variant: Variant) -> str:
-        """What a variant's figures are kept by."""
-        return self._counts.key("summary", variant)
-
-    def summaries(self, variants: dict[str, Variant]) -> Iterator[tuple[str, VariantSummary]]:
-        """Read some, by their keys, and keep them."""
-        self._listings.count_together(list(variants.values()))
-        for key, variant in variants.items():
-            summary = self._summary(variant)
+    def _of_cubin(self, variants: Sequence[Variant]) -> None:
+        """Read the kernels of one cubin; nothing else is kept of them, there may be thousands."""
+        for variant in variants:
+            try:
+                summary = self._summary(variant)
+            except Exception as error:  # a fault in one variant is no reason to read no other
+                why = f"This could not be read: {type(error).__name__}: {error}"
+                summary = VariantSummary(variant.known, lacking=why)
+            self._known[variant.hash, variant.symbol] = summary
             if summary.lacking is None:
-                self._cache.put(key, json.dumps(asdict(summary)).encode())
-                self._cache.put(self._counts.key("hints", variant), str(summary.hints).encode())
-            yield key, summary
-        self._facts.forget(list(variants.values()))
+                self._reader.cache.put(self._key(variant), json.dumps(asdict(summary)).encode())
+        self._reader.forget(variants)
 
     def _summary(self, variant: Variant) -> VariantSummary:
+        reader = self._reader
+        resources = reader.resources(variant)
         try:
-            return self._read(variant)
-        except Exception as error:  # a fault of ours in one variant is no reason to read no other
-            return VariantSummary(
-                variant.known, lacking=f"This could not be read: {type(error).__name__}: {error}"
+            sass, ptx = (reader.code(variant, stage) for stage in (Stage.SASS, Stage.PTX))
+            hints = len(reader.hints(variant))
+            lacking = " ".join(reader.lacking(variant)) or None
+            instructions, ptx_instructions = (
+                None if code is None else sum(map(len, code.code.without_padding().values()))
+                for code in (sass, ptx)
             )
-
-    def _read(self, variant: Variant) -> VariantSummary:
-        resources = self._figures.resources(variant)
-        try:
-            counts = {stage: self._count(variant, stage) for stage in (Stage.SASS, Stage.PTX)}
-            hints = len(self._facts.hints(variant))
-            lacking = " ".join(self._facts.lacking(variant)) or None
         except PtxviewError as error:
             return VariantSummary(resources, lacking=error.message)
+        peak = None if sass is None else sass.live.peak.get("gpr")
         return VariantSummary(
-            resources, counts[Stage.SASS], counts[Stage.PTX], self._live(variant),
-            hints if lacking is None else None, self._facts.occupancy(variant), lacking,
-        )  # fmt: skip
+            resources,
+            instructions,
+            ptx_instructions,
+            None if peak is None else peak[0],
+            hints if lacking is None else None,
+            reader.occupancy(variant),
+            lacking,
+        )
 
-    def _count(self, variant: Variant, stage: Stage) -> int | None:
-        facts = code_of(self._facts, variant, stage)
-        return None if facts is None else sum(map(len, facts.code.without_padding().values()))
+    def _key(self, variant: Variant) -> str:
+        reader = self._reader
+        told = (
+            sorted(tables.table("hints").items()),
+            variant.symbol,
+            variant.calls,
+            dict(variant.config),
+            dict(variant.signature),
+            reader.device(variant),
+            reader.kernel(variant).fusion,
+            reader.executions.of(variant),
+        )
+        # Names are a stranger's: not every one of them can be encoded.
+        parts: list[bytes | str] = ["summary", __version__, ascii(told)]
+        for stage in sorted(variant.stages, key=lambda s: s.rank):
+            if at_hand(variant, stage):
+                try:
+                    parts += [stage.value, variant.stages[stage].content.read()]
+                except PtxviewError:
+                    parts += [stage.value, b"lost"]
+        return reader.cache.key(*parts)
 
-    def _live(self, variant: Variant) -> int | None:
-        facts = code_of(self._facts, variant, Stage.SASS)
-        peak = None if facts is None else facts.live.peak.get("gpr")
-        return None if peak is None else peak[0]
+
+def _by_cubin(variants: Sequence[Variant]) -> list[list[Variant]]:
+    groups: dict[str, list[Variant]] = {}
+    for variant in variants:
+        groups.setdefault(variant.hash, []).append(variant)
+    return list(groups.values())
 
 
-def _kept(cache: DerivedCache, key: str) -> VariantSummary | None:
-    """What is kept by a key; None where nothing is, or it is damaged."""
-    data = cache.get(key)
-    if data is None:
-        return None
+def _is_long(variant: Variant) -> bool:
+    ptx = variant.stages.get(Stage.PTX)
     try:
-        value = json.loads(data)
-        return VariantSummary(**{**value, "resources": Resources(**value["resources"])})
-    except (ValueError, TypeError, KeyError):
-        return None
-
-
-# -- the children ---------------------------------------------------------------------------------
-
-_CODE = """
-import sys
-sys.path.insert(0, sys.argv.pop(1))
-from inspector.reader.summary_child import child
-child(sys.argv[1], sys.argv[2])
-"""
-
-
-def _run_child(
-    path: str, device: str | None, names: Sequence[str], go_on: Callable[[], bool]
-) -> None:
-    """Have another process of ours read these; what it cannot, it leaves."""
-    import tempfile
-
-    root = Path(__file__).resolve().parents[2]
-    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
-        json.dump([device, names], file)
-        file.flush()
-        try:
-            # -P: the folder that one stands in is no part of the interpreter.
-            whole = str(Path(path).absolute())
-            words = [sys.executable, "-P", "-c", _CODE, str(root), whole, file.name]
-            run_tool(words, seconds=LIMIT, go_on=go_on)
-        except PtxviewError:
-            return
+        return ptx is not None and ptx.content.read().count(b"\n") > MAX_COUNTED_LINES
+    except PtxviewError:
+        return False

@@ -21,7 +21,7 @@ from inspector.analyse.isa import (
     TYPE,
     Isa,
     Table,
-)  # fmt: skip
+)
 from inspector.analyse.occupancy import Device
 from inspector.analyse.operations import Operations
 

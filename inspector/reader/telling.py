@@ -1,4 +1,4 @@
-"""What is told of every line of a listing: counts, sentences, waits, notes, the reference."""
+"""Line annotations: register counts, sentences, waits, notes and reference entries."""
 
 from __future__ import annotations
 
@@ -33,16 +33,14 @@ from inspector.errors import PtxviewError
 from inspector.listing.line import Function, Line, Listing
 from inspector.model import Note, Stage, Variant
 from inspector.reader import tables
-from inspector.reader.facts import MACHINE, Memo, VariantFacts
-from inspector.reader.figures import VariantFigures
-from inspector.reader.listings import Listings
+from inspector.reader.facts import MACHINE, VariantFacts
 
 _WORDS = re.compile(r"(?<![\w$%.])(?:%[a-z_]\w*|\.[a-z]\w*|SR_\w+)")
 _BESIDE = ("special register", "directive")
 
 
 class _Function(NamedTuple):
-    """What is known of one function, and what reads it out."""
+    """The analysis of one function, and the reader of its sentences."""
 
     listing: Listing
     facts: FunctionFacts
@@ -50,14 +48,14 @@ class _Function(NamedTuple):
 
 
 class _Functions:
-    """The functions that lines stand in: the one that was asked for last is at hand."""
+    """The functions of lines: the latest is at hand."""
 
     def __init__(self, find: Callable[[int], _Function | None]) -> None:
         self._find = find
         self._last: _Function | None = None
 
     def at(self, n: int) -> _Function | None:
-        """The function of line ``n``, None if it stands in none. Safe in several threads."""
+        """The function of line ``n`` if it has one. Safe in several threads."""
         last = self._last
         if last is None or not last.facts.function.first <= n <= last.facts.function.last:
             last = self._find(n)
@@ -65,30 +63,22 @@ class _Functions:
         return last
 
 
-class Teller:
-    """Tells of each line what the analysis says of it. Safe to use from several threads."""
-
-    def __init__(
-        self, listings: Listings, figures: VariantFigures, facts: VariantFacts, memo: Memo
-    ) -> None:
-        self._listings = listings
-        self._figures = figures
-        self._facts = facts
-        self._memo = memo
+class Teller(VariantFacts):
+    """Adds the annotations of lines."""
 
     def telling(self, variant: Variant, stage: Stage, whole: bool = False) -> Telling:
-        """What is told of the lines of a stage. Raises ``PtxviewError`` where it cannot be had.
+        """Annotate the lines of a stage. Raises ``PtxviewError`` where it cannot be read.
 
         Counts are of the variant's own function; ``whole`` has those of every function of the file.
         """
         key = ("telling", id(variant), stage, whole)
-        return self._memo.once(key, lambda: self._telling(variant, stage, whole))
+        return self.memo.once(key, lambda: self._telling(variant, stage, whole))
 
     def _telling(self, variant: Variant, stage: Stage, whole: bool) -> Telling:
         notes = self._notes(variant, stage)
         rolled, most = ({}, {}) if stage is Stage.SASS else self._rolled(variant, stage)
-        own = self._listings.function(variant, stage) if stage in MACHINE else None
-        facts = None if own is None else self._facts.of_function(variant, stage, own.first)
+        own = self.function(variant, stage) if stage in MACHINE else None
+        facts = None if own is None else self.facts(variant, stage, own.first)
         every = whole and stage in MACHINE
         samples = self.samples(variant, stage)
         sampled = self._sampled(variant) if samples else 0
@@ -130,7 +120,7 @@ class Teller:
             noted=tuple(sorted(notes)),
             peaks=peaks,
             machine=stage is not Stage.PTX,
-            allocated=self._figures.resources(variant).registers,
+            allocated=self.resources(variant).registers,
             sampled=sampled,
             hottest=hottest(samples, sampled) if samples else (),
             most=most,
@@ -138,20 +128,20 @@ class Teller:
 
     def samples(self, variant: Variant, stage: Stage) -> Mapping[int, Samples]:
         """Samples by line of a stage; of those above SASS, what their SASS comes to."""
-        measured = self._facts.measured(variant)
+        measured = self.measured(variant)
         if measured is None or not measured.samples:
             return {}
         if stage is Stage.SASS:
             return measured.samples
         try:
-            links = self._listings.links(variant, stage, Stage.SASS)
+            links = self.links(variant, stage, Stage.SASS)
         except PtxviewError:
             return {}
         return roll_up_samples(links, measured.samples)
 
     def _sampled(self, variant: Variant) -> int:
         """How many samples a profiler took of the variant and places at its lines."""
-        measured = self._facts.measured(variant)
+        measured = self.measured(variant)
         return 0 if measured is None else total(measured.samples.values()).all
 
     def _rolled(
@@ -160,9 +150,9 @@ class Teller:
         """SASS's figures on the lines above it, and its greatest counts of live registers; none
         where there is no SASS or no link to it."""
         try:
-            links = self._listings.links(variant, stage, Stage.SASS)
-            own = self._listings.function(variant, Stage.SASS)
-            facts = None if own is None else self._facts.of_function(variant, Stage.SASS, own.first)
+            links = self.links(variant, stage, Stage.SASS)
+            own = self.function(variant, Stage.SASS)
+            facts = None if own is None else self.facts(variant, Stage.SASS, own.first)
         except PtxviewError:
             return {}, {}
         if facts is None or facts.schedule is None:
@@ -174,7 +164,7 @@ class Teller:
     def _notes(self, variant: Variant, stage: Stage) -> Mapping[int, tuple[Note, ...]]:
         """Notes by line: where a hint was seen, or what is linked with where it was seen."""
         out: dict[int, tuple[Note, ...]] = {}
-        for finding in self._facts.findings(variant):
+        for finding in self.findings(variant):
             note = finding.note
             for n in self._places(variant, stage, finding):
                 out[n] = (*out.get(n, ()), note)
@@ -186,7 +176,7 @@ class Teller:
             return own
         for other, lines in finding.lines.items():
             try:
-                links = self._listings.links(variant, other, stage) if lines else {}
+                links = self.links(variant, other, stage) if lines else {}
             except PtxviewError:
                 continue
             linked = {n for line in lines for n in links.get(line, ())}
@@ -198,27 +188,27 @@ class Teller:
 
     def _touching_memory(self, variant: Variant, stage: Stage, lines: set[int]) -> set[int]:
         """Of the instructions that became of an access, those that are one."""
-        own = self._listings.function(variant, stage)
+        own = self.function(variant, stage)
         if own is None:
             return set()
-        found = accesses(self._listings.listing(variant, stage), own)
+        found = accesses(self.listing(variant, stage), own)
         return lines & {n for one in found if one.space != "constant" for n in one.lines}
 
     # -- words ----------------------------------------------------------------------------------
 
     def _function(self, variant: Variant, stage: Stage, n: int) -> _Function | None:
-        """The function of PTX or SASS that line ``n`` stands in."""
-        known = self._facts.of_function(variant, stage, n) if stage in MACHINE else None
+        """The function of PTX or SASS with line ``n``."""
+        known = self.facts(variant, stage, n) if stage in MACHINE else None
         if known is None:
             return None
-        listing = self._listings.listing(variant, stage)
+        listing = self.listing(variant, stage)
         return _Function(listing, known, self._sentences(variant, stage, known.function))
 
     def _registers(self, variant: Variant, stage: Stage, n: int) -> tuple[Register, ...]:
-        known = self._facts.of_function(variant, stage, n) if stage in MACHINE else None
+        known = self.facts(variant, stage, n) if stage in MACHINE else None
         if known is None:
             return ()
-        line = self._listings.listing(variant, stage).lines[n - 1]
+        line = self.listing(variant, stage).lines[n - 1]
         names = dict.fromkeys((*line.defs, *line.uses))
         return tuple(_register(known.chains, line, name) for name in names)
 
@@ -226,29 +216,25 @@ class Teller:
         self, variant: Variant, stage: Stage, function: Function
     ) -> PtxReader | SassReader:
         # The context is of the variant's own kernel; another function says what it says itself.
-        at = self._memo.once(
-            ("own", id(variant), stage), lambda: self._listings.function(variant, stage)
-        )
+        at = self.function(variant, stage)
         own = at is not None and at.first == function.first
         key = ("sentences", id(variant) if own else variant.hash, stage, function)
-        return self._memo.passing(key, lambda: self._reads_out(variant, stage, function, own))
+        return self.memo.once(key, lambda: self._reads_out(variant, stage, function, own))
 
     def _reads_out(
         self, variant: Variant, stage: Stage, function: Function, own: bool
     ) -> PtxReader | SassReader:
-        listing = self._listings.listing(variant, stage)
-        context = self._facts.context(variant) if own else None
+        listing = self.listing(variant, stage)
+        context = self.context(variant) if own else None
         isa = tables.isa()
         if stage is Stage.PTX:
-            templates = self._memo.once(
-                ("templates",), lambda: Templates(tables.table("ptx_sentences"))
-            )
+            templates = Templates(tables.table("ptx_sentences"))
             return PtxReader(listing, function, isa, templates, context)
         return SassReader(listing, function, isa, tables.table("sass_sentences"), context)
 
     def explain(self, variant: Variant, stage: Stage, n: int) -> tuple[Explained, ...]:
         """The reference of each word on a line of PTX or SASS that it knows, the opcode first."""
-        line = self._listings.listing(variant, stage).lines[n - 1]
+        line = self.listing(variant, stage).lines[n - 1]
         isa = tables.isa()
         out: dict[str, Explained] = {}
         if line.opcode:
@@ -263,7 +249,7 @@ class Teller:
 
 
 def _words(of: _Function | None, n: int) -> Words:
-    """What is said of line ``n`` of a function."""
+    """The sentences on line ``n`` of a function."""
     if of is None:
         return NO_WORDS
     line, chains = of.listing.lines[n - 1], of.facts.chains

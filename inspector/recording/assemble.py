@@ -38,7 +38,7 @@ from inspector.names import base_name, shortest_ids, untagged
 from inspector.recording import autotune, compilations, failures, output_code, variants
 from inspector.recording.calls import Calls
 from inspector.recording.driver import DriverLaunches
-from inspector.recording.facts import as_int, as_map, as_seconds, as_text, figures_of
+from inspector.recording.facts import as_int, as_map, as_seconds, as_text, decoded, figures_of
 from inspector.recording.failures import Failures
 from inspector.recording.origins import Origins, frame_of, joined
 from inspector.recording.torch_compiles import TorchCompiles
@@ -47,7 +47,7 @@ from inspector.system.toolchain import demangle
 from inspector.text import counted
 
 REMOVED = "it was removed before the recording was handed on"
-MOST_NAMED = 20
+MAX_NAMED = 20
 """Kernels of one compiler that are named as problems; ``Recording.uncaptured`` has all."""
 
 Event = Mapping[str, object]
@@ -60,7 +60,7 @@ _WHY_UNWATCHED = {
     "-E": "with -E Python leaves out PYTHONPATH, by which the probes are found",
     "-S": "with -S Python loads no sitecustomize, which wakes the probes",
     "environment": "the environment that it was given does not name the probes",
-    "sitecustomize": "another sitecustomize stands before the probes' on its PYTHONPATH",
+    "sitecustomize": "another sitecustomize precedes the probes' on its PYTHONPATH",
     "none": "no interpreter of Python loaded the probes; with -I, -E, -S or an emptied "
     "environment none can",
 }
@@ -123,8 +123,11 @@ class Assembly:
     def recording(self, path: str, events: Iterable[Event]) -> Recording:
         """The recording that the events describe; a list of events is emptied on the way."""
         ordered = events if isinstance(events, list) else list(events)
-        ranks = {as_int(e.get("pid")): as_int(e.get("rank")) for e in ordered
-                 if e.get("event") == "process"}  # fmt: skip
+        ranks = {
+            as_int(e.get("pid")): as_int(e.get("rank"))
+            for e in ordered
+            if e.get("event") == "process"
+        }
         for index, event in enumerate(ordered):
             self._origins.take(event, index)
             self._calls.take(event)
@@ -203,7 +206,7 @@ class Assembly:
                 self._fact(event)
 
     def _take_unbuilt(self) -> None:
-        """Sources that did not compile, when it is known what was made of others."""
+        """Add failed sources after all successful compilations are known."""
         for event in self._without_code:
             key = str(event.get("source")), event.get("source_blob")
             failed = self._unbuilt.pop(key, None)
@@ -215,19 +218,21 @@ class Assembly:
         for source in self._unbuilt.values():
             self._built(
                 {
-                    "source": source.path, "source_blob": source.blob, "arch": source.target,
+                    "source": source.path,
+                    "source_blob": source.blob,
+                    "arch": source.target,
                     "flags": list(source.argv[1:]),
                     "origin": None if source.path.endswith(".cu") else Origin.CPP.value,
                 },
                 source.failure,
-            )  # fmt: skip
+            )
         for event in self._unbegun.values():
             for path, digest in as_map(event.get("sources")).items():
                 if path.endswith(".cu") and path not in self._coded:
                     self._built({"source": path, "source_blob": digest}, self._of_whole(event))
 
     def _of_whole(self, event: Event) -> Failure:
-        """Why a build came to nothing; its kernels say it then, and no sentence besides."""
+        """Why a build failed; its kernels have the reason, and no problem repeats it."""
         self._unnamed.pop(self._named(event), None)
         return failures.of_whole_build(event)
 
@@ -293,10 +298,15 @@ class Assembly:
         if not above:
             return  # there was no graph by then
         graph = _Graph(
-            self._graph_id(event, aot), frame, aot, None, above,
-            self._origins.nodes(event, index, aot), self._origins.passes(event, index, aot),
+            self._graph_id(event, aot),
+            frame,
+            aot,
+            None,
+            above,
+            self._origins.nodes(event, index, aot),
+            self._origins.passes(event, index, aot),
             error=error,
-        )  # fmt: skip
+        )
         file = None if error.first is None else error.first.file
         if file is not None and file in self._origins.files:
             graph.source = StageFile(self._origins.files[file], file, "the model's file")
@@ -337,20 +347,21 @@ class Assembly:
             self._unbegun[directory] = event
 
     def _built(self, event: Event, error: Failure | None = None) -> None:
-        """Device code of a build, or why there is none. A kernel that was compiled at another time
+        """Device code of a build, or why it is missing. A kernel that was compiled at another time
         has what did not compile beside it."""
-        built = variants.from_device_code(event, self._blob, self._sources, error)
-        for variant in built.variants:
+        built, problems = variants.from_device_code(event, self._blob, self._sources, error)
+        for variant in built:
             if variant.variant.error is not None:
-                own = [key for key in self._kernels if self._same_source(key, variant.key)]
+                compiler, name, file = variant.key
+                own = [
+                    key
+                    for key in self._kernels
+                    if key[::2] == (compiler, file) and base_name(key[1]) == name
+                ]
                 if len(own) == 1:
                     variant = replace(variant, key=own[0], name=own[0][1])
             self._add(variant)
-        self.problems.extend(built.problems)
-
-    @staticmethod
-    def _same_source(key: Key, unbuilt: Key) -> bool:
-        return key[::2] == unbuilt[::2] and base_name(key[1]) == unbuilt[1]
+        self.problems.extend(problems)
 
     def _fact(self, event: Event) -> None:
         kind = event.get("event")
@@ -377,7 +388,7 @@ class Assembly:
             for name, version in as_map(event.get("tools")).items():
                 self._tool(name, version)
         elif kind == "compiled":
-            if (one := compilations.from_event(event)) is not None:
+            if (one := decoded(event, Compilation, self.problems.append)) is not None:
                 self._compilations.append(one)
         elif kind == "removed" and isinstance(event.get("what"), list | tuple):
             self._facts["removed"] = tuple(
@@ -386,9 +397,8 @@ class Assembly:
         elif kind == "unwatched":
             command = str(event.get("command") or "a process")
             self._unwatched[Unwatched(command, str(event.get("why")))] = None
-        elif kind == "unmade":
-            what, name, place = (str(event.get(key)) for key in ("what", "name", "place"))
-            self._unmade.append(Unmade(what, name, place, as_int(event.get("count")) or 0))
+        elif kind == "unmade" and (absent := decoded(event, Unmade, self.problems.append)):
+            self._unmade.append(absent)
 
     def _tool(self, name: str, version: object) -> None:
         tools = self._facts.setdefault("tools", {})
@@ -516,12 +526,12 @@ class Assembly:
         for kernel in self._uncaptured:
             by_maker.setdefault(kernel.by, []).append(kernel.name)
         for maker, names in by_maker.items():
-            for name in names[:MOST_NAMED]:
+            for name in names[:MAX_NAMED]:
                 by = f"the kernel {name} was made by {maker}, which is not"
                 has_ptx = self._driver.has_ptx(maker, name)
                 yield f"{by} emulated; its PTX is here" if has_ptx else f"{by} captured"
-            if len(names) > MOST_NAMED:
-                unnamed = len(names) - MOST_NAMED
+            if len(names) > MAX_NAMED:
+                unnamed = len(names) - MAX_NAMED
                 more = "1 more kernel was" if unnamed == 1 else f"{unnamed} more kernels were"
                 yield f"{more} made by {maker}, which is not captured"
 
@@ -551,7 +561,7 @@ class Assembly:
         return tried
 
     def _known(self, variant: Variant) -> Resources:
-        from inspector.recording.resources import merge
+        from inspector.recording.facts import merge
 
         of_symbol = self._loaded.get(f"{variant.hash}\0{variant.symbol}", Resources())
         return merge(variant.known, of_symbol, self._loaded.get(variant.hash, Resources()))
@@ -621,7 +631,7 @@ def _at_home(
 
 def _not_watched(processes: list[Unwatched]) -> Iterable[str]:
     """A sentence for each process that could not be watched, up to a bound."""
-    for one in processes[:MOST_NAMED]:
+    for one in processes[:MAX_NAMED]:
         yield f"{one.command} was not watched: {_WHY_UNWATCHED.get(one.why, one.why)}"
-    if len(processes) > MOST_NAMED:
-        yield f"{counted(len(processes) - MOST_NAMED, 'more command')} could not be watched"
+    if len(processes) > MAX_NAMED:
+        yield f"{counted(len(processes) - MAX_NAMED, 'more command')} could not be watched"

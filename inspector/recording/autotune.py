@@ -25,7 +25,7 @@ GraphRef = tuple[int | None, int | None, int | None, str | None]
 """A graph as events name it: process, frame, which compile of that, and AOTAutograd's name."""
 # Triton asks its stopwatch for these quantiles, in this order.
 QUANTILES = (0.5, 0.2, 0.8)
-LONGEST_NAME = 60
+MAX_NAME_CHARS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class _Heard:
 
     @property
     def operation(self) -> Key | None:
-        """The kernel that stands for an operation whose candidates were compared."""
+        """The kernel of an operation whose candidates were compared."""
         if self.tuning.operation is None:
             return None
         return Origin.INDUCTOR.value, self.name, f"{self.tuning.operation} {self.tuning.key}"
@@ -59,9 +59,9 @@ class _Tried:
 
     @property
     def key(self) -> Key:
-        """The kernel that stands for these operations of this graph."""
+        """The kernel of these operations of this graph."""
         name = "+".join(self.nodes)
-        short = name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
+        short = name if len(name) <= MAX_NAME_CHARS else f"{name[:MAX_NAME_CHARS]}…"
         return Origin.INDUCTOR.value, f"{short} (tried)", f"{self.graph} {name}"
 
 
@@ -87,14 +87,11 @@ class Tunings:
         elif kind == "configured" and (digest := as_text(event.get("hash"))) is not None:
             self._configured.setdefault(digest, []).append(as_map(event.get("config")))
         elif kind == "autotune_failed":
-            heard = _heard({**event, "configurations": [event.get("configuration")]})
-            if heard is not None:
+            if heard := _heard({**event, "configurations": [event.get("configuration")]}):
                 self._failed.append(heard)
         elif kind == "autotune":
-            heard = _heard(event)
-            if heard is None:
-                return
-            self._heard[self._name(event) or (len(self._heard), None, None)] = heard
+            if heard := _heard(event):
+                self._heard[self._name(event) or (len(self._heard), None, None)] = heard
         elif kind == "written":
             index, kernel = as_int(event.get("configuration")), as_text(event.get("kernel"))
             if index is not None and kernel is not None:
@@ -118,7 +115,7 @@ class Tunings:
             return
         index, tuning = as_int(event.get("configuration")), self._name(event)
         choice = None if index is None or tuning is None else (tuning, index)
-        # The same text is compiled once, whoever asks for it again.
+        # The same text is compiled once, however often it is asked for.
         self._tried.setdefault(PurePath(file).name, _Tried(names, graph_of(event), choice))
 
     def names(self, graph: GraphRef) -> bool:
@@ -131,8 +128,8 @@ class Tunings:
     def candidate(self, compiled: VariantOfKernel) -> VariantOfKernel:
         """A compile, under its operation if it was a candidate for one of max-autotune's.
 
-        Inductor writes each candidate into a file of its own, which is told with it; likewise
-        what it compiles to see whether a fusion is faster.
+        Inductor writes each candidate into a separate file, which the event names, and also each
+        trial of a fusion.
         """
         if self._candidates is None:
             self._candidates = {}
@@ -335,8 +332,11 @@ def _heard(event: Event) -> _Heard | None:
     return _Heard(
         Tuning(
             by=by,
-            key=as_map(key) if isinstance(key, Mapping)
-            else tuple(key) if isinstance(key, list | tuple) else None,
+            key=as_map(key)
+            if isinstance(key, Mapping)
+            else tuple(key)
+            if isinstance(key, list | tuple)
+            else None,
             configurations=tuple(configuration(c, by) for c in entries),
             best=best if best is not None and 0 <= best < len(entries) else None,
             stopwatch=as_text(event.get("stopwatch")),
@@ -352,7 +352,7 @@ def _heard(event: Event) -> _Heard | None:
         files=tuple(as_text(c.get("file")) for c in entries),
         node=as_text(event.get("node")),
         graph=graph_of(event),
-    )  # fmt: skip
+    )
 
 
 def configuration(entry: Mapping[str, object], by: str) -> Configuration:
@@ -424,7 +424,8 @@ def _linked(
         heard.tuning.configurations, heard.compiled, strict=True
     ):
         variant_id = hashes.get(digest or "") or folders.get(folder or "")
-        if variant_id is None and digest is None and not _never_compiled(configuration):
+        compiled = (configuration.reason or "").partition(":")[0] not in ("pruned", "failed")
+        if variant_id is None and digest is None and compiled:
             fits = [v.id for v in variants if configuration.config in configured.get(v.hash, ())]
             variant_id = fits[0] if len(fits) == 1 else None
         out.append(replace(configuration, variant=variant_id))
@@ -447,7 +448,7 @@ def _linked(
 def _with_reasons(
     configurations: Iterable[Configuration], variants: tuple[Variant, ...]
 ) -> tuple[Configuration, ...]:
-    """Of what came to nothing the reason is the variant's own: the compiler's words, with their
+    """Give candidates that failed the reason of their variants: the compiler's words, with their
     place."""
     errors = {v.id: v.failed for v in variants if v.failed is not None}
     return tuple(
@@ -463,10 +464,6 @@ def _chosen(configuration: Configuration, variants: tuple[Variant, ...]) -> Conf
     config = configuration.config
     fits = [v.id for v in variants if all(v.config.get(k) == x for k, x in config.items())]
     return replace(configuration, variant=fits[0]) if len(fits) == 1 and config else configuration
-
-
-def _never_compiled(configuration: Configuration) -> bool:
-    return (configuration.reason or "").partition(":")[0] in ("pruned", "failed")
 
 
 def _agrees(config: Mapping[str, object], variant: Variant) -> bool:

@@ -8,14 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from inspector.model import Argument, Call, Graph, Stage, Variant
 from inspector.names import base_name
-from inspector.recording.facts import (
-    as_int,
-    as_integers,
-    as_map,
-    as_text,
-    as_three,
-    text_of,
-)
+from inspector.recording.facts import as_int, as_map, decoded, text_of
 from inspector.text import plural
 
 Event = Mapping[str, object]
@@ -55,6 +48,7 @@ class Calls:
         self._counts: dict[tuple[Process, int], int] = {}
         self._open: set[Process] = set()
         self._failed = False
+        self._said: list[str] = []
 
     def take(self, event: Event) -> None:
         """Take in an event of any kind; those that are not about calls are ignored."""
@@ -77,8 +71,9 @@ class Calls:
             self._told(event, process)
 
     def _call(self, event: Event, process: Process) -> None:
-        number, call = as_int(event.get("id")), _call(event)
-        if number is None or call is None:
+        number = as_int(event.get("id"))
+        call = decoded({"name": "", **event}, Call, self._said.append)
+        if number is None or call is None or (call.kind == "cuda" and not call.name):
             return
         subject = self._subject(call.kind, event.get("subject") or call.name)
         if call.kind == "cuda" and not subject.name:
@@ -143,7 +138,8 @@ class Calls:
         return tuple(out)
 
     def problems(self) -> Iterable[str]:
-        """A sentence for each subject that was called in more distinct ways than are kept."""
+        """Sentences on malformed calls, and on those of which only a count was kept."""
+        yield from self._said
         for (kind, _), subject in self._subjects.items():
             others = sum(subject.others.values())
             if others and subject.calls:
@@ -174,42 +170,6 @@ class Calls:
                 arguments=tuple(map(_wider, earlier.arguments, call.arguments)),
             )
         return tuple(merged.values())
-
-
-def _call(event: Event) -> Call | None:
-    kind, name = as_text(event.get("kind")), event.get("name")
-    if kind is None or (kind == "cuda" and not name):
-        return None
-    arguments = event.get("arguments")
-    return Call(
-        kind=kind,
-        name=str(name or ""),
-        hash=as_text(event.get("hash")),
-        grid=as_three(event.get("grid")),
-        block=as_three(event.get("block")),
-        shared_bytes=as_int(event.get("shared_bytes")),
-        arguments=tuple(
-            _argument(as_map(a)) for a in (arguments if isinstance(arguments, list) else [])
-        ),
-        first=as_int(event.get("first")),
-    )
-
-
-def _argument(entry: Mapping[str, object]) -> Argument:
-    value = entry.get("value")
-    return Argument(
-        name=str(entry.get("name") or ""),
-        type=as_text(entry.get("type")),
-        value=value if isinstance(value, bool | int | float | str) else None,
-        dtype=as_text(entry.get("dtype")),
-        shape=as_integers(entry.get("shape")),
-        strides=as_integers(entry.get("strides")),
-        alignment=as_int(entry.get("alignment")),
-        low=as_int(entry.get("low")),
-        high=as_int(entry.get("high")),
-        device=as_text(entry.get("device")),
-        python_type=as_text(entry.get("python_type")),
-    )
 
 
 def _without_ranges(arguments: tuple[Argument, ...]) -> tuple[object, ...]:

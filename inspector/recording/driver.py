@@ -1,8 +1,8 @@
 """Launches that were seen at the CUDA driver's boundary: of which kernels, how often, by whom.
 
-A kernel is told by the cubin that the driver loaded and its name in it. One that a compiler here is
-known to have made is the same by content; every other becomes a kernel of its own, with its maker:
-the library that asked for the launch, or what was seen to compile a kernel of that name.
+A kernel is identified by the cubin that the driver loaded and its name in it. One from a recorded
+compilation has the same content; every other becomes a new kernel, with its maker: the library that
+asked for the launch, or the compiler of a kernel of that name.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from inspector.recording.facts import (
 from inspector.recording.variants import Blob, Event, VariantOfKernel
 from inspector.text import counted
 
-SMALL = 256 << 10
-"""Bytes of a cubin that is shown whole: lines of its own are kept."""
+MAX_WHOLE_CUBIN_BYTES = 256 << 10
+"""Bytes of a cubin that is shown whole, with all of its lines."""
 
 MAKERS = Path(files.__file__).parent.parent / "reference" / "makers.toml"
 OTHERS = "others"
@@ -45,11 +45,13 @@ LOST = {
     "lost_launches": ("launch", "of a kernel that is not known"),
     "lost_modules": ("module", "that the driver loaded could not be kept"),
     "lost_graphs": ("launch of a CUDA graph", "with kernels that may not be counted"),
-    "changed_graphs": ("change of a CUDA graph", "after it was made: its kernels are counted as "
-                       "they were before"),
+    "changed_graphs": (
+        "change of a CUDA graph",
+        "after it was made: its kernels are counted as they were before",
+    ),
     "failed_writes": ("record", "could not be written"),
     "lost_refusals": ("refused launch", "not told: the 64 before differ already"),
-}  # fmt: skip
+}
 """What was seen and could not be recorded, and what is the matter with it, by the event's key."""
 
 _PROCESS = tuple[int, int]
@@ -57,7 +59,7 @@ _PROCESS = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class KernelOfModule:
-    """The machine code of one kernel of a cubin, which may have hundreds: a cubin of its own."""
+    """The machine code of one kernel of a cubin, which may have hundreds, as a cubin."""
 
     module: Content
     kernel: str
@@ -65,7 +67,7 @@ class KernelOfModule:
     def read(self) -> bytes:
         """Raises ``Unreadable`` if the cubin is gone or damaged."""
         cubin = self.module.read()
-        if len(cubin) <= SMALL:
+        if len(cubin) <= MAX_WHOLE_CUBIN_BYTES:
             return cubin
         code = only(cubin, self.kernel)
         if code is None:
@@ -232,11 +234,14 @@ class DriverLaunches:
         return self._kernels.get((module, variant.symbol))
 
     def _compiled_by(self, made: _Made) -> None:
-        """Take in what a compiler made; what is told again with its machine code is the same."""
+        """Take in a compiler's product; a later event adds its machine code."""
         if made.event.get("cubin") is not None:
             symbol = made.event.get("symbol")
-            self._made = [m for m in self._made if m.by != made.by
-                          or m.name != made.name or m.event.get("symbol") != symbol]  # fmt: skip
+            self._made = [
+                m
+                for m in self._made
+                if m.by != made.by or m.name != made.name or m.event.get("symbol") != symbol
+            ]
         self._made.append(made)
 
     def _count(self, key: tuple[_PROCESS, int], event: Event) -> tuple[int, int]:
@@ -244,7 +249,7 @@ class DriverLaunches:
         return self._counts.get(key, (0 if event.get("in_graph") else 1, 0))
 
     def _rest(self, launches: _Launches) -> int:
-        """Launches of a kernel that was launched in more ways than are told apart."""
+        """Launches of a kernel that was launched in more ways than are recorded."""
         others = [self._count(k, e) for k, e in launches.calls.items() if e.get(OTHERS)]
         return sum(counted + replayed for counted, replayed in others)
 
@@ -313,7 +318,7 @@ class DriverLaunches:
         return self._of_compiler(made, missing)
 
     def _uncompiled(self, made: _Made) -> VariantOfKernel:
-        """A kernel that its compiler refused, as far as it came."""
+        """A kernel that its compiler refused, with the stages before."""
         error = failures.of_compile(made.event, self._blob)
         tool, said = (made.by, "it did not say why") if error is None else (error.tool, error.said)
         missing = dict.fromkeys((Stage.TTIR, Stage.TTGIR), f"{made.by} makes none")
@@ -325,7 +330,7 @@ class DriverLaunches:
         self, made: _Made, missing: Mapping[Stage, str], error: Failure | None = None
     ) -> VariantOfKernel:
         """A kernel of which its compiler alone has told, known by its PTX if that was compiled,
-        and else by what was asked for."""
+        and else by the request."""
         symbol = as_text(made.event.get("symbol")) or made.name
         stages: dict[Stage, StageFile] = {}
         span, config = self._compiled(made, symbol, stages)
@@ -356,7 +361,9 @@ class DriverLaunches:
         )
 
     def _stranger(self, launches: _Launches) -> VariantOfKernel:
-        made = self._maker_event(launches.symbol)
+        # Of several compilations of that name the last counts.
+        named = (made for made in reversed(self._made) if _names(made, launches.symbol))
+        made = next(named, None)
         stages: dict[Stage, StageFile] = {}
         by = made.by if made is not None else maker_of(launches.libraries)
         from_library = launches.libraries[0] if launches.libraries else None
@@ -377,8 +384,8 @@ class DriverLaunches:
         if made is not None:
             span, config = self._compiled(made, launches.symbol, stages)
         # A kernel's own: a module has hundreds, and all that is known is known of one.
-        named = f"{launches.module}\0{launches.symbol}".encode("utf-8", "surrogatepass")
-        own = hashlib.sha256(named).hexdigest()
+        identity = f"{launches.module}\0{launches.symbol}".encode("utf-8", "surrogatepass")
+        own = hashlib.sha256(identity).hexdigest()
         self._strangers[own] = launches
         return VariantOfKernel(
             ("extern", launches.symbol, by or ""),
@@ -412,13 +419,6 @@ class DriverLaunches:
             except PtxviewError:
                 self._targets[name] = None
         return self._targets[name]
-
-    def _maker_event(self, symbol: str) -> _Made | None:
-        """What was seen to compile a kernel of this name, the last of several."""
-        for made in reversed(self._made):
-            if _names(made, symbol):
-                return made
-        return None
 
     def _compiled(
         self, made: _Made, symbol: str, stages: dict[Stage, StageFile]
@@ -500,24 +500,35 @@ def _operators(event: Event) -> tuple[str, ...]:
 
 def _together(one: Call, two: Call) -> Call:
     """Calls that were made alike in two processes: of arguments, what they have in common."""
-    same = len(one.arguments) == len(two.arguments)
     arguments = (
-        tuple(a if a == b else replace(a, value=None, alignment=None)
-              for a, b in zip(one.arguments, two.arguments, strict=True))
-        if same else ()
-    )  # fmt: skip
-    return replace(one, count=one.count + two.count, arguments=arguments)
+        a if a == b else replace(a, value=None, alignment=None)
+        for a, b in zip(one.arguments, two.arguments, strict=False)
+    )
+    same = len(one.arguments) == len(two.arguments)
+    return replace(one, count=one.count + two.count, arguments=tuple(arguments) if same else ())
 
 
 # -- parameters -----------------------------------------------------------------------------------
 
 _FORMATS = {
-    "bool": "?", "char": "b", "signed char": "b", "unsigned char": "B", "short": "h",
-    "unsigned short": "H", "int": "i", "unsigned int": "I", "unsigned": "I", "long": "q",
-    "unsigned long": "Q", "long long": "q", "unsigned long long": "Q", "float": "f",
-    "double": "d", "__half": "e",
-}  # fmt: skip
-"""How C++'s types lie in memory on 64-bit Linux (System V ABI), in the letters of ``struct``."""
+    "bool": "?",
+    "char": "b",
+    "signed char": "b",
+    "unsigned char": "B",
+    "short": "h",
+    "unsigned short": "H",
+    "int": "i",
+    "unsigned int": "I",
+    "unsigned": "I",
+    "long": "q",
+    "unsigned long": "Q",
+    "long long": "q",
+    "unsigned long long": "Q",
+    "float": "f",
+    "double": "d",
+    "__half": "e",
+}
+"""The layout of C++'s types on 64-bit Linux (System V ABI), in the letters of ``struct``."""
 
 HIGHEST_ALIGNMENT = 512
 

@@ -33,9 +33,13 @@ _FRAME = struct.Struct("<QII")
 _LEFT = struct.Struct("<i")
 
 LOST = (
-    "lost_launches", "lost_modules", "lost_graphs", "changed_graphs", "failed_writes",
+    "lost_launches",
+    "lost_modules",
+    "lost_graphs",
+    "changed_graphs",
+    "failed_writes",
     "lost_refusals",
-)  # fmt: skip
+)
 """Keys of the event of counts, in the order of the record's numbers."""
 
 MAX_ENTRIES = 16384
@@ -53,7 +57,7 @@ ERRORS = {
 """Numbers of ``driver.c`` for the reasons that are its own; CUPTI's are above zero."""
 
 ROW, SPREAD = 250, 12
-"""Bytes of memory that a record takes at most: for itself, and for each of its own."""
+"""Bytes of memory that a record takes at most: in all, and for each of its bytes."""
 
 _PLUMBING = re.compile(
     r"libcuda\.so|libcupti|libc\.so|libcudart|libffi|libpython|libstdc\+\+|.*ptxview_"
@@ -169,8 +173,13 @@ class _Decoder:
         for kind, begin, end, _ in rows:
             if kind == FRAME:
                 self._frame(begin, end)
-        makers = {BEGAN: self._began, ENTRY: self._entry, REFUSED: self._refused,
-                  COUNTS: self._counts, LEFT: self._left}  # fmt: skip
+        makers = {
+            BEGAN: self._began,
+            ENTRY: self._entry,
+            REFUSED: self._refused,
+            COUNTS: self._counts,
+            LEFT: self._left,
+        }
         damaged, latest = 0, 0.0
         for kind, begin, end, nanoseconds in rows:
             latest = nanoseconds / 1e9 or latest
@@ -273,16 +282,23 @@ class _Decoder:
         event: Event = {"event": "not_launched", "symbol": _text(texts[0])}
         if (digest := self._module_of(module, texts[0])) is not None:
             event["hash"] = digest
-        yield {**event, "kind": _text(texts[1]), "error": _text(texts[2]), "grid": list(dims[:3]),
-               "block": list(dims[3:6]), "shared_bytes": dims[6]}  # fmt: skip
+        yield {
+            **event,
+            "kind": _text(texts[1]),
+            "error": _text(texts[2]),
+            "grid": list(dims[:3]),
+            "block": list(dims[3:6]),
+            "shared_bytes": dims[6],
+        }
 
     def _counts(self, begin: int, end: int) -> Iterator[Event]:
         sampled, many, *lost = _COUNTS.unpack(self._data[begin : begin + _COUNTS.size])
         rows = self._data[begin + _COUNTS.size : end]
         if many * _COUNT.size != len(rows):
             raise ValueError("its sizes do not fit")
-        counts = {str(row[0]): list(row[1:]) for row in _COUNT.iter_unpack(rows)
-                  if row[0] < MAX_ENTRIES}  # fmt: skip
+        counts = {
+            str(row[0]): list(row[1:]) for row in _COUNT.iter_unpack(rows) if row[0] < MAX_ENTRIES
+        }
         told = {key: n for key, n in zip(LOST, lost, strict=True) if n}
         yield {"event": "driver_counts", "counts": counts, "exact": not sampled, **told}
 

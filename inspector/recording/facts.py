@@ -1,12 +1,18 @@
-"""Reads single facts from events: values of expected types, spans, targets, configurations."""
+"""Decodes events: values of expected types, spans, targets, configurations."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from math import prod
+from typing import TypeVar
+
+import msgspec
 
 from inspector.errors import PtxviewError
+from inspector.listing.ptx_declaration import bounds, entries
 from inspector.model import Content, Resources
 
 Event = Mapping[str, object]
@@ -14,8 +20,42 @@ _TARGET = re.compile(rb"^[^\S\n]*+\.target\s++([\w.]++)", re.MULTILINE)
 PROLOGUE = 2000
 _BOUNDS = re.compile(r"__launch_bounds__\s*\([^()]*\)")
 _NAME = re.compile(r"(?<!\w)(\w++)\s*+$")
-LARGE = 1 << 63
+INTEGER_BOUND = 1 << 63
 CONFIG = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+# Fields of CUDAOptions in triton/backends/nvidia/compiler.py, 3.2 to 3.9, that stages after the
+# frontend read; paths and what a configuration already tells are left out.
+OPTIONS = frozenset((
+    "triton_version", "enable_fp_fusion", "ptx_version", "ptx_options", "launch_cooperative_grid",
+    "launch_pdl", "max_num_imprecise_acc_default", "debug", "sanitize_overflow", "cluster_dims",
+    "instrumentation_mode", "min_shared_mem", "clc", "sched4reg", "enable_reflect_ftz",
+    "num_consumer_groups", "num_buffers_warp_spec", "reg_dec_producer", "reg_inc_consumer",
+    "minRegAutoWS", "maxRegAutoWS", "fpsan_homomorphic_casts",
+))  # fmt: skip
+T = TypeVar("T")
+
+
+def decoded(value: Mapping[str, object], kind: type[T], say: Callable[[str], None]) -> T | None:
+    """Convert an event, or a part of one, to a value of the model.
+
+    Null fields take their defaults, unknown fields are ignored. A malformed event gives None, and
+    ``say`` is called with a sentence on it.
+    """
+    try:
+        if not _fits(value):
+            raise msgspec.ValidationError("a number has more than 63 bits")
+        return msgspec.convert({k: v for k, v in value.items() if v is not None}, kind)
+    except msgspec.ValidationError as error:
+        say(f"a record of kind {value.get('event')} is malformed and was left out: {error}")
+        return None
+
+
+def _fits(value: object) -> bool:
+    """Whether all integers in a value have at most 63 bits."""
+    if isinstance(value, Mapping):
+        return all(map(_fits, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_fits, value))
+    return not isinstance(value, int) or abs(value) < INTEGER_BOUND
 
 
 def as_map(value: object) -> dict[str, object]:
@@ -30,7 +70,7 @@ def as_int(value: object) -> int | None:
     """A count or a size as an int; None for any other value, or one beyond 63 bits."""
     if not isinstance(value, int) or isinstance(value, bool):
         return None
-    return value if abs(value) < LARGE else None
+    return value if abs(value) < INTEGER_BOUND else None
 
 
 def as_integers(value: object) -> tuple[int, ...] | None:
@@ -159,3 +199,104 @@ def figures_of(event: Event) -> tuple[str, Resources]:
     # some of it may be arrays as well as spills.
     spilled = 0 if event.get("local_words") == 0 else None
     return digest, Resources(spill_store_bytes=spilled, spill_load_bytes=spilled)
+
+
+def options_of(event: Event, metadata: Mapping[str, object]) -> dict[str, object]:
+    """Triton's options among a kernel's metadata, or beside them in an exported recording."""
+    told = {**as_map(event.get("options")), **metadata}
+    return {k: v for k, v in told.items() if k in OPTIONS and v is not None}
+
+
+# -- resources -------------------------------------------------------------------------------------
+
+_FUNCTION = re.compile(r"^\s*Function (.+):\s*$")
+_FIGURE = re.compile(r"\b([A-Z]+)(?:\[\d+\])?:(\d{1,9}+)(?!\d)")
+_COMPILING = re.compile(r"Compiling entry function '([^']+)'|Function properties for (\S+)")
+_SPILLS = re.compile(
+    r"(?<!\d)(\d{1,9}+) bytes stack frame, (\d{1,9}+) bytes spill stores, "
+    r"(\d{1,9}+) bytes spill loads"
+)
+_BARRIERS = re.compile(r"used (\d{1,9}+)(?!\d) barriers")
+
+
+def from_res_usage(text: str) -> dict[str, Resources]:
+    """``cuobjdump -res-usage``: registers, stack and static shared bytes, by function."""
+    return {
+        name: Resources(
+            registers=figures.get("REG"),
+            stack_bytes=figures.get("STACK"),
+            static_shared_bytes=figures.get("SHARED"),
+        )
+        for name, figures in _res_usage(text)
+    }
+
+
+def without_local_memory(text: str) -> frozenset[str]:
+    """Functions of ``cuobjdump -res-usage`` with neither a stack nor other local memory.
+
+    Functions without registers are left out: they are not linked yet, and their figures unknown.
+    """
+    return frozenset(
+        name
+        for name, figures in _res_usage(text)
+        if figures.get("REG") and figures.get("STACK") == 0 and figures.get("LOCAL") == 0
+    )
+
+
+def _res_usage(text: str) -> Iterator[tuple[str, dict[str, int]]]:
+    """Each function with its figures, as ``cuobjdump -res-usage`` calls them."""
+    name: str | None = None
+    for line in text.splitlines():
+        if match := _FUNCTION.match(line):
+            name = match[1]
+        elif name is not None and "REG:" in line:
+            yield name, {key: int(figure) for key, figure in _FIGURE.findall(line)}
+            name = None
+
+
+def from_ptxas(text: str) -> dict[str, Resources]:
+    """``ptxas -v``: spilled bytes and barriers, by function."""
+    out: dict[str, Resources] = {}
+    name = ""
+    for line in text.splitlines():
+        if match := _COMPILING.search(line):
+            name = match[1] or match[2]
+        if match := _SPILLS.search(line):
+            out[name] = replace(
+                out.get(name, Resources()),
+                spill_store_bytes=int(match[2]),
+                spill_load_bytes=int(match[3]),
+            )
+        if "Used " in line and " registers" in line:
+            # Where the kernel has no barrier, ptxas 12 leaves the word out and ptxas 13 says 0.
+            barriers = _BARRIERS.search(line)
+            out[name] = replace(
+                out.get(name, Resources()), barriers=int(barriers[1]) if barriers else 0
+            )
+    return out
+
+
+def max_threads(ptx: str) -> dict[str, int]:
+    """The threads a block that ``.reqntid`` or ``.maxntid`` allows, by kernel.
+
+    For all kernels of a file at once, since there may be thousands.
+    """
+    out: dict[str, int] = {}
+    for name, header in entries(ptx):
+        limits = bounds(header)
+        threads = limits.get("reqntid") or limits.get("maxntid")
+        if threads is not None:
+            out.setdefault(name, prod(threads))
+    return out
+
+
+def merge(*parts: Resources) -> Resources:
+    """The first known value of each figure."""
+    figures: dict[str, int] = {}
+    for name in Resources.__dataclass_fields__:
+        for part in parts:
+            value: int | None = getattr(part, name)
+            if value is not None:
+                figures[name] = value
+                break
+    return Resources(**figures)

@@ -1,4 +1,4 @@
-"""Why something came to nothing, of its events: a compile failed, a binary was refused."""
+"""Decodes failures from events: compilations, binaries and launches that were refused."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from inspector.model import (
     Variant,
 )
 from inspector.names import base_name
-from inspector.recording.compilations import messages_from
-from inspector.recording.compiler_messages import messages_of
+from inspector.recording.compilations import messages_from, messages_of
 from inspector.recording.facts import as_int, as_map, as_text, as_three, text_of
 from inspector.recording.layout import BytesContent
 from inspector.text import counted, first_error
@@ -31,7 +30,7 @@ _STAGES = frozenset((*(stage.value for stage in Stage), LOAD, LAUNCH))
 
 
 def of_compile(event: Event, blob: Blob) -> Failure | None:
-    """The failure that an event tells of a compile; None where it tells of none."""
+    """Decode the failure of a compilation; None if the event has none."""
     message = as_text(event.get("message")) or as_text(event.get("failed"))
     if message is None:
         return None
@@ -102,10 +101,12 @@ def of_graph(event: Event, blob: Blob) -> Failure | None:
     file = as_text(figures.get("fail_user_frame_filename"))
     line = as_int(figures.get("fail_user_frame_lineno"))
     return Failure(
-        said, tool="torch", kind=as_text(figures.get("fail_type")),
+        said,
+        tool="torch",
+        kind=as_text(figures.get("fail_type")),
         messages=(CompilerMessage("error", said, "torch", file, line),),
         log=BytesContent(text.encode("utf-8", "backslashreplace")),
-    )  # fmt: skip
+    )
 
 
 # -- builds ---------------------------------------------------------------------------------------
@@ -168,7 +169,7 @@ def complaint(event: Event) -> str:
 
 
 def of_whole_build(event: Event) -> Failure:
-    """Why a build came to nothing of which no compiler has said a word: ninja was not there."""
+    """Why a build failed without a compiler's message: ninja is missing."""
     log = (as_text(event.get("error")) or "").strip()
     return Failure(
         complaint(event)[:2000],
@@ -203,7 +204,7 @@ def of_log(
 
 
 class Failures:
-    """What is known of the failures of all variants, by hash."""
+    """The failures of all variants, by hash."""
 
     def __init__(self) -> None:
         self._refused: dict[str, Failure] = {}
@@ -245,13 +246,13 @@ class Failures:
         self._loaded.add(str(event.get("hash")))
 
     def attempts(self, compilations: Iterable[Compilation]) -> None:
-        """What ``ptxview compile`` was told of those that failed."""
+        """Take in the failed compilations of ``ptxview compile``."""
         for one in compilations:
             if one.failed is not None and one.hash is not None:
                 self._attempts.setdefault(one.hash, one)
 
     def of(self, variant: Variant) -> Failure | None:
-        """Why a variant came to nothing, None where it did not.
+        """Why a variant failed, None where it did not.
 
         What was refused with one launch and ran with another came to something.
         """
@@ -266,9 +267,11 @@ class Failures:
         if attempt is None or (own is not None and own.messages):
             return own
         return Failure(
-            attempt.failed or "", None if own is None else own.stage,
-            (attempt.tool or "").partition(" ")[0] or None, messages=attempt.messages,
-        )  # fmt: skip
+            attempt.failed or "",
+            None if own is None else own.stage,
+            (attempt.tool or "").partition(" ")[0] or None,
+            messages=attempt.messages,
+        )
 
     def _unlaunched(self, variant: Variant) -> Failure | None:
         if variant.launches:

@@ -2,7 +2,7 @@
 
 In a recording's folder they are ``timings.jsonl``, one record a line, appended; a single file
 carries what its folder held when it was packed, and later records go to a file beside it,
-``x.ptxview.timings.jsonl``. Reports of ncu are stored likewise, in ``ncu.jsonl``.
+``x.ptxview.timings.jsonl``. Reports of ncu are in ``ncu.jsonl``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def kept(
 
     ``say`` is called with a sentence for each record that was left out because of its size.
     """
-    tell = say or _nobody
+    tell = say or (lambda _: None)
     allowance = files.Allowance()
     out = []
     file = place(path, name)
@@ -65,16 +65,9 @@ def kept(
 
 def problems(path: Path) -> list[str]:
     """Sentences on the files of timings and reports that are too large to be read."""
-    sentences = []
-    for name in (NAME, REPORTS):
-        why = files.why_not(place(path, name), files.limits().streamed)
-        if why is not None:
-            sentences.append(why)
-    return sentences
-
-
-def _nobody(text: str) -> None:
-    """Ignores the sentences on what was left out."""
+    bound = files.limits().streamed
+    reasons = (files.why_not(place(path, name), bound) for name in (NAME, REPORTS))
+    return [why for why in reasons if why is not None]
 
 
 def _lines(path: Path, name: str, file: Path, tell: Callable[[str], None]) -> Iterator[bytes]:

@@ -1,9 +1,9 @@
-"""The only code that knows how a recording lies on disk.
+"""The only code that knows the layout of a recording on disk.
 
 One module because what writes a name, reads it and removes it have to agree.
 
 A recording is a folder, or one ``.ptxview`` file (a zip of that folder). While such a file is being
-recorded its folder lies beside it, as ``<file>.<tag>.unfinished``::
+recorded its folder is beside it, as ``<file>.<tag>.unfinished``::
 
     events.jsonl              the run's own record: one complete JSON object a line
     events-<pid>-<tag>.jsonl  one file a process that was recorded
@@ -14,7 +14,7 @@ recorded its folder lies beside it, as ``<file>.<tag>.unfinished``::
     timings.jsonl, notes …    later additions follow the same rule: append, one record a line
 
 The first event of every file carries ``"schema": 1``. Reading never opens a path that stands
-inside a recording, and executes, imports or unpickles nothing. What tools make of a recording lies
+inside a recording, and executes, imports or unpickles nothing. What tools make of a recording is
 in the user's own cache, named by content; a ``derived/`` in a recording, where earlier versions
 kept it, may be anybody's and is passed over. No link in a recording is followed.
 """
@@ -54,12 +54,12 @@ SCHEMA = 1
 SUFFIX = ".ptxview"
 HEX = frozenset("0123456789abcdef")
 # Bytes of the cache. A lost entry is made again in a second; a full disk costs more.
-MOST_DERIVED = 4 << 30
+MAX_CACHE_BYTES = 4 << 30
 DAY = 86400.0
-FAR = 1e18  # seconds
+MAX_TIME_SECONDS = 1e18  # seconds
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 WATCHED, UNFINISHED = "watched", ".unfinished"
-SAID = 100
+MAX_NAMED_LINES = 100
 """Damaged lines of one file that are reported one by one; the rest are counted."""
 
 LINE, EVENT = 50, 200
@@ -68,7 +68,7 @@ LINE, EVENT = 50, 200
 
 @dataclass(frozen=True, slots=True)
 class FileContent:
-    """The content of a file on this machine; with ``inside``, only if it lies in that folder."""
+    """The content of a file on this machine; with ``inside``, only if it is in that folder."""
 
     path: Path
     inside: Path | None = None
@@ -118,7 +118,7 @@ def _as_named(data: bytes, digest: str, where: str) -> bytes:
 
 
 def appended(path: Path) -> BinaryIO:
-    """A file of a recording, opened for appending and created if there is none.
+    """A file of a recording, opened for appending and created if missing.
 
     Raises ``OSError`` for a link, for anything but a regular file, and for a file with a second
     name (a hard link): writing would change something outside of the recording.
@@ -172,7 +172,7 @@ def overtaken_by(file: Path) -> Path | None:
 
 
 def _last_written(folder: Path) -> float:
-    """When a recording's folder was last written to, as far as the file system tells."""
+    """When a recording's folder was last written to, by the file system."""
     try:
         return max(file.stat().st_mtime for file in event_files(folder))
     except (OSError, ValueError, Unreadable):
@@ -234,18 +234,15 @@ class Events:
         return BlobContent(file) if not file.is_symlink() else None
 
 
-Keep = Callable[[dict[str, object]], dict[str, object]]
-
-
-def read_events(path: Path, keep: Keep | None = None) -> Events:
-    """The events of a recording's folder or file; ``keep`` reduces each to what is needed.
+def read_events(path: Path) -> Events:
+    """Read the events of a recording's folder or file.
 
     A last line cut short by a kill is dropped and noted as a problem, as is what exceeds a bound.
     Raises ``Unreadable`` for a newer schema, a damaged zip, or a file that is no recording.
     """
     archive = None if path.is_dir() else files.archive(path)
     # The values made of the events take as much memory again.
-    taking = _Taking(files.Allowance(share=2), keep)
+    taking = _Taking(files.Allowance(share=2))
     rows: Iterator[tuple[str, Iterator[bytes]]]
     if archive is None:
         every = list(_event_files(path, taking.problems))
@@ -263,18 +260,18 @@ def read_events(path: Path, keep: Keep | None = None) -> Events:
             if is_records(file.name) and not taking.full:
                 taking.records(file)
         marks = unwritten(path)
-        taking.problems.extend(text for text, _ in marks[:SAID])
-        if len(marks) > SAID:
-            taking.problems.append(
-                f"events of {counted(len(marks) - SAID, 'more process')} could not be written"
-            )
+        taking.problems.extend(text for text, _ in marks[:MAX_NAMED_LINES])
+        if len(marks) > MAX_NAMED_LINES:
+            others = counted(len(marks) - MAX_NAMED_LINES, "more process")
+            taking.problems.append(f"events of {others} could not be written")
     if not taking.events and taking.bound is not None:
         raise taking.bound
     if not taking.events and not taking.problems:
         raise Unreadable(f"{path} holds no events", "Was the run stopped before it began?")
     taking.events.sort(key=lambda e: (e[0], e[1]))
-    return Events(path, tuple(e[2] for e in taking.events), tuple(taking.problems), archive,
-                  taking.parts)  # fmt: skip
+    return Events(
+        path, tuple(e[2] for e in taking.events), tuple(taking.problems), archive, taking.parts
+    )
 
 
 def event_files(path: Path) -> list[Path]:
@@ -285,7 +282,7 @@ def event_files(path: Path) -> list[Path]:
 def stamp(path: Path) -> str | None:
     """What the file system says of a recording's events now; None of what is no recording.
 
-    The same text later means that the same files lie there, as far as their sizes and times tell.
+    The same text later means the same files by their sizes and times.
     """
     try:
         if path.is_dir():
@@ -374,14 +371,13 @@ _CLIMBS = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)|^[A-Za-z]:")
 class _Taking:
     """Takes in events, file after file, until there are no more or a bound is met."""
 
-    def __init__(self, allowance: files.Allowance, keep: Keep | None = None) -> None:
+    def __init__(self, allowance: files.Allowance) -> None:
         self.events: list[tuple[float, int, dict[str, object]]] = []
         self.problems: list[str] = []
         self.bound: files.TooLarge | None = None
         self.full = False
         self.parts: dict[str, PartContent] = {}
         self._allowance = allowance
-        self._keep = keep
         self._long: list[int] = []
 
     def lines_of(self, source: Path | files.Archive, member: str = "") -> Iterator[bytes]:
@@ -405,21 +401,20 @@ class _Taking:
                 event = self._event(name, number, row)
                 if isinstance(event, str):
                     damaged += 1
-                    if damaged <= SAID:
+                    if damaged <= MAX_NAMED_LINES:
                         self.problems.append(f"{name}: line {number} {event}")
                     continue
                 stamp = event.get("time")
                 # "Not a number" has no place in an order, and JSON's integers may be of any size.
-                if isinstance(stamp, int | float) and 0 <= stamp < FAR:
+                if isinstance(stamp, int | float) and 0 <= stamp < MAX_TIME_SECONDS:
                     stamped_at = float(stamp)
-                kept = event if self._keep is None else self._keep(event)
-                self.events.append((stamped_at, start + number, kept))
+                self.events.append((stamped_at, start + number, event))
         except files.TooLarge as error:
             self.bound = self.bound or error
             self.full = self._allowance.left < 0
             self.problems.append(error.message)
-        if damaged > SAID:
-            rest = damaged - SAID
+        if damaged > MAX_NAMED_LINES:
+            rest = damaged - MAX_NAMED_LINES
             no_record = "line is no record" if rest == 1 else "lines are no records"
             self.problems.append(f"{name}: {rest:,} more {no_record}")
 
@@ -429,8 +424,7 @@ class _Taking:
         start = len(self.events)
         try:
             for number, (stamp, event) in enumerate(read_records(file, take, self.parts)):
-                kept = event if self._keep is None else self._keep(event)
-                self.events.append((stamp, start + number, kept))
+                self.events.append((stamp, start + number, event))
         except files.TooLarge as error:
             self.bound = self.bound or error
             self.full = self._allowance.left < 0
@@ -450,7 +444,7 @@ class _Taking:
             return error.message.removeprefix(f"{name}: line {number} ") + "; it was left out"
         except ValueError:
             problem = "is no JSON" if row.endswith(b"\n") else "was cut short"
-            return f"{problem}; what stands before it is kept"
+            return f"{problem}; all before it is kept"
         if not isinstance(event, dict):
             return "is no record"
         schema = event.get("schema", SCHEMA)
@@ -496,7 +490,7 @@ class Writer:
         return digest
 
     def stored(self, digest: str) -> Path | None:
-        """The file of a blob that is there; None if there is none, or a link in its place."""
+        """The file of a blob; None if it is missing, or a link in its place."""
         path = self.folder / "blobs" / digest
         return path if HEX.issuperset(digest) and path.is_file() and not path.is_symlink() else None
 
@@ -518,16 +512,8 @@ class Writer:
         self._events.close()
 
 
-def _nameless(folder: Path) -> int | None:
-    """The descriptor of an unnamed file, which is gone if we are killed; None if unsupported."""
-    try:
-        return os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    except OSError:
-        return None
-
-
 Stamp = tuple[int, int, int] | None
-"""What tells a file from another that takes its name: None where there is none."""
+"""Identifies a file when another takes its name: None where it is missing."""
 
 
 def file_stamp(path: Path) -> Stamp:
@@ -539,71 +525,42 @@ def file_stamp(path: Path) -> Stamp:
     return status.st_dev, status.st_ino, status.st_mtime_ns
 
 
-def _linked(part: str, target: Path) -> bool:
-    """Whether a file has got a second name; raises ``FileExistsError`` where that is taken."""
-    try:
-        os.link(part, target)
-        return True
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without such links
-        return False
-
-
 def pack(folder: Path, target: Path, quickly: bool = False, *, over: Stamp | str = "any") -> None:
     """Pack the events and blobs of a recording's folder into a single file.
 
-    The file appears whole or not at all, and if we are killed no part of it is left. ``quickly``
-    makes a larger file; ``over`` is what may be replaced by it. Raises ``FileExistsError`` where
-    another file has taken the name, ``OSError`` if it cannot be written, ``Unreadable`` if the
-    folder cannot be read.
+    The file appears whole or not at all; a kill leaves its part in ``folder`` where that is beside
+    it. ``quickly`` makes a larger file; ``over`` is the file that may be replaced. Raises
+    ``FileExistsError`` if another file has taken the name, ``OSError`` if it cannot be written,
+    ``Unreadable`` if the folder cannot be read.
     """
-    nameless = _nameless(target.parent)
-    if nameless is None:
-        handle, part = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    else:
-        handle, part = nameless, str(target.parent / f".{target.name}.{secrets.token_hex(4)}")
+    beside = folder if folder.resolve().parent == target.resolve().parent else target.parent
+    part = beside / f".{target.name}.{secrets.token_hex(4)}"
+    events = [file for file in files.files_in(folder) if file.suffix == ".jsonl"]
+    blobs = files.files_in(folder / "blobs")
     try:
-        with (
-            os.fdopen(handle, "w+b") as out,
-            # A zip knows no year before 1980; a machine without a clock does.
-            zipfile.ZipFile(
-                out,
-                "w",
-                zipfile.ZIP_DEFLATED,
-                compresslevel=1 if quickly else 9,
-                strict_timestamps=False,
-            ) as archive,
-        ):
-            events = [f for f in files.files_in(folder) if f.suffix == ".jsonl"]
-            for file in (*events, *files.files_in(folder / "blobs")):
+        # A zip knows no year before 1980; a machine without a clock does.
+        level = 1 if quickly else 9
+        with zipfile.ZipFile(
+            part, "x", zipfile.ZIP_DEFLATED, compresslevel=level, strict_timestamps=False
+        ) as archive:
+            for file in (*events, *blobs):
                 if not file.name.startswith("."):
                     archive.write(file, str(file.relative_to(folder)))
-            archive.close()
-            if nameless is not None:
-                out.flush()
-                # Python's own link() follows no link of /proc without a folder's descriptor.
-                descriptors = os.open("/proc/self/fd", os.O_PATH | os.O_CLOEXEC)
-                try:
-                    os.link(str(handle), part, src_dir_fd=descriptors, follow_symlinks=True)
-                finally:
-                    os.close(descriptors)
-        mask = os.umask(0)  # the mask can only be read by setting it
-        os.umask(mask)
-        Path(part).chmod(0o644 & ~mask)
-        if over is None and _linked(part, target):
-            Path(part).unlink()
-            return
+        if over is None:
+            with contextlib.suppress(OSError):  # some file systems have no links
+                os.link(part, target)
+                part.unlink()
+                return
         if over != "any" and file_stamp(target) != over:
-            raise FileExistsError(errno.EEXIST, "it was written meanwhile", str(target))
-        Path(part).replace(target)
+            raise FileExistsError(errno.EEXIST, "another program has written it", str(target))
+        part.replace(target)
     except BaseException:
-        Path(part).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
         raise
 
 
 def remove(folder: Path) -> None:
-    """Delete a recording's folder that was packed; if we are killed meanwhile, it is none."""
+    """Delete a recording's folder that was packed; a kill leaves no recording."""
     with contextlib.suppress(OSError):
         (folder / "events.jsonl").unlink()
     shutil.rmtree(folder, ignore_errors=True)
@@ -628,7 +585,7 @@ class DerivedCache:
     take more than ``most`` bytes in all, the least recently used ones are deleted.
     """
 
-    def __init__(self, folder: Path, most: int = MOST_DERIVED) -> None:
+    def __init__(self, folder: Path, most: int = MAX_CACHE_BYTES) -> None:
         self._folder, self._most = folder, most
         self._tidied = False
 

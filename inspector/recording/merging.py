@@ -1,7 +1,7 @@
 """Several recordings as one: of the machines of one program, each with its own disk.
 
-Processes are told apart by numbers that no other of them has: those of the first recording keep
-theirs. What is said of a run as a whole is the first's; it is complete where every one is.
+Processes get numbers that are unique among all recordings: those of the first recording keep
+theirs. The facts of the run are the first's; it is complete where every one is.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Merged:
 
 
 def names(paths: Sequence[Path]) -> tuple[str, ...]:
-    """What recordings are told apart by: their own names, with as many folders as that takes."""
+    """Labels of recordings: their names, with as many folders as make them unique."""
     parts = [path.absolute().parts[1:] or (str(path),) for path in paths]
     for length in range(1, max(map(len, parts)) + 1):
         short = ["/".join(part[-length:]) for part in parts]

@@ -32,7 +32,7 @@ _FILE = re.compile(r"#(?: Annotation: .{0,4096}?)? (?:Backward of forward node: 
 _NODE = re.compile(r"\s{4,}(\w{1,400})(?:: \"[^\"\n]*\")? = ")
 _FRAME = re.compile(r'\s*File "([^"\n]{1,4096})", line (\d{1,9})')
 RECENT = 64
-"""Graphs whose lines are cached; a graph needs those of its own frame, one after the other."""
+"""Graphs whose lines are cached; a graph needs those of its frame, one after the other."""
 STACKS = "inductor_provenance_tracking_kernel_stack_traces"
 # The graphs whose nodes the fragments in output_code name, the nearest first.
 AFTER = ("inductor_post_grad_graph", "before_post_grad_graph")
@@ -163,7 +163,7 @@ class Origins:
 
     def stages(self, graph: Event, index: int, aot: str | None) -> dict[Stage, StageFile]:
         """The texts above a graph's ``output_code``, in the order of lowering."""
-        texts = [t for t in self._texts.get(frame_of(graph), ()) if t[0] <= index]
+        texts = self._before(graph, index)
         part = (aot or "").partition("_")[2]
         kinds = {Stage.DYNAMO: "dynamo_output_graph", Stage.JOINT: "aot_joint_graph"}
         if part == "backward":
@@ -187,7 +187,7 @@ class Origins:
 
         Those before the graph was taken apart into forward and backward are the forward's.
         """
-        texts = [t for t in self._texts.get(frame_of(graph), ()) if t[0] <= index]
+        texts = self._before(graph, index)
         backward = (aot or "").partition("_")[2] == "backward"
         out = []
         for name, before, after in PASSES[2:] if backward else PASSES:
@@ -200,12 +200,15 @@ class Origins:
         self, graph: Event, index: int, aot: str | None
     ) -> tuple[Content | None, Content | None]:
         """What was recorded of the nodes of a graph, and of those of Dynamo's."""
-        texts = [t for t in self._texts.get(frame_of(graph), ()) if t[0] <= index]
+        texts = self._before(graph, index)
         return self._newest(texts, f"{NODES} {aot or ''}"), self._newest(texts, f"{DYNAMO_NODES} ")
 
+    def _before(self, graph: Event, index: int) -> list[tuple[int, str, object]]:
+        """The texts of a graph's frame up to its event."""
+        return [text for text in self._texts.get(frame_of(graph), ()) if text[0] <= index]
+
     def _newest(self, texts: Sequence[tuple[int, str, object]], kind: str) -> Content | None:
-        latest = next((t for t in reversed(texts) if t[1] == kind), None)
-        return None if latest is None else self.blob(latest[2])
+        return self.blob(next((blob for _, name, blob in reversed(texts) if name == kind), None))
 
     @property
     def files(self) -> Mapping[str, Content]:
@@ -227,9 +230,9 @@ class Origins:
         """The user's lines by node, as the graph nearest to the code has them.
 
         Dynamo's graph is of this run. The later ones may come from a cache, and then name the
-        lines of the program that filled it: these are told by their code instead.
+        lines of the program that filled it: these are found by their code instead.
         """
-        earlier_texts = [t for t in self._texts.get(frame_of(graph), ()) if t[0] <= index]
+        earlier_texts = self._before(graph, index)
         dynamo = self._latest(earlier_texts, "dynamo_output_graph")
         part = (aot or "").partition("_")[2]
         out: dict[str, Place | None] = {}
@@ -261,8 +264,8 @@ class Origins:
         return []
 
     def _latest(self, texts: list[tuple[int, str, object]], kind: str) -> Lines:
-        latest = next((t for t in reversed(texts) if t[1] == kind), None)
-        return self._lines(latest[2]) if latest is not None else {}
+        blob = next((blob for _, name, blob in reversed(texts) if name == kind), None)
+        return {} if blob is None else self._lines(blob)
 
     def _lines(self, digest: object) -> Lines:
         key = digest if isinstance(digest, str) else id(digest)
@@ -276,7 +279,7 @@ class Origins:
 
 
 def joined(fusions: Iterable[Fusion]) -> Fusion | None:
-    """The fusions of a kernel that several graphs share as one; None if there are none."""
+    """Join the fusions of a kernel that several graphs share; None without any."""
     ops: dict[str, None] = {}
     by_line: dict[tuple[str, int], MadeFrom] = {}
     unplaced: dict[str, None] = {}

@@ -10,10 +10,8 @@ import base64
 import hashlib
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-
-from inspector.recording import cpp_wrapper
 
 # Patterns without nested repetition: linear on any input.
 _DEFINED = re.compile(r"^(\w{1,400}) = async_compile\.(\w+)\(\s*(?:(['\"])(\w*)\3\s*,)?")
@@ -91,8 +89,8 @@ def is_output_code(text: str) -> bool:
 
 def parse(text: str) -> OutputCode:
     """Read one graph's ``output_code``: its Python, or AOTInductor's C++. Never raises."""
-    if cpp_wrapper.is_wrapper(text):
-        return OutputCode(None, tuple(map(_of_cpp, cpp_wrapper.kernels(text))))
+    if is_wrapper(text):
+        return OutputCode(None, tuple(map(_of_cpp, kernels(text))))
     lines = text.split("\n")
     defined: dict[str, KernelText] = {}
     calls: list[KernelText] = []
@@ -127,7 +125,7 @@ def parse(text: str) -> OutputCode:
                 origin=_ORIGIN.get(match[2], "extern"),
                 path=path,
                 line=n,
-                # The text begins right after the quotes: its first line is what stands there.
+                # The text begins right after the quotes: its first line is there.
                 body=n if quote >= 0 else None,
                 last=end,
                 comment=replace(comment, nodes=tuple(nodes), became=tuple(became)),
@@ -157,13 +155,18 @@ def parse(text: str) -> OutputCode:
     return OutputCode(aot, tuple(unique.values()))
 
 
-def _of_cpp(kernel: cpp_wrapper.CppKernel) -> KernelText:
+def _of_cpp(kernel: CppKernel) -> KernelText:
     """A kernel of a C++ wrapper, whose own file is named by the digest of its text."""
     path = _copied_to(f"\n{kernel.text}\n")
     return KernelText(
-        kernel.name, "inductor", path, kernel.line, kernel.line, kernel.last,
+        kernel.name,
+        "inductor",
+        path,
+        kernel.line,
+        kernel.line,
+        kernel.last,
         launches=kernel.launches,
-    )  # fmt: skip
+    )
 
 
 def _hand_written(
@@ -186,7 +189,7 @@ def _copied_to(quoted: str) -> str | None:
     """The name of the file that Inductor writes a text to: the head of the text's own digest."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Python's on unknown escapes is about no code of ours
+            warnings.simplefilter("ignore")  # about unknown escapes in foreign code
             text = ast.literal_eval(f"'''{quoted}'''") if "\\" in quoted else quoted
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return None
@@ -234,3 +237,79 @@ def _end(lines: list[str], start: int) -> int:
         if lines[n].startswith("'''"):
             return n + 1
     return len(lines)
+
+
+# -- wrappers-in-C++ -------------------------------------------------------------------------------
+
+_CPP_DEFINED = re.compile(r"^(\s{0,64})async_compile\.triton\('(\w{1,400})', '''")
+_CLOSED = re.compile(r"^\s{0,64}'''")
+_CPP_CALLED = re.compile(r"^\s{1,64}(?:launch|call)_(\w{1,400})\(")
+_CPP_LAUNCHED = re.compile(
+    r"^\s{1,64}launchKernel\((?:kernels_?\.)?(\w{1,400}), [^,]{1,400}, [^,]{1,400}, [^,]{1,400},"
+    r" (\d{1,9}), (\d{1,9}),"
+)
+_SIGNATURE = re.compile(r"'signature': (\{[^{}]{0,100000}\})")
+_HEAD = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class CppKernel:
+    """A kernel's Python in the wrapper: the line that opens it, its last, and its text.
+
+    ``launches`` are the lines that call what launches it. ``warps`` and ``shared`` are what it is
+    launched with, None where that is not a number there; ``signature`` types by name.
+    """
+
+    name: str
+    line: int
+    last: int
+    text: str
+    launches: tuple[int, ...] = ()
+    warps: int | None = None
+    shared: int | None = None
+    signature: Mapping[str, str] | None = None
+
+
+def is_wrapper(text: str) -> bool:
+    """Whether a text is AOTInductor's C++."""
+    return "aoti_runtime" in text[:_HEAD] or "torch/csrc/inductor/" in text[:_HEAD]
+
+
+def kernels(text: str) -> tuple[CppKernel, ...]:
+    """The Triton kernels of a wrapper in the order of their definitions. Never raises."""
+    lines = text.split("\n")
+    texts: dict[str, tuple[int, int, str]] = {}
+    calls: dict[str, list[int]] = {}
+    launched: dict[str, tuple[int, int]] = {}
+    n = 0
+    while n < len(lines):
+        line = lines[n]
+        n += 1
+        if match := _CPP_DEFINED.match(line):
+            first, indent = n, match[1]
+            while n < len(lines) and not _CLOSED.match(lines[n]):
+                n += 1
+            body = [x.removeprefix(indent) for x in lines[first:n]]
+            n += 1
+            texts.setdefault(match[2], (first, min(n, len(lines)), "\n".join(body)))
+        elif match := _CPP_LAUNCHED.match(line):
+            launched.setdefault(match[1], (int(match[2]), int(match[3])))
+        elif match := _CPP_CALLED.match(line):
+            calls.setdefault(match[1], []).append(n)
+    out = []
+    for name, (first, last, python) in texts.items():
+        warps, shared = launched.get(name, (None, None))
+        at = tuple(calls.get(name, ()))
+        out.append(CppKernel(name, first, last, python, at, warps, shared, _signature(python)))
+    return tuple(out)
+
+
+def _signature(body: str) -> Mapping[str, str] | None:
+    match = _SIGNATURE.search(body)
+    if match is None:
+        return None
+    try:
+        value = ast.literal_eval(match[1])
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return None
+    return {str(k): str(v) for k, v in value.items()} if isinstance(value, dict) else None

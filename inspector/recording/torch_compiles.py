@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from inspector.model import (
     CacheLookup,
@@ -30,13 +31,13 @@ from inspector.recording.facts import as_int, as_map, as_seconds, as_text, text_
 Event = Mapping[str, object]
 Blob = Callable[[object], Content | None]
 
-MOST = 64
+MAX_ITEMS = 64
 """Frames of a stack, hints of a break, failures of a recompile that are kept."""
-MOST_FACTS = 1000
+MAX_FACTS = 1000
 """Facts of one kind that are kept of one compile."""
-LONGEST = 65536
+MAX_TEXT_CHARS = 65536
 """Characters of what torch said of one break or recompile."""
-SENTENCE = 600
+SENTENCE_CHARS = 600
 
 _FRAME = re.compile(r'\s*File "([^"\n]{1,4096})", line (\d{1,9})(?:, in (.{1,400}))?')
 _PLACE = re.compile(r"^Graph break in user code at ([^\n]{1,4096}):(\d{1,9})(?!\d)")
@@ -44,6 +45,7 @@ _BELONGS = re.compile(r"(!?[\d/]{1,40}): ")
 _MADE_AT = re.compile(r"\S{1,4096}:\d{1,9} in \S{1,400}")
 _TORCHS = re.compile(r"[/\\](?:site|dist)-packages[/\\]torch[/\\]|^<frozen ")
 _CACHE = re.compile(r"(fx_graph_bundled|fx_graph|aotautograd)_cache_(\w{1,64})$")
+_NINJA_STEP = re.compile(r"^(\d{1,12})\t(\d{1,12})\t[^\t\n]*\t([^\t\n]*)", re.MULTILINE)
 _KINDS = {
     "create_symbol": "symbol",
     "create_unbacked_symbol": "unbacked",
@@ -84,7 +86,7 @@ class TorchCompiles:
         self._refused: dict[str, int] = {}  # kernels that did not compile, by hash
         self._builds: dict[tuple[str, float], int] = {}  # by folder and beginning
         self._unbuilt: set[str] = set()  # folders of builds that failed
-        self._takes: Mapping[object, Callable[[Event], None]] = {
+        self._of_compile: Mapping[object, Callable[[_Compile, Event], None]] = {
             "compile_start": self._start,
             "compile_end": self._end,
             "compile_phases": self._phases,
@@ -93,6 +95,8 @@ class TorchCompiles:
             "guards": self._guards,
             "compile_cache": self._cache,
             "symbol": self._symbol,
+        }
+        self._others: Mapping[object, Callable[[Event], None]] = {
             "triton": self._triton,
             "triton_failed": self._triton_failed,
             "triton_said": self._triton_said,
@@ -104,10 +108,12 @@ class TorchCompiles:
 
     def take(self, event: Event) -> None:
         """Take in an event of any kind."""
-        kind = event.get("event")
-        taking = self._takes.get(kind) if isinstance(kind, str) else None
-        if taking is not None:
-            taking(event)
+        kind = str(event.get("event"))
+        if kind in self._of_compile:
+            if (compiling := self._of(event)) is not None:
+                self._of_compile[kind](compiling, event)
+        elif kind in self._others:
+            self._others[kind](event)
 
     def frames(self) -> tuple[FrameCompile, ...]:
         """What torch.compile compiled, in order."""
@@ -120,83 +126,56 @@ class TorchCompiles:
     # -- one event each ---------------------------------------------------------------------------
 
     def _of(self, event: Event) -> _Compile | None:
-        """The compile that an event is of, the latest of its name; a new one if that is over.
+        """The compile of an event: the latest of its name, or a new one once that is over.
 
-        The backward of a graph, and what is done when it first runs, have the forward's name.
+        The backward of a graph, and its first run, have the forward's name. The reason of a
+        recompile comes before the compile begins.
         """
-        name = id_of(event)
+        name, process, kind = id_of(event), as_int(event.get("pid")), event.get("event")
         if name is None:
             return None
-        key = (as_int(event.get("pid")), name)
-        latest = self._latest.get(key)
-        over = latest is not None and latest.ended and bool(latest.phases)
-        return self._anew(event) if latest is None or over else latest
+        latest = self._latest.get((process, name))
+        over = latest is None or (latest.ended and bool(latest.phases))
+        if latest is not None and kind in ("compile_start", "recompile", "compile_end"):
+            begun = bool(latest.stack) and kind != "compile_end"
+            over = over or latest.ended or begun
+        if latest is None or over:
+            latest = self._latest[process, name] = _Compile(name, process, latest)
+            self._compiles.append(latest)
+        return latest
 
-    def _anew(self, event: Event) -> _Compile | None:
-        name = id_of(event)
-        if name is None:
-            return None
-        key = (as_int(event.get("pid")), name)
-        compiling = _Compile(name, key[0], self._latest.get(key))
-        self._latest[key] = compiling
-        self._compiles.append(compiling)
-        return compiling
+    def _start(self, compiling: _Compile, event: Event) -> None:
+        compiling.stack = frames_of(event.get("stack"))
 
-    def _start(self, event: Event) -> None:
-        # Why it is compiled again is said before it begins.
-        compiling = self._of(event)
-        if compiling is not None and (compiling.stack or compiling.ended):
-            compiling = self._anew(event)
-        if compiling is not None:
-            compiling.stack = frames_of(event.get("stack"))
-
-    def _end(self, event: Event) -> None:
-        figures = as_map(event.get("figures"))
-        compiling = self._of(event)
-        if compiling is not None and compiling.ended:
-            compiling = self._anew(event)
-        if compiling is None:
-            return
+    def _end(self, compiling: _Compile, event: Event) -> None:
+        figures = compiling.figures = as_map(event.get("figures"))
         compiling.ended = True
-        compiling.figures = figures
         if figures.get("is_runtime") is True and not compiling.stack:
             compiling.direction = "runtime"
         if figures.get("is_forward") is False or event.get("kind") == "bwd_compilation_metrics":
             compiling.direction = "backward"
 
-    def _phases(self, event: Event) -> None:
-        compiling = self._of(event)
-        if compiling is not None:
-            marks = event.get("marks")
-            content = None if isinstance(marks, list) else self._blob(marks)
-            spans = phases_of(marks if content is None else _marks(content))
-            compiling.phases = (*compiling.phases, *spans)[:MOST_FACTS]
+    def _phases(self, compiling: _Compile, event: Event) -> None:
+        marks = event.get("marks")
+        content = None if isinstance(marks, list) else self._blob(marks)
+        spans = phases_of(marks if content is None else _marks(content))
+        compiling.phases = (*compiling.phases, *spans)[:MAX_FACTS]
 
-    def _break(self, event: Event) -> None:
-        compiling = self._of(event)
+    def _break(self, compiling: _Compile, event: Event) -> None:
         content = self._blob(event.get("blob"))
-        if compiling is not None and content is not None and len(compiling.breaks) < MOST_FACTS:
+        if content is not None and len(compiling.breaks) < MAX_FACTS:
             attempt = as_int(event.get("attempt"))
-            compiling.breaks.append(graph_break(text_of(content)[:LONGEST], attempt))
+            compiling.breaks.append(graph_break(text_of(content)[:MAX_TEXT_CHARS], attempt))
 
-    def _recompile(self, event: Event) -> None:
-        content = self._blob(event.get("blob"))
-        compiling = self._of(event)
-        if compiling is not None and (compiling.stack or compiling.ended):
-            compiling = self._anew(event)
-        if compiling is not None and content is not None:
-            compiling.failures = failures_of(text_of(content)[:LONGEST])
+    def _recompile(self, compiling: _Compile, event: Event) -> None:
+        compiling.failures = failures_of(text_of(self._blob(event.get("blob")))[:MAX_TEXT_CHARS])
 
-    def _guards(self, event: Event) -> None:
-        compiling = self._of(event)
-        content = self._blob(event.get("blob"))
-        if compiling is not None and content is not None:
-            compiling.guards = content
+    def _guards(self, compiling: _Compile, event: Event) -> None:
+        compiling.guards = self._blob(event.get("blob")) or compiling.guards
 
-    def _cache(self, event: Event) -> None:
-        compiling = self._of(event)
+    def _cache(self, compiling: _Compile, event: Event) -> None:
         named = _CACHE.match(as_text(event.get("name")) or "")
-        if compiling is None or named is None or len(compiling.caches) >= MOST_FACTS:
+        if named is None or len(compiling.caches) >= MAX_FACTS:
             return
         said = as_map(event.get("said"))
         saved = as_seconds(said.get("time_saved_ns"))
@@ -206,21 +185,20 @@ class TorchCompiles:
                 cache=named[1],
                 outcome=named[2],
                 key=as_text(said.get("key")),
-                reason=None if reason is None else reason[:SENTENCE],
+                reason=None if reason is None else reason[:SENTENCE_CHARS],
                 saved_seconds=None if saved is None else saved / 1e9,
             )
         )
 
-    def _symbol(self, event: Event) -> None:
-        compiling = self._of(event)
+    def _symbol(self, compiling: _Compile, event: Event) -> None:
         kind = _KINDS.get(as_text(event.get("kind")) or "")
-        if compiling is None or kind is None or len(compiling.shapes) >= MOST_FACTS:
+        if kind is None or len(compiling.shapes) >= MAX_FACTS:
             return
         said = as_map(event.get("said"))
         sources = said.get("sources")
         source = as_text(said.get("source")) or as_text(said.get("name"))
         if source is None and isinstance(sources, list):
-            source = ", ".join(str(one) for one in sources[:MOST]) or None
+            source = ", ".join(str(one) for one in sources[:MAX_ITEMS]) or None
         value = next((said[k] for k in ("value", "val", "new") if said.get(k) is not None), None)
         reason = as_text(said.get("reason"))
         if kind == "dynamic" and reason is not None and said.get("cached") is not None:
@@ -229,7 +207,7 @@ class TorchCompiles:
             kind=kind,
             symbol=as_text(said.get("symbol")),
             source=source,
-            value=None if value is None else str(value)[:SENTENCE],
+            value=None if value is None else str(value)[:SENTENCE_CHARS],
             bounds=as_text(said.get("vr")),
             expression=as_text(said.get("expr")),
             reason=reason,
@@ -237,22 +215,24 @@ class TorchCompiles:
         )
         compiling.shapes[fact] = None
 
-    def _triton(self, event: Event) -> None:
-        name, hit = as_text(event.get("name")), event.get("cache_hit")
-        if name is None or not isinstance(hit, bool):
-            return  # of a cache that was opened: nobody has seen it compiled
+    def _asked(self, event: Event, by: str, name: str | None, **more: Any) -> None:
+        """Add a compilation of a kernel."""
         self._kernels.append(
             KernelCompile(
-                name=name,
-                by="triton",
+                name=name or "",
+                by=by,
                 process=as_int(event.get("pid")),
                 began=as_moment(event.get("began")),
                 seconds=as_seconds(event.get("seconds")),
-                steps=tuple(_stages(event)),
-                hit=hit,
-                hash=as_text(event.get("hash")),
+                **more,
             )
         )
+
+    def _triton(self, event: Event) -> None:
+        name, hit, digest = as_text(event.get("name")), event.get("cache_hit"), event.get("hash")
+        if name is not None and isinstance(hit, bool):  # else of a cache that was opened
+            steps = tuple(_stages(event))
+            self._asked(event, "triton", name, steps=steps, hit=hit, hash=as_text(digest))
 
     def _triton_failed(self, event: Event) -> None:
         digest = as_text(event.get("hash"))
@@ -261,50 +241,40 @@ class TorchCompiles:
         if digest is None or (failure is None and not said):
             return
         source = as_map(event.get("source"))
-        file, line = as_text(source.get("file")), as_int(source.get("first"))
         self._refused[digest] = len(self._kernels)
-        self._kernels.append(
-            KernelCompile(
-                name=as_text(event.get("name")) or "",
-                by="triton",
-                process=as_int(event.get("pid")),
-                began=as_moment(event.get("began")),
-                seconds=as_seconds(event.get("seconds")),
-                steps=tuple(_stages(event)),
-                hash=digest,
-                failed=(said if failure is None else failure.said)[:SENTENCE],
-                place=_blamed(failure) or (UserFrame(file, line) if file and line else None),
-            )
+        self._asked(
+            event,
+            "triton",
+            as_text(event.get("name")),
+            steps=tuple(_stages(event)),
+            hash=digest,
+            failed=(said if failure is None else failure.said)[:SENTENCE_CHARS],
+            place=_blamed(failure) or _place(source.get("file"), source.get("first")),
         )
 
     def _made(self, event: Event) -> None:
-        """A kernel of another compiler's, where it is known how long it took."""
-        began, took = as_moment(event.get("began")), as_seconds(event.get("seconds"))
-        if began is None or took is None:
+        """Add a kernel of another compiler, if its time is known."""
+        if as_moment(event.get("began")) is None or as_seconds(event.get("seconds")) is None:
             return
         failure = failures.of_compile(event, self._blob)
-        path, lines = as_text(event.get("path")), event.get("lines")
-        first = as_int(lines[0]) if isinstance(lines, list) and lines else None
-        self._kernels.append(
-            KernelCompile(
-                name=as_text(event.get("name")) or "",
-                by=as_text(event.get("by")) or "",
-                process=as_int(event.get("pid")),
-                began=began,
-                seconds=took,
-                failed=None if failure is None else failure.said[:SENTENCE],
-                place=_blamed(failure) or (UserFrame(path, first) if path and first else None),
-            )
+        lines = event.get("lines")
+        self._asked(
+            event,
+            as_text(event.get("by")) or "",
+            as_text(event.get("name")),
+            failed=None if failure is None else failure.said[:SENTENCE_CHARS],
+            place=_blamed(failure)
+            or _place(event.get("path"), lines[0] if isinstance(lines, list) and lines else None),
         )
 
     def _triton_said(self, event: Event) -> None:
-        """What was said of it when Triton was asked once more: its lines are known by that."""
+        """Add the messages of a second attempt, which have lines."""
         at = self._refused.get(as_text(event.get("hash")) or "")
         failure = failures.of_compile(event, self._blob)
         if at is not None and failure is not None:
             one = self._kernels[at]
             self._kernels[at] = replace(
-                one, failed=failure.said[:SENTENCE], place=_blamed(failure) or one.place
+                one, failed=failure.said[:SENTENCE_CHARS], place=_blamed(failure) or one.place
             )
 
     def _graph_failed(self, event: Event) -> None:
@@ -316,17 +286,9 @@ class TorchCompiles:
         if compiling is not None:
             compiling.failed = failure.said
             return
-        self._kernels.append(
-            KernelCompile(
-                name=as_text(event.get("graph")) or "graph",
-                by="inductor",
-                process=as_int(event.get("pid")),
-                began=as_moment(event.get("began")),
-                seconds=as_seconds(event.get("seconds")),
-                failed=failure.said[:SENTENCE],
-                place=_blamed(failure),
-            )
-        )
+        failed = failure.said[:SENTENCE_CHARS]
+        name = as_text(event.get("graph")) or "graph"
+        self._asked(event, "inductor", name, failed=failed, place=_blamed(failure))
 
     def _extension(self, event: Event) -> None:
         began, seconds = as_moment(event.get("began")), as_seconds(event.get("seconds"))
@@ -339,7 +301,9 @@ class TorchCompiles:
         if event.get("error"):
             self._unbuilt.add(directory)
             failure = next((one.failure for one in failures.of_build(event, self._blob)), None)
-            failed = (failures.complaint(event) if failure is None else failure.said)[:SENTENCE]
+            failed = (failures.complaint(event) if failure is None else failure.said)[
+                :SENTENCE_CHARS
+            ]
             place = _blamed(failure)
         log = as_map(event.get("files")).get(".ninja_log")
         content = self._blob(log)
@@ -355,11 +319,18 @@ class TorchCompiles:
             failed=failed,
             place=place,
         )
-        # One whose words went past its error is told of again, with them.
-        at = len(self._kernels) if began is None else self._builds.setdefault(
-            (directory, began), len(self._kernels)
-        )  # fmt: skip
+        # A second event of the same build adds the compilers' output.
+        at = (
+            len(self._kernels)
+            if began is None
+            else self._builds.setdefault((directory, began), len(self._kernels))
+        )
         self._kernels[at : at + 1] = [build]
+
+
+def _place(file: object, line: object) -> UserFrame | None:
+    path, number = as_text(file), as_int(line)
+    return UserFrame(path, number) if path and number else None
 
 
 def _blamed(failure: Failure | None) -> UserFrame | None:
@@ -367,13 +338,13 @@ def _blamed(failure: Failure | None) -> UserFrame | None:
     first = None if failure is None else failure.first
     if first is None or first.file is None or first.line is None or first.file == "ptx":
         return None
-    return UserFrame(first.file, first.line, code=(first.text or "").strip()[:SENTENCE])
+    return UserFrame(first.file, first.line, code=(first.text or "").strip()[:SENTENCE_CHARS])
 
 
 def _stages(event: Event) -> Iterator[tuple[str, float]]:
     """Triton's stages with their seconds, in order."""
     steps = event.get("stage_seconds")
-    for step in (steps if isinstance(steps, list) else [])[:MOST]:
+    for step in (steps if isinstance(steps, list) else [])[:MAX_ITEMS]:
         if isinstance(step, list) and len(step) == 2:
             seconds = as_seconds(step[1])
             if seconds is not None:
@@ -400,13 +371,13 @@ def as_moment(value: object) -> float | None:
 def frames_of(stack: object) -> tuple[UserFrame, ...]:
     """A stack without torch's own frames, the innermost frame last."""
     out = []
-    for item in stack[-MOST:] if isinstance(stack, list | tuple) else []:
+    for item in stack[-MAX_ITEMS:] if isinstance(stack, list | tuple) else []:
         one = as_map(item)
         file, line = as_text(one.get("file")), as_int(one.get("line"))
         if file is None or line is None or line < 1 or _TORCHS.search(file):
             continue
-        code = (as_text(one.get("code")) or "")[:SENTENCE]
-        out.append(UserFrame(file, line, (as_text(one.get("name")) or "")[:SENTENCE], code))
+        code = (as_text(one.get("code")) or "")[:SENTENCE_CHARS]
+        out.append(UserFrame(file, line, (as_text(one.get("name")) or "")[:SENTENCE_CHARS], code))
     return tuple(out)
 
 
@@ -419,9 +390,9 @@ def stack_in(text: str) -> tuple[UserFrame, ...]:
         if frame is None or _TORCHS.search(frame[1]):
             continue
         code = rows[n + 1].strip() if n + 1 < len(rows) else ""
-        code = "" if _FRAME.match(code) else code[:SENTENCE]
+        code = "" if _FRAME.match(code) else code[:SENTENCE_CHARS]
         out.append(UserFrame(frame[1], int(frame[2]), frame[3] or "", code))
-    return tuple(out[-MOST:])
+    return tuple(out[-MAX_ITEMS:])
 
 
 def graph_break(text: str, attempt: int | None = None) -> GraphBreak:
@@ -437,13 +408,13 @@ def graph_break(text: str, attempt: int | None = None) -> GraphBreak:
     for row in rows[1:]:
         name, colon, rest = row.partition(":")
         if colon and name in said:
-            said[name].append(rest.strip()[:SENTENCE])
+            said[name].append(rest.strip()[:SENTENCE_CHARS])
     if not stack and (place := _PLACE.match(text)) is not None:
         stack = (UserFrame(place[1], int(place[2])),)
     return GraphBreak(
-        reason=(rows[0] if rows else "no reason was said")[:SENTENCE],
+        reason=(rows[0] if rows else "no reason was said")[:SENTENCE_CHARS],
         explanation=" ".join(said["Explanation"]),
-        hints=tuple(said["Hint"][:MOST]),
+        hints=tuple(said["Hint"][:MAX_ITEMS]),
         stack=stack,
         attempt=attempt,
         text=text,
@@ -457,7 +428,7 @@ def failures_of(text: str) -> tuple[GuardFailure, ...]:
     except (ValueError, RecursionError):
         loaded = text
     said = loaded if isinstance(loaded, list) else [loaded]
-    return tuple(_failure(str(one)) for one in said[:MOST] if one)
+    return tuple(_failure(str(one)) for one in said[:MAX_ITEMS] if one)
 
 
 def _failure(text: str) -> GuardFailure:
@@ -470,9 +441,9 @@ def _failure(text: str) -> GuardFailure:
         before, place = guard, ""
     guard, _, code = before.partition(" # ")
     return GuardFailure(
-        guard=guard.strip()[:SENTENCE],
+        guard=guard.strip()[:SENTENCE_CHARS],
         compile=belongs[1] if belongs else None,
-        code=code.strip()[:SENTENCE],
+        code=code.strip()[:SENTENCE_CHARS],
         place=place.strip(),
         stack=stack_in(rest),
     )
@@ -480,7 +451,7 @@ def _failure(text: str) -> GuardFailure:
 
 def phases_of(marks: object) -> tuple[CompilePhase, ...]:
     """Phases by their beginnings and ends, ``["B", name, microseconds since 1970]``, in order."""
-    out: list[tuple[CompilePhase, int]] = []
+    out: list[CompilePhase] = []
     under_way: list[tuple[str, float]] = []
     for mark in marks if isinstance(marks, list) else []:
         if not isinstance(mark, list) or len(mark) != 3 or not isinstance(mark[1], str):
@@ -488,17 +459,15 @@ def phases_of(marks: object) -> tuple[CompilePhase, ...]:
         at = as_moment(mark[2] / 1e6 if isinstance(mark[2], int | float) else None)
         if at is None:
             continue
-        if mark[0] == "B" and len(under_way) < MOST_FACTS:
+        if mark[0] == "B" and len(under_way) < MAX_FACTS:
             under_way.append((mark[1], at))
         elif mark[0] == "E" and any(name == mark[1] for name, _ in under_way):
             while under_way:
                 name, began = under_way.pop()
-                span = CompilePhase(name, began, max(at - began, 0.0), len(under_way))
-                out.append((span, len(out)))
+                out.append(CompilePhase(name, began, max(at - began, 0.0), len(under_way)))
                 if name == mark[1]:
                     break
-    out.sort(key=lambda each: (each[0].began, each[0].depth))
-    return tuple(span for span, _ in out)
+    return tuple(sorted(out, key=lambda each: (each.began, each.depth)))
 
 
 def _marks(content: Content) -> object:
@@ -510,17 +479,10 @@ def _marks(content: Content) -> object:
 
 def ninja_steps(content: Content) -> Iterator[tuple[str, float]]:
     """The files that ninja made and how long each took, of the last build in its log."""
-    steps: list[tuple[int, int, str]] = []
-    for row in text_of(content).split("\n")[-1000:]:
-        parts = row.split("\t")
-        if len(parts) < 4 or not (parts[0].isdecimal() and parts[1].isdecimal()):
-            continue
-        if len(parts[0]) > 12 or len(parts[1]) > 12:
-            continue
-        steps.append((int(parts[0]), int(parts[1]), parts[3]))
-    for began, ended, name in steps[-MOST:]:
-        if ended >= began:
-            yield name, (ended - began) / 1000
+    rows = "\n".join(text_of(content).split("\n")[-1000:])
+    for began, ended, name in _NINJA_STEP.findall(rows)[-MAX_ITEMS:]:
+        if int(ended) >= int(began):
+            yield name, (int(ended) - int(began)) / 1000
 
 
 def _finished(one: _Compile) -> FrameCompile:
@@ -532,19 +494,15 @@ def _finished(one: _Compile) -> FrameCompile:
         direction = "backward"
     elif one.before is not None and not one.ended and not one.stack:
         direction = "runtime"
-    names = dict(figures)
-    if one.before is not None and not one.stack:
-        for key in ("co_name", "co_filename", "co_firstlineno"):
-            names.setdefault(key, one.before.figures.get(key))
-    seconds = next(_durations(figures), None)
-    if seconds is None and outermost is not None:
-        seconds = outermost.seconds
-    began = as_moment(figures.get("start_time"))
+    inherited = one.before is not None and not one.stack
+    names = {**(one.before.figures if one.before is not None and inherited else {}), **figures}
+    seconds = next(_durations(figures), None if outermost is None else outermost.seconds)
     micro = figures.get("start_time_us")
-    if began is None and isinstance(micro, int | float):
-        began = as_moment(micro / 1e6)
-    if began is None and outermost is not None:
-        began = outermost.began
+    began = (
+        as_moment(figures.get("start_time"))
+        or as_moment(micro / 1e6 if isinstance(micro, int | float) else None)
+        or (None if outermost is None else outermost.began)
+    )
     return FrameCompile(
         id=one.id,
         direction=direction,
@@ -577,7 +535,7 @@ def _durations(figures: Mapping[str, object]) -> Iterator[float]:
 
 
 def _with_costs(one: _Compile) -> Iterator[GraphBreak]:
-    """The breaks, with how long the attempts took that came to nothing by them."""
+    """The breaks, with the seconds of the attempts that they ended."""
     attempts = {p.name: p.seconds for p in one.phases}
     for graph_break in one.breaks:
         lost = None

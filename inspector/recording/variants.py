@@ -8,7 +8,6 @@ import tokenize
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from types import MappingProxyType
 
 from inspector.errors import PtxviewError
 from inspector.listing.cubin import read_cubin
@@ -34,13 +33,14 @@ from inspector.recording.facts import (
     cuda_kernels,
     cuda_span,
     digest_of,
+    options_of,
     python_span,
     specialization_of,
     target_of,
     text_of,
 )
+from inspector.recording.layout import FileContent
 from inspector.recording.output_code import KernelText
-from inspector.recording.slim import compact, options_of, path_of
 
 ALONE = "only this one file was opened"
 
@@ -65,14 +65,6 @@ class VariantOfKernel:
     variant: Variant
 
 
-@dataclass(frozen=True, slots=True)
-class Several:
-    """The variants of one piece of device code, and sentences on what could not be read."""
-
-    variants: tuple[VariantOfKernel, ...]
-    problems: tuple[str, ...] = ()
-
-
 def from_triton(
     event: Event,
     blob: Blob,
@@ -88,18 +80,18 @@ def from_triton(
     metadata = as_map(event.get("metadata"))
     name = str(event.get("name") or metadata.get("name") or "")
     files, paths = as_map(event.get("files")), as_map(event.get("paths"))
-    ptx, cubin = blob(files.get("ptx")), compact(blob(files.get("cubin")))
+    ptx, cubin = blob(files.get("ptx")), blob(files.get("cubin"))
     digest = str(event.get("hash") or metadata.get("hash") or "") or digest_of(cubin or ptx)
     if not name or not digest:
         return None
     stages: dict[Stage, StageFile] = {}
     for stage in STAGES:
-        content = compact(blob(files.get(stage.value)))
+        content = blob(files.get(stage.value))
         if content is not None:
-            path = path_of(content, paths.get(stage.value))
+            path = _path_of(content, paths.get(stage.value))
             stages[stage] = StageFile(content, path, "Triton")
     if cubin is not None:
-        stages[Stage.SASS] = StageFile(cubin, path_of(cubin, paths.get("cubin")), "nvdisasm -c")
+        stages[Stage.SASS] = StageFile(cubin, _path_of(cubin, paths.get("cubin")), "nvdisasm -c")
     missing = {s: _LEFT_NONE[s] for s in STAGES if s not in stages}
     if cubin is None:
         missing[Stage.SASS] = as_text(event.get("lacks")) or _LEFT_NONE[Stage.SASS]
@@ -144,8 +136,7 @@ def from_triton(
         named |= {Stage.SASS: files.get("cubin", ""), Stage.SOURCE: source.get("blob", "")}
         for stage in missing.keys() & {s for s, content in named.items() if content is None}:
             missing[stage] = f"it could not be kept with the recording: {why}"
-    shared, told = metadata.get("shared"), event.get("options")
-    options = told if isinstance(told, Mapping) else None
+    shared = metadata.get("shared")
     return VariantOfKernel(
         key,
         origin,
@@ -160,33 +151,31 @@ def from_triton(
             stages=stages,
             known=Resources(dynamic_shared_bytes=shared if isinstance(shared, int) else None),
             ranks=() if rank is None else (rank,),
-            signature={k: str(v) for k, v in as_map(event.get("signature")).items()} or _NOTHING,
-            specialization=specialization_of(event) or _NOTHING,
+            signature={k: str(v) for k, v in as_map(event.get("signature")).items()},
+            specialization=specialization_of(event),
             span=span,
             embedded=embedded,
             copied=copied,
-            missing=_same(missing),
+            missing=missing,
             cache_hit=as_bool(event.get("cache_hit")),
-            options=options_of(metadata) if options is None else options,
-            unpassed=compact(blob(files.get("source"))),
-            made_by={k: str(v) for k, v in as_map(event.get("made_by")).items()} or _NOTHING,
+            options=options_of(event, metadata),
+            unpassed=blob(files.get("source")),
+            made_by={k: str(v) for k, v in as_map(event.get("made_by")).items()},
             error=error,
         ),
     )
 
 
-_NOTHING: Mapping[str, str] = MappingProxyType({})
 _LEFT_NONE = {
     stage: f"Triton left no .{'cubin' if stage is Stage.SASS else stage.value} file"
     for stage in (*STAGES, Stage.SASS)
 }
-_alike: dict[tuple[tuple[Stage, str], ...], Mapping[Stage, str]] = {}
 
 
-def _same(missing: dict[Stage, str]) -> Mapping[Stage, str]:
-    """One shared mapping for all variants that lack the same stages, to save memory."""
-    key = tuple(missing.items())
-    return _alike.setdefault(key, missing) if len(_alike) < 1000 else missing
+def _path_of(content: Content, recorded: object) -> str | None:
+    """The path of a stage's text: the recorded one, else that of its content."""
+    own = str(content.path) if isinstance(content, FileContent) else None
+    return as_text(recorded) or own
 
 
 def at_home(compiled: Sequence[VariantOfKernel]) -> Iterator[VariantOfKernel]:
@@ -248,9 +237,9 @@ def _file_of(ttir: StageFile | None) -> str | None:
 
 def from_device_code(
     event: Event, blob: Blob, sources: Mapping[str, Content], error: Failure | None = None
-) -> Several:
+) -> tuple[tuple[VariantOfKernel, ...], tuple[str, ...]]:
     """Every kernel of a cubin (or, without one, of its PTX) that a build or a file holds; ``error``
-    says why there is neither. Of a source without kernels the file stands for one then."""
+    says why there is neither. A source without kernels becomes one kernel then."""
     cubin, ptx = blob(event.get("cubin")), blob(event.get("ptx"))
     path = as_text(event.get("source")) or ""
     why = as_text(event.get("why"))
@@ -315,7 +304,7 @@ def from_device_code(
         )
         for symbol in symbols
     )
-    return Several(tuple(variants) if digest else (), problems)
+    return tuple(variants) if digest else (), problems
 
 
 _ORIGINS = frozenset(o.value for o in Origin)

@@ -15,10 +15,10 @@ from inspector.report.tables import clean
 from inspector.text import plural, shown
 
 WIDE = 150
-"""Columns from which what a line does stands beside it; below, it stands beneath."""
+"""Minimum columns for sentences beside their lines; below them otherwise."""
 
 _PLAIN = (".loc", "$L__tmp", "$L__func")
-"""What only debuggers need: it stands there, and is not read out."""
+"""Debugging lines, which get no sentence."""
 
 MARKS = {"warn": "⚠", "hint": "◆", "info": "·"}
 STYLES = {"warn": "bold red", "hint": "bold yellow", "info": "cyan"}
@@ -92,7 +92,7 @@ def rows(lines: Iterable[Line], telling: Telling, width: int) -> Iterator[Text]:
 
 
 WORTH_WORDS = 0.01
-"""The share of a kernel's samples from which a line's reasons are told."""
+"""Minimum share of a kernel's samples for which a line's stall reasons are shown."""
 
 
 def sampled(samples: Samples, all_of: int) -> list[str]:

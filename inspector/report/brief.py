@@ -21,7 +21,7 @@ from inspector.model import Graph, Kernel, Resources, Stage, Variant
 from inspector.names import base_name
 from inspector.report import diff_json, jsons
 from inspector.report.tables import UNKNOWN
-from inspector.text import plural, shown
+from inspector.text import shown
 
 MAX_BYTES = 8000
 BOUNDS = ((600, 20), (400, 12), (250, 8), (160, 5), (100, 3), (60, 2))
@@ -32,10 +32,17 @@ MAX_PATH_CHARS = 200
 """Characters of a path in a command; a longer one is written as PATH."""
 UNCUT = frozenset(("command", "schema"))
 CONTEXT_LINES = 8
+MAX_CELL = 40
+"""Characters of a cell in a table of a summary."""
 MAX_SPAN_LINES = 60
 MAX_HINT_LINES = 8
 SHOWN_STAGES = (Stage.SOURCE, Stage.TTGIR, Stage.PTX, Stage.SASS)
 """Stages that a summary suggests beside its own."""
+PLACES = {
+    "samples": "where most samples are",
+    "loop": "the innermost loop",
+    "registers": "where most registers are live",
+}
 Value = dict[str, Any]
 Side = tuple[str, str]
 """A path, and the name that a command calls one of its variants by; "" for all of them."""
@@ -61,7 +68,7 @@ def _question(command: str, answers: str) -> Value:
 
 
 def bounded(value: Mapping[str, object], max_bytes: int = MAX_BYTES) -> Value:
-    """The same value in at most ``max_bytes`` of JSON, with counts of what was left out."""
+    """Return a value in at most ``max_bytes`` of JSON, with counts of omitted members."""
     answer: Value = {}
     for chars, members in BOUNDS:
         cut = {name: _cut(each, chars, members, name) for name, each in value.items()}
@@ -147,7 +154,7 @@ def _sum(a: int | None, b: int | None) -> int | None:
 
 
 def word(value: object) -> str:
-    """A value as text; a dash where it is unknown."""
+    """Return a value as text; a dash if unknown."""
     if value is None:
         return UNKNOWN
     if isinstance(value, Mapping):
@@ -158,7 +165,7 @@ def word(value: object) -> str:
 
 
 def table(rows: Sequence[Mapping[str, object]]) -> list[str]:
-    """Rows of the same names in columns of full width."""
+    """Return rows of the same names in columns of full width."""
     if not rows:
         return []
     cells = [list(rows[0])]
@@ -172,12 +179,29 @@ def table(rows: Sequence[Mapping[str, object]]) -> list[str]:
     ]
 
 
-def _rest(value: Value) -> Iterator[str]:
-    if left := value["left_out"]:
-        yield "  left out      " + ", ".join(f"{many} more {name}" for name, many in left.items())
-    yield "next:"
-    for one in value["next"]:
-        yield f"  {one['command']}  # {one['answers']}"
+def _is_table(rows: Sequence[Value]) -> bool:
+    short = all(len(word(each)) <= MAX_CELL for row in rows for each in row.values())
+    return short and len({tuple(row) for row in rows}) == 1
+
+
+def lines(summary: Value) -> Iterator[str]:
+    """Yield a summary as text: a line for each member, lists of short rows as tables."""
+    for name, value in summary.items():
+        if isinstance(value, Mapping):
+            yield f"{name}:"
+            yield from (f"  {key:<14}{word(each)}" for key, each in value.items())
+        elif isinstance(value, list) and value and isinstance(value[0], Mapping):
+            yield f"{name}:"
+            if name == "next":
+                yield from (f"  {one['command']}  # {one['answers']}" for one in value)
+            elif not _is_table(value):
+                yield from (
+                    f"  {'; '.join(f'{k}: {word(v)}' for k, v in row.items())}" for row in value
+                )
+            else:
+                yield from (f"  {row}" for row in table(value))
+        elif name != "schema":
+            yield f"{name:<18}{word(value)}"
 
 
 # -- a kernel -------------------------------------------------------------------------------------
@@ -194,27 +218,27 @@ def kernel(
     hottest: Sequence[Value],
 ) -> Value:
     """One kernel; ``stages`` and ``hottest`` are as in JSON."""
-    missing = {s.value: variant.missing[s] for s in jsons.ordered(variant.missing)
-               if s not in variant.stages}  # fmt: skip
-    hints = [
-        {**jsons.note(finding.note), "lines": {
-            s.value: list(lines[:MAX_HINT_LINES]) for s, lines in finding.lines.items()}}
-        for finding in findings
-    ]  # fmt: skip
-    return bounded({
-        "schema": jsons.SCHEMA,
-        "path": side[0],
-        "kernel": kernel.name,
-        "variant": variant.id,
-        "origin": kernel.origin.value,
-        "stage": stage.value,
-        "figures": figures,
-        "stages": list(stages),
-        "missing": missing,
-        "hints": hints,
-        "hottest": list(hottest),
-        "next": list(_kernel_questions(side, kernel, stage, stages, findings, hottest)),
-    })  # fmt: skip
+    missing = {s: variant.missing[s] for s in variant.missing if s not in variant.stages}
+    hints = []
+    for finding in findings:
+        own = {s.value: list(lines[:MAX_HINT_LINES]) for s, lines in finding.lines.items()}
+        hints.append({**jsons.note(finding.note), "lines": own})
+    return bounded(
+        {
+            "schema": jsons.SCHEMA,
+            "path": side[0],
+            "kernel": kernel.name,
+            "variant": variant.id,
+            "origin": kernel.origin.value,
+            "stage": stage.value,
+            "figures": figures,
+            "stages": list(stages),
+            "missing": missing,
+            "hints": hints,
+            "hottest": list(hottest),
+            "next": list(_kernel_questions(side, kernel, stage, stages, findings, hottest)),
+        }
+    )
 
 
 def _kernel_questions(
@@ -232,9 +256,7 @@ def _kernel_questions(
         around = 0 if place["last"] > place["first"] else CONTEXT_LINES
         last = min(place["last"], place["first"] + MAX_SPAN_LINES)
         lines = span(max(place["first"] - around, 1), last + around)
-        what = {"samples": "where most samples are", "loop": "the innermost loop",
-                "registers": "where most registers are live"}[place["by"]]  # fmt: skip
-        yield _question(show("--stage", stage.value, "--lines", lines, "-a"), what)
+        yield _question(show("--stage", stage.value, "--lines", lines, "-a"), PLACES[place["by"]])
     for finding in findings:
         at = next(((s, n) for s, n in finding.lines.items() if n), None)
         if at is not None:
@@ -255,37 +277,6 @@ def _kernel_questions(
         yield _question(command, "its variants beside one another")
 
 
-def kernel_lines(value: Value) -> Iterator[str]:
-    """The summary of a kernel as text."""
-    yield shown(f"{value['kernel']}  {value['variant']}  {value['stage']}")
-    for name, each in value["figures"].items():
-        yield f"  {name:<14}{word(each)}"
-    for one in value["stages"]:
-        lines = "" if one["lines"] is None else plural(one["lines"], "line")
-        own = "" if one["first"] is None else f", the kernel in {one['first']}:{one['last']}"
-        yield f"  {'stage':<14}{one['stage']} {lines}{own}".rstrip()
-    for one in value["hints"]:
-        places = [f"{stage} {','.join(map(str, lines))}"
-                  for stage, lines in one["lines"].items() if lines]  # fmt: skip
-        where = f" ({'; '.join(places)})" if places else ""
-        guess = ", a guess" if one["estimated"] else ""
-        yield shown(f"  {one['severity']:<14}{one['rule']}{where}{guess}: {one['text']}")
-    for one in value["hottest"]:
-        lines = (
-            str(one["first"]) if one["first"] == one["last"] else span(one["first"], one["last"])
-        )
-        live = "1 register is" if one["live"] == 1 else f"{one['live']} registers are"
-        why = {
-            "samples": f"{one['percent']} % of the samples",
-            "loop": f"an innermost loop, {one['depth']} deep",
-            "registers": f"{live} live, the peak",
-        }[one["by"]]
-        source = one["source"]
-        where = f"  ({source['file']}:{source['line']})" if source else ""
-        yield shown(f"  {'look at':<14}lines {lines}: {why}{where}  {one['text'].strip()}")
-    yield from _rest(value)
-
-
 # -- a graph --------------------------------------------------------------------------------------
 
 
@@ -297,26 +288,28 @@ def graph(path: str, one: Graph, sizes: Mapping[Stage, int]) -> Value:
         if one.error is None
         else "why it did not compile, and what there is of it"
     )
-    return bounded({
-        "schema": jsons.SCHEMA,
-        "path": path,
-        "graph": one.id,
-        "kernels": list(one.kernels),
-        "stages": [{"stage": stage.value, "lines": many, "first": None, "last": None}
-                   for stage, many in sizes.items()],
-        "next": [
-            _question(ask(path, "show", one.id), about),
-            _question(ask(path, "show", one.id, "--lines", span(1, min(lines, 100))), "its text"),
-            *(_question(ask(path, "show", name, "--brief"), "a kernel of it in short")
-              for name in one.kernels[:2]),
-        ],
-    })  # fmt: skip
-
-
-def graph_lines(value: Value) -> Iterator[str]:
-    """The summary of a graph as text."""
-    yield shown(f"graph {value['graph']}: {word(value['kernels'])}")
-    yield from _rest(value)
+    return bounded(
+        {
+            "schema": jsons.SCHEMA,
+            "path": path,
+            "graph": one.id,
+            "kernels": list(one.kernels),
+            "stages": [
+                {"stage": stage.value, "lines": many, "first": None, "last": None}
+                for stage, many in sizes.items()
+            ],
+            "next": [
+                _question(ask(path, "show", one.id), about),
+                _question(
+                    ask(path, "show", one.id, "--lines", span(1, min(lines, 100))), "its text"
+                ),
+                *(
+                    _question(ask(path, "show", name, "--brief"), "a kernel of it in short")
+                    for name in one.kernels[:2]
+                ),
+            ],
+        }
+    )
 
 
 # -- a list ---------------------------------------------------------------------------------------
@@ -332,31 +325,27 @@ def listed(
     places = sorted(
         range(len(rows)), key=lambda n: (-(rows[n]["spills"] or 0), -(rows[n]["hints"] or 0), n)
     )
-    questions = [_question(ask(path, "show", name(n), "--brief"), "one of them in short")
-                 for n in places[:1]]  # fmt: skip
-    questions += [_question(ask(path, "show", name(n)), "one that failed: why, with its lines")
-                  for n in places if rows[n].get("failed")][:1]  # fmt: skip
+    questions = [
+        _question(ask(path, "show", name(n), "--brief"), "one of them in short") for n in places[:1]
+    ]
+    questions += [
+        _question(ask(path, "show", name(n)), "one that failed: why, with its lines")
+        for n in places
+        if rows[n].get("failed")
+    ][:1]
     several = Counter(row["kernel"] for row in rows).most_common(1)
     if several and several[0][1] > 1:
         words = ("diff", base_name(several[0][0]), "--variants", "--brief")
         questions.append(_question(ask(path, *words), "the variants of one beside one another"))
     questions.append(_question(ask(path, "list"), "all of them"))
-    return bounded({
-        "schema": jsons.SCHEMA,
-        "recording": dict(about),
-        "variants": [rows[n] for n in places],
-        "next": questions,
-    })  # fmt: skip
-
-
-def listed_lines(value: Value) -> Iterator[str]:
-    """The summary of a list as text."""
-    about = value["recording"]
-    kernels, variants = (plural(about[f"{one}s"], one) for one in ("kernel", "variant"))
-    failed = f", {about['failed']} failed" if about["failed"] else ""
-    yield shown(f"{about['path']}: {kernels}, {variants}{failed}")
-    yield from table(value["variants"])
-    yield from _rest(value)
+    return bounded(
+        {
+            "schema": jsons.SCHEMA,
+            "recording": dict(about),
+            "variants": [rows[n] for n in places],
+            "next": questions,
+        }
+    )
 
 
 # -- a comparison ---------------------------------------------------------------------------------
@@ -385,38 +374,30 @@ def compared(one: Compared, a: Side, b: Side) -> Value:
         command = ask(side[0], "show", side[1], "--brief")
         questions.append(_question(command, f"{mark} in short"))
     sides = {
-        mark: {"path": path, "kernel": it.kernel.name, "variant": it.variant.id,
-               "target": it.variant.target}
+        mark: {
+            "path": path,
+            "kernel": it.kernel.name,
+            "variant": it.variant.id,
+            "target": it.variant.target,
+        }
         for mark, it, (path, _) in (("a", one.a, a), ("b", one.b, b))
-    }  # fmt: skip
-    return bounded({
-        "schema": jsons.SCHEMA,
-        **sides,
-        "stage": stage,
-        "identical": one.diff.identical,
-        "first_difference": None if one.summary.first is None else one.summary.first.value,
-        "resources": diff_json.changes(c for c in one.summary.resources if c.differs),
-        "config": diff_json.changes(one.summary.config),
-        "gained": [diff_json.hint(f) for f in one.summary.gained],
-        "lost": [diff_json.hint(f) for f in one.summary.lost],
-        "explanation": list(one.explanation),
-        "hunks": {op.value: sum(h.op is op for h in hunks) for op in Op if op is not Op.EQUAL},
-        "next": questions,
-    })  # fmt: skip
-
-
-def compared_lines(value: Value) -> Iterator[str]:
-    """The comparison of two variants as text."""
-    for mark in "ab":
-        side = value[mark]
-        yield shown(f"{mark} {side['kernel']}  {side['variant']}  {side['path']}")
-    yield f"{value['stage']}: {'identical' if value['identical'] else 'not the same'}"
-    for one in (*value["config"], *value["resources"]):
-        yield shown(f"  {one['name']}: {word(one['a'])} → {word(one['b'])}")
-    for name in ("gained", "lost"):
-        yield from (shown(f"  hint {name}: {one['rule']}") for one in value[name])
-    yield from (shown(f"  {text}") for text in value["explanation"])
-    yield from _rest(value)
+    }
+    return bounded(
+        {
+            "schema": jsons.SCHEMA,
+            **sides,
+            "stage": stage,
+            "identical": one.diff.identical,
+            "first_difference": None if one.summary.first is None else one.summary.first.value,
+            "resources": diff_json.changes(c for c in one.summary.resources if c.differs),
+            "config": diff_json.changes(one.summary.config),
+            "gained": [diff_json.hint(f) for f in one.summary.gained],
+            "lost": [diff_json.hint(f) for f in one.summary.lost],
+            "explanation": list(one.explanation),
+            "hunks": {op.value: sum(h.op is op for h in hunks) for op in Op if op is not Op.EQUAL},
+            "next": questions,
+        }
+    )
 
 
 def many_compared(value: Value, members: str, a: str, b: str) -> Value:
@@ -436,32 +417,25 @@ def many_compared(value: Value, members: str, a: str, b: str) -> Value:
         questions.append(_question(command, "the first that changed"))
     questions.append(_question(_two((a, ""), (b, ""), "--summary"), "all of them, as a table"))
     kept = ("schema", "a", "b", "stage", "identical", "counts")
-    return bounded({
-        **{name: value[name] for name in kept if name in value},
-        members: changed,
-        "next": questions,
-    })  # fmt: skip
+    return bounded(
+        {
+            **{name: value[name] for name in kept if name in value},
+            members: changed,
+            "next": questions,
+        }
+    )
 
 
-def many_compared_lines(value: Value) -> Iterator[str]:
-    """The comparison of recordings or files as text."""
-    for mark in "ab":
-        yield shown(f"{mark} {value[mark]['path']}")
-    if "counts" in value:
-        yield ", ".join(f"{many} {state}" for state, many in value["counts"].items())
-    elif value["identical"]:
-        yield "identical"
-    for one in value["pairs" if "pairs" in value else "functions"]:
-        changes = ", ".join(f"{c['name']} {word(c['a'])} → {word(c['b'])}"
-                            for c in one["resources"])  # fmt: skip
-        name = one.get("kernel") or one["a"] or one["b"]
-        line = f"  {one.get('state', 'changed')}  {name}"
-        yield shown(f"{line}: {changes}" if changes else line)
-    yield from _rest(value)
-
-
-VARIANT_COLUMNS = ("kernel", "variant", "config", "winner", "time_us", "time_by",
-                   "occupancy_percent", "instructions")  # fmt: skip
+VARIANT_COLUMNS = (
+    "kernel",
+    "variant",
+    "config",
+    "winner",
+    "time_us",
+    "time_by",
+    "occupancy_percent",
+    "instructions",
+)
 
 
 def tabled(value: Value, path: str) -> Value:
@@ -469,21 +443,19 @@ def tabled(value: Value, path: str) -> Value:
     rows = []
     for one in value["variants"]:
         taken = one["resources"] or {}
-        rows.append({name: one[name] for name in VARIANT_COLUMNS} | {
-            name: taken.get(name)
-            for name in ("registers", "spill_store_bytes", "spill_load_bytes")
-        })  # fmt: skip
+        rows.append(
+            {name: one[name] for name in VARIANT_COLUMNS}
+            | {
+                name: taken.get(name)
+                for name in ("registers", "spill_store_bytes", "spill_load_bytes")
+            }
+        )
     rows.sort(key=lambda row: (row["time_us"] is None, row["time_us"] or 0))
     names = [str(row["variant"]) for row in rows if row["variant"] is not None]
-    questions = [_question(ask(path, "show", name, "--brief"), "one of them in short")
-                 for name in names[:1]]  # fmt: skip
+    questions = [
+        _question(ask(path, "show", name, "--brief"), "one of them in short") for name in names[:1]
+    ]
     if len(names) > 1:
         command = _two((path, names[0]), (path, names[1]), "--brief")
         questions.append(_question(command, "what the first two differ in"))
     return bounded({"schema": jsons.SCHEMA, "variants": rows, "next": questions})
-
-
-def tabled_lines(value: Value) -> Iterator[str]:
-    """The summary of variants as text."""
-    yield from table(value["variants"])
-    yield from _rest(value)

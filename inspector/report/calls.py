@@ -21,7 +21,7 @@ LONGEST = 48
 def lines(rec: Recording) -> Iterator[Text]:
     """All calls: a line for each kernel, graph and function, below it one for each distinct call.
 
-    The first call is told in full, each later one by what it has different from the first.
+    The first call is shown in full, later ones by their differences from it.
     """
     for kernel in rec.kernels:
         held = [(v.id, c) for v in kernel.variants for c in v.calls]
@@ -96,7 +96,7 @@ def differences(first: Call, other: Call) -> list[str]:
     for name in ("grid", "block"):
         a, b = getattr(first, name), getattr(other, name)
         if a != b:
-            out.append(f"{name} {_sizes(b)} ({_sizes(a)})")
+            out.append(f"{name} {sizes(b)} ({sizes(a)})")
     if first.shared_bytes != other.shared_bytes:
         out.append(f"shared {other.shared_bytes} B ({first.shared_bytes})")
     for one, two in zip_longest(first.arguments, other.arguments):
@@ -143,22 +143,20 @@ def _dense(shape: Sequence[int] | None) -> tuple[int, ...] | None:
     return tuple(out)
 
 
-def _shape(sizes: Sequence[int] | None) -> str:
-    if sizes is None:
-        return UNKNOWN
-    return _TIMES.join(map(str, sizes)) or "scalar"
+def _shape(shape: Sequence[int] | None) -> str:
+    return UNKNOWN if shape is None else _TIMES.join(map(str, shape)) or "scalar"
 
 
-def _counted(sizes: Sequence[int] | None, word: str) -> str:
+def _counted(triple: Sequence[int] | None, word: str) -> str:
     """``1 block``, ``8×4 blocks``."""
-    return f"{_sizes(sizes)} {word_for(prod(sizes or (0,)), word)}"
+    return f"{sizes(triple)} {word_for(prod(triple or (0,)), word)}"
 
 
-def _sizes(sizes: Sequence[int] | None) -> str:
-    """A grid or a block, without the trailing ones."""
-    if sizes is None:
+def sizes(triple: Sequence[int] | None) -> str:
+    """Return a grid or a block without trailing ones: ``1823×4``."""
+    if triple is None:
         return UNKNOWN
-    held = list(sizes)
+    held = list(triple)
     while len(held) > 1 and held[-1] == 1:
         held.pop()
     return _TIMES.join(map(str, held))

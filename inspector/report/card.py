@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from inspector.analyse.accesses import Access, Product
 from inspector.analyse.card import Card, StageContent
 from inspector.analyse.estimates import Estimate
-from inspector.analyse.occupancy import Occupancy
+from inspector.report.jsons import members
 from inspector.report.tables import UNKNOWN, figure, spills
 from inspector.text import plural, shown
 
@@ -115,7 +115,7 @@ def _made(made: StageContent) -> Iterator[tuple[str, str]]:
         yield stage, f"{total}: {', '.join(parts)}" if parts else total
         if made.declared:
             named = ", ".join(f"{n} {name}" for name, n in sorted(made.declared.items()))
-            yield "  declares", f"{named}: virtual registers, which ptxas allocates anew"
+            yield "  declares", f"{named}: virtual registers, which ptxas reallocates"
         for space in dict.fromkeys(access.space for access in made.accesses):
             here = [_access(a) for a in made.accesses if a.space == space]
             yield f"  {space}", f"{', '.join(here)} a thread"
@@ -163,94 +163,35 @@ def intensity(card: Card) -> float | None:
 
 
 def as_json(card: Card) -> dict[str, object]:
-    """The card as JSON values. Unknown is null; what is estimated is under ``estimates``."""
-    resources = card.resources
+    """Return the card as JSON values; unknown is null, estimates are under ``estimates``."""
+    occupancy = card.occupancy
     return {
-        "registers": resources.registers,
-        "spill_store_bytes": resources.spill_store_bytes,
-        "spill_load_bytes": resources.spill_load_bytes,
-        "stack_bytes": resources.stack_bytes,
-        "barriers": resources.barriers,
-        "static_shared_bytes": card.static_shared_bytes,
-        "dynamic_shared_bytes": card.dynamic_shared_bytes,
-        "made_by": dict(card.made_by),
-        "threads": card.threads,
+        **members(
+            card.resources, "registers spill_store_bytes spill_load_bytes stack_bytes barriers"
+        ),
+        **members(card, "static_shared_bytes dynamic_shared_bytes made_by threads"),
         "grid": list(card.launch.grid) if card.launch and card.launch.grid else None,
-        "blocks": card.blocks,
-        "waves": card.waves,
-        "device": _device(card),
-        "occupancy": _occupancy_json(card.occupancy),
+        **members(card, "blocks waves"),
+        "device": None if card.device is None else members(card.device, "arch name sms"),
+        "occupancy": None if occupancy is None else members(occupancy, _OCCUPANCY),
         "occupancy_unknown": unknown_occupancy(card),
         "made": {made.stage.value: _made_json(made) for made in card.made},
         "estimates": {
-            "tensor_bytes": _estimate_json(card.tensor_bytes),
-            "accessed_bytes": _estimate_json(card.accessed_bytes),
-            "operations": _estimate_json(card.operations),
+            **members(card, "tensor_bytes accessed_bytes operations"),
             "operations_a_byte": intensity(card),
         },
     }
 
 
-def _device(card: Card) -> dict[str, object] | None:
-    if card.device is None:
-        return None
-    return {"arch": card.device.arch, "name": card.device.name, "sms": card.device.sms}
-
-
-def _occupancy_json(occupancy: Occupancy | None) -> dict[str, object] | None:
-    if occupancy is None:
-        return None
-    return {
-        "blocks": occupancy.blocks,
-        "warps": occupancy.warps,
-        "percent": occupancy.percent,
-        "limiters": list(occupancy.limiters),
-        "limits": dict(occupancy.limits),
-        "registers_a_warp": occupancy.registers_a_warp,
-        "shared_a_block": occupancy.shared_a_block,
-        "next_steps": [
-            {
-                "text": step.text,
-                "blocks": step.blocks,
-                "warps": step.warps,
-                "registers": step.registers,
-                "shared_bytes": step.shared_bytes,
-                "threads": step.threads,
-            }
-            for step in occupancy.next_steps
-        ],
-    }
+_OCCUPANCY = "blocks warps percent limiters limits registers_a_warp shared_a_block next_steps"
 
 
 def _made_json(made: StageContent) -> dict[str, object]:
     mix = made.mix
     return {
-        "instructions": mix.total if mix is not None else None,
-        "by_cost": dict(mix.by_cost) if mix is not None else None,
-        "by_opcode": dict(mix.by_opcode) if mix is not None else None,
-        "unclassed": mix.unclassed if mix is not None else None,
-        "accesses": [
-            {
-                "kind": a.kind, "space": a.space, "width": a.width, "count": a.count,
-                "guarded": a.guarded, "lines": list(a.lines),
-            }
-            for a in made.accesses
-        ],
-        "products": [
-            {
-                "opcode": p.opcode, "shape": list(p.shape) if p.shape else None,
-                "types": list(p.types), "count": p.count, "lines": list(p.lines),
-            }
-            for p in made.products
-        ],
-        "branches": made.branches,
-        "loops": made.loops,
-        "deepest": made.deepest,
-        "declared": dict(made.declared),
-    }  # fmt: skip
-
-
-def _estimate_json(estimate: Estimate | None) -> dict[str, object] | None:
-    if estimate is None:
-        return None
-    return {"value": estimate.value, "how": estimate.how, "at_most": estimate.at_most}
+        "instructions": None if mix is None else mix.total,
+        "by_cost": None if mix is None else dict(mix.by_cost),
+        "by_opcode": None if mix is None else dict(mix.by_opcode),
+        "unclassed": None if mix is None else mix.unclassed,
+        **members(made, "accesses products branches loops deepest declared"),
+    }

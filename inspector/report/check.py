@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import posixpath
-import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rich.table import Table
 from rich.text import Text
 
 from inspector.check.judging import Outcome, Place, Verdict, counts
 from inspector.check.limits import FIGURES
 from inspector.names import short_name
 from inspector.report import jsons, tables
-from inspector.report.diff_markdown import code, escaped
+from inspector.report.diff_markdown import code, escaped, rows_of
 from inspector.text import plural, shown
 
 MARKS = {Outcome.BROKEN: "✗", Outcome.UNKNOWN: "?", Outcome.KEPT: "✓"}
 STYLES = {Outcome.BROKEN: "red", Outcome.UNKNOWN: "yellow", Outcome.KEPT: "green"}
-LONG_STEM = 20
-"""Letters of a file's name that are told; generated ones have fifty and more."""
-LONG_NAME = 32
-WIDE = 116
-"""Columns from which limits are a table."""
-_FIRST = re.compile(r"[:.] ")
+MAX_STEM = 20
+"""Letters of a file's name; generated ones have fifty and more."""
 _NOT_XML = {*range(0x20), 0xFFFE, 0xFFFF, *range(0xD800, 0xE000)} - {0x9, 0xA, 0xD}
 
 
@@ -67,23 +61,22 @@ def amount(value: float | None) -> str:
 
 
 def sentence(verdict: Verdict) -> str:
-    """What is wrong, in one sentence."""
+    """Return one sentence on the value and the limit."""
     figure = FIGURES.get(verdict.what)
     if verdict.outcome is Outcome.UNKNOWN:
         return f"{figure.title if figure else verdict.what} cannot be judged: {verdict.said}"
     if figure is None:
-        return f"{verdict.what}: {verdict.said or 'forbidden'}"
+        kept = "absent" if verdict.outcome is Outcome.KEPT else "forbidden"
+        return f"{verdict.what}: {verdict.said or kept}"
     unit = figure.unit
-    if figure.name == "fp64":
-        # They are counted where the first of them is.
+    if figure.name == "fp64":  # counted in the stage of the first one
         unit = "" if verdict.place.stage is None else f"of {verdict.place.stage.value.upper()}"
     head = f"{figure.title}: {amount(verdict.value)} {unit}".rstrip()
     if verdict.base is None:
         side = "at least" if figure.least else "at most"
         return f"{head}, {side} {amount(verdict.limit)} allowed"
-    room = (
-        f", {verdict.allowed} worse allowed" if verdict.allowed and verdict.allowed.amount else ""
-    )
+    worse = verdict.allowed
+    room = f", {worse} worse allowed" if worse and worse.amount else ""
     return f"{head}, {amount(verdict.base)} in the baseline{room}"
 
 
@@ -92,7 +85,7 @@ def where(place: Place) -> str:
     parts = []
     if place.source is not None:
         stem, dot, suffix = posixpath.basename(place.source.file).rpartition(".")
-        name = f"{stem[:LONG_STEM]}…" if len(stem) > LONG_STEM + 1 else stem
+        name = f"{stem[:MAX_STEM]}…" if len(stem) > MAX_STEM + 1 else stem
         parts.append(f"{name}{dot}{suffix}:{place.source.line}")
     if place.stage is not None and place.line is not None:
         parts.append(f"{place.stage.value} {place.line}")
@@ -118,55 +111,14 @@ def heading(checked: Checked) -> str:
     return f"{', '.join(parts)}; {', '.join(said)}"
 
 
-def rows(checked: Checked, everything: bool, width: int) -> Table | Text:
-    """What was broken or is not known; ``everything``: what was kept, too. A table where there is
-    room for its columns, else two lines a limit."""
-    verdicts = checked.verdicts if everything else checked.failed
-    return _table(verdicts) if width >= WIDE else _blocks(verdicts)
-
-
-def _table(verdicts: Iterable[Verdict]) -> Table:
-    out = Table(box=None, pad_edge=False, header_style="bold")
-    out.add_column("", no_wrap=True, min_width=1)
-    out.add_column("kernel", no_wrap=True, max_width=LONG_NAME, overflow="ellipsis")
-    out.add_column("variant", no_wrap=True, min_width=8)
-    out.add_column("what", overflow="fold", min_width=18)
-    for head in ("is", "limit", "by"):
-        out.add_column(head, justify="right", no_wrap=True, min_width=6)
-    out.add_column("where", overflow="fold", min_width=16)
-    for verdict in verdicts:
-        figure = FIGURES.get(verdict.what)
-        what = figure.title if figure else verdict.what
-        if verdict.base is not None:
-            what += f" (baseline {amount(verdict.base)})"
-        if verdict.said:
-            what += f": {_FIRST.split(verdict.said, maxsplit=1)[0]}"
-        variant = verdict.subject.variant
-        sign = "≥ " if figure is not None and figure.least else "≤ "
-        cells = (
-            name_of(verdict), variant.id if variant else "", what,
-            "" if verdict.value is None and figure is None else amount(verdict.value),
-            "" if verdict.limit is None else sign + amount(verdict.limit),
-            "" if verdict.by is None else amount(verdict.by), where(verdict.place),
-        )  # fmt: skip
-        mark = Text(MARKS[verdict.outcome], style=STYLES[verdict.outcome])
-        out.add_row(mark, *(Text(shown(cell)) for cell in cells))
-    return out
-
-
-def _blocks(verdicts: Iterable[Verdict]) -> Text:
-    out = Text()
-    for verdict in verdicts:
-        variant = verdict.subject.variant
+def rows(checked: Checked, everything: bool) -> Iterator[Text]:
+    """Yield two lines for each limit that was broken or is unknown, or for ``everything``."""
+    for verdict in checked.verdicts if everything else checked.failed:
+        variant, at = verdict.subject.variant, where(verdict.place)
         head = f" {name_of(verdict)}{f' {variant.id}' if variant else ''}"
-        kept = verdict.outcome is Outcome.KEPT
-        said = f"{verdict.what}: kept" if kept else sentence(verdict)
-        at = where(verdict.place)
-        out.append(MARKS[verdict.outcome], style=STYLES[verdict.outcome])
-        out.append(shown(head), style="bold")
-        out.append(f"\n  {shown(said)}{f'  [{shown(at)}]' if at else ''}\n")
-    out.rstrip()
-    return out
+        mark = (MARKS[verdict.outcome], STYLES[verdict.outcome])
+        yield Text.assemble(mark, (shown(head), "bold"))
+        yield Text(shown(f"  {sentence(verdict)}{f'  [{at}]' if at else ''}"))
 
 
 # -- for programs ---------------------------------------------------------------------------------
@@ -178,12 +130,8 @@ def document(checked: Checked, passed: bool) -> dict[str, object]:
     return {
         "schema": jsons.SCHEMA,
         "recording": checked.path,
-        "baseline": checked.baseline,
         "passed": passed,
-        "kernels": checked.kernels,
-        "variants": checked.variants,
-        "left_out": checked.left_out,
-        "new": checked.new,
+        **jsons.members(checked, "baseline kernels variants left_out new"),
         "counts": {outcome.value: n[outcome] for outcome in Outcome},
         "checks": [_as_json(verdict) for verdict in checked.verdicts],
     }
@@ -196,16 +144,12 @@ def _as_json(verdict: Verdict) -> dict[str, object]:
         "kernel": kernel.name if kernel else None,
         "variant": variant.id if variant else None,
         "graph": verdict.subject.graph,
-        "what": verdict.what,
-        "outcome": verdict.outcome.value,
-        "value": verdict.value,
-        "limit": verdict.limit,
-        "by": verdict.by,
+        **jsons.members(verdict, "what outcome value limit by"),
         "unit": figure.unit if figure else None,
         "baseline": verdict.base,
         "allowed": str(verdict.allowed) if verdict.allowed is not None else None,
         "text": sentence(verdict) if verdict.outcome is not Outcome.KEPT else None,
-        "stage": place.stage.value if place.stage else None,
+        "stage": place.stage,
         "line": place.line,
         "source": jsons.location(place.source),
     }
@@ -255,9 +199,14 @@ def junit(checked: Checked) -> str:
     for name, verdicts in suites.items():
         n = counts(verdicts)
         suite = ET.SubElement(
-            root, "testsuite", name=_xml(name), tests=str(len(verdicts)),
-            failures=str(n[Outcome.BROKEN]), errors=str(n[Outcome.UNKNOWN]), skipped="0",
-        )  # fmt: skip
+            root,
+            "testsuite",
+            name=_xml(name),
+            tests=str(len(verdicts)),
+            failures=str(n[Outcome.BROKEN]),
+            errors=str(n[Outcome.UNKNOWN]),
+            skipped="0",
+        )
         for verdict in verdicts:
             variant = verdict.subject.variant
             paired = " against the baseline" if verdict.allowed is not None else ""
@@ -279,23 +228,17 @@ def _xml(text: str) -> str:
 
 
 def markdown(checked: Checked, passed: bool) -> Iterator[str]:
-    """A comment for a pull request."""
+    """Yield a comment for a pull request."""
     yield f"### ptxview check: {'passed' if passed else 'failed'}"
     yield ""
     yield escaped(heading(checked))
     yield ""
-    if not checked.failed:
-        return
-    yield from _rows(checked.failed)
-
-
-def _rows(verdicts: Iterable[Verdict]) -> Iterator[str]:
-    heads: Sequence[str] = ("kernel", "what is wrong", "by", "where")
-    yield f"| {' | '.join(heads)} |"
-    yield "|---|---|---:|---|"
-    for verdict in verdicts:
+    rows = []
+    for verdict in checked.failed:
         variant = verdict.subject.variant
         name = code(name_of(verdict)) + (f" {code(variant.id)}" if variant else "")
         by = "" if verdict.by is None else amount(verdict.by)
         text = escaped(sentence(verdict)).replace("|", "\\|")
-        yield f"| {name} | {text} | {by} | {code(where(verdict.place))} |"
+        rows.append((name, text, by, code(where(verdict.place))))
+    if rows:
+        yield from rows_of(("kernel", "what is wrong", "by", "where"), rows)

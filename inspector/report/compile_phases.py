@@ -7,23 +7,28 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import accumulate
+from operator import itemgetter
 
 from inspector.model import FrameCompile, KernelCompile, Recording
 
 Table = Mapping[str, Sequence[str]]
 """The names of phases of each part of the compiler; a name may have ``*`` in it."""
 
-DYNAMO, AOT, INDUCTOR, TRITON, PTXAS, TUNING, NVCC, NUMBA = (
-    "Dynamo", "AOTAutograd", "Inductor", "Triton", "ptxas", "autotuning", "nvcc", "numba",
-)  # fmt: skip
+DYNAMO, TRITON, PTXAS = "Dynamo", "Triton", "ptxas"
 PARTS = {
-    DYNAMO: "D", AOT: "A", INDUCTOR: "I", TRITON: "T", PTXAS: "p", TUNING: "b", NVCC: "n",
-    NUMBA: "u",
-}  # fmt: skip
+    DYNAMO: "D",
+    "AOTAutograd": "A",
+    "Inductor": "I",
+    TRITON: "T",
+    PTXAS: "p",
+    "autotuning": "b",
+    "nvcc": "n",
+    "numba": "u",
+}
 """The parts of the compiler in the order of lowering, and the letter of each in a bar."""
-CLOSE = 0.002
-"""Seconds by which clocks of one process may disagree."""
-_BY = {"nvcc": NVCC, "inductor": INDUCTOR, "numba.cuda": NUMBA}
+CLOCK_SECONDS = 0.002
+"""Difference between clocks of one process."""
+_BY = {"nvcc": "nvcc", "inductor": "Inductor", "numba.cuda": "numba"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,73 +61,65 @@ class TimelineRow:
 
 
 class Phases:
-    """The parts of the compiler that torch's phases belong to."""
+    """The parts of the compiler to which torch's phases belong."""
 
     def __init__(self, table: Table) -> None:
-        self._exact: dict[str, str] = {}
-        self._patterns: list[tuple[str, str]] = []
-        for part, names in table.items():
-            for name in names:
-                if "*" in name:
-                    self._patterns.append((name, part))
-                else:
-                    self._exact[name] = part
+        self._table = table
+        self._known: dict[str, str | None] = {}
 
     def part(self, name: str) -> str | None:
-        """The part that a phase belongs to; None if only its parent can tell."""
-        if name not in self._exact:
-            fits = (part for pattern, part in self._patterns if fnmatchcase(name, pattern))
-            self._exact[name] = next(fits, "")
-        return self._exact[name] or None
+        """Return the part of a phase; None if only its parent tells. Exact names come first."""
+        if name not in self._known:
+            exact = (part for part, names in self._table.items() if name in names)
+            fits = (
+                p for p, names in self._table.items() if any(fnmatchcase(name, n) for n in names)
+            )
+            self._known[name] = next(exact, None) or next(fits, None)
+        return self._known[name]
 
     def stretches(
         self, one: FrameCompile, kernels: Iterable[KernelCompile] = ()
     ) -> tuple[Stretch, ...]:
-        """The time of a compile, each moment given to the innermost phase that is known.
+        """Return the time of a compile, each moment given to the innermost known phase.
 
-        ``kernels`` are those that its process compiled meanwhile.
+        ``kernels`` are those that its process compiled at the same time.
         """
-        spans = [
-            (p.began, p.began + p.seconds, p.depth, self.part(p.name)) for p in one.phases
-        ]  # fmt: skip
+        spans = [(p.began, p.began + p.seconds, p.depth, self.part(p.name)) for p in one.phases]
         deepest = max((p.depth for p in one.phases), default=0)
         for kernel in kernels:
-            spans += [
-                (began, ended, deepest + n + 1, part)
-                for n, (began, ended, part) in enumerate(_of_kernel(kernel))
-            ]
+            spans += [(b, e, deepest + n, part) for b, e, n, part in _of_kernel(kernel)]
         return tuple(_innermost(spans))
 
     def rows(self, rec: Recording) -> list[TimelineRow]:
-        """Compiles, kernels that were compiled outside of any, and all that were not compiled, in
-        order of time."""
-        timed: dict[int | None, list[tuple[float, int, KernelCompile]]] = {}
-        for n, kernel in enumerate(rec.kernel_compiles):
-            if kernel.began is not None and kernel.seconds is not None:
-                timed.setdefault(kernel.process, []).append((kernel.began, n, kernel))
-        for several in timed.values():
-            several.sort(key=lambda each: each[:2])
-        busy = [(one.began, one.began + one.seconds) for one in rec.frame_compiles
-                if one.began is not None and one.seconds is not None]  # fmt: skip
-        out = []
+        """Return compiles, kernels outside of any, and failed kernels, in order of time."""
+        timed: dict[int | None, list[KernelCompile]] = {}
+        for kernel in sorted((k for k in rec.kernel_compiles if k.began is not None), key=_began):
+            timed.setdefault(kernel.process, []).append(kernel)
+        out, busy = [], []
         for one in rec.frame_compiles:
-            inside = _meanwhile(timed.get(one.process, []), one)
+            inside: list[KernelCompile] = []
+            if one.began is not None and one.seconds is not None:
+                first, last = one.began - CLOCK_SECONDS, one.began + one.seconds + CLOCK_SECONDS
+                busy.append((first, last))
+                own = timed.get(one.process, [])
+                places = bisect_left(own, first, key=_began), bisect_right(own, last, key=_began)
+                inside = own[slice(*places)]
             out.append(TimelineRow(one, None, self.stretches(one, inside)))
         merged = union(busy)
         for kernel in rec.kernel_compiles:
             if kernel.failed is None and (kernel.hit is True or kernel.seconds is None):
                 continue
-            within = kernel.began is not None and _covered(kernel.began, merged)
-            if within and kernel.failed is None:
-                continue
-            spans = [(b, e, n, part) for n, (b, e, part) in enumerate(_of_kernel(kernel))]
-            out.append(TimelineRow(None, kernel, tuple(_innermost(spans)), within))
+            at = bisect_right(merged, _began(kernel), key=itemgetter(0)) - 1
+            within = kernel.began is not None and at >= 0 and kernel.began <= merged[at][1]
+            if kernel.failed is not None or not within:
+                stretches = tuple(_innermost(_of_kernel(kernel)))
+                out.append(TimelineRow(None, kernel, stretches, within))
         out.sort(key=lambda row: row.began if row.began is not None else float("inf"))
         return out
 
 
 def of_all(rows: Iterable[TimelineRow]) -> list[Stretch]:
-    """The stretches of all rows; what stands in two of them counts once."""
+    """Return the stretches of all rows, each once."""
     return [s for row in rows if not row.within for s in row.stretches]
 
 
@@ -219,31 +216,17 @@ def _innermost(spans: Iterable[tuple[float, float, int, str | None]]) -> Iterato
     return iter(joined)
 
 
-def _of_kernel(kernel: KernelCompile) -> Iterator[tuple[float, float, str]]:
-    """A kernel's compile, and within it what its assembler took: the last of Triton's stages."""
+def _of_kernel(kernel: KernelCompile) -> Iterator[tuple[float, float, int, str]]:
+    """Yield a kernel's compile and, deeper, its assembler: the last of Triton's stages."""
     if kernel.began is None or kernel.seconds is None:
         return
     ended = kernel.began + kernel.seconds
-    yield kernel.began, ended, _BY.get(kernel.by, TRITON)
-    # Files are stored after the last stage and what comes before the first is longer: the stages
-    # end where the compile does.
-    for name, seconds in kernel.steps[-1:] if kernel.by == "triton" else ():
-        if name == "cubin":
-            yield max(ended - seconds, kernel.began), ended, PTXAS
+    yield kernel.began, ended, 1, _BY.get(kernel.by, TRITON)
+    # The stages end where the compile does.
+    name, seconds = kernel.steps[-1] if kernel.steps else ("", 0.0)
+    if kernel.by == "triton" and name == "cubin":
+        yield max(ended - seconds, kernel.began), ended, 2, PTXAS
 
 
-def _meanwhile(
-    timed: Sequence[tuple[float, int, KernelCompile]], one: FrameCompile
-) -> list[KernelCompile]:
-    """The kernels, ordered by when they began, that began while a compile was under way."""
-    if one.began is None or one.seconds is None:
-        return []
-    first = bisect_left(timed, (one.began - CLOSE,))
-    last = bisect_left(timed, (one.began + one.seconds + CLOSE,))
-    return [kernel for _, _, kernel in timed[first:last]]
-
-
-def _covered(moment: float, intervals: Sequence[tuple[float, float]]) -> bool:
-    """Whether a moment lies in one of the intervals, which are in order and apart."""
-    at = bisect_left(intervals, (moment + CLOSE,)) - 1
-    return at >= 0 and moment <= intervals[at][1] + CLOSE
+def _began(kernel: KernelCompile) -> float:
+    return kernel.began or 0.0

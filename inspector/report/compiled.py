@@ -11,7 +11,7 @@ from rich.text import Text
 
 from inspector.model import Compilation, CompilerMessage, Resources, Variant
 from inspector.report import tables
-from inspector.report.jsons import SCHEMA, compilation
+from inspector.report.jsons import SCHEMA, compilation, members, plain
 from inspector.text import plural, shown
 
 Column = tuple[str, str]
@@ -92,11 +92,13 @@ FIGURES = (
 
 
 def lines(table: CompiledTable, width: int) -> Iterator[Text]:
-    """The table, a part for each kernel; columns that do not fit stand beneath the first."""
+    """Yield a table for each kernel; columns that do not fit follow below."""
     heads = [shown(label(c, table.columns)) for c in table.columns]
     several = len({row.file for row in table.rows}) > 1
-    signatures = {row.kernel: {r.signature for r in table.rows if r.kernel == row.kernel}
-                  for row in table.rows}  # fmt: skip
+    signatures = {
+        row.kernel: {r.signature for r in table.rows if r.kernel == row.kernel}
+        for row in table.rows
+    }
     for row in table.rows:
         said = [shown(row.kernel or PurePath(row.file).name)]
         said += [shown(f"{k}={v}") for k, v in row.config.items() if v is not None]
@@ -117,14 +119,14 @@ def _grid(row: CompiledRow, heads: Sequence[str], width: int) -> Iterator[Text]:
 
 
 def figures_of(cells: Sequence[CompiledCell | None]) -> list[tuple[str, list[str]]]:
-    """The figures' names, each with what stands in every column."""
+    """Return the names of metrics with their cells."""
     return [(title, [_cell(make, cell) for cell in cells]) for title, make in FIGURES]
 
 
 def grid(
     heads: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]], width: int
 ) -> Iterator[Text]:
-    """Rows of figures with their names; columns that do not fit stand beneath the first."""
+    """Yield rows of metrics; columns that do not fit follow below."""
     titles = max(cell_len(title) for title in (*(t for t, _ in FIGURES), *(t for t, _ in rows)))
     titles += GAP
     sizes = [
@@ -147,7 +149,7 @@ _QUIET = ("0", tables.UNKNOWN, "")
 
 
 def _parts(sizes: Sequence[int], room: int) -> Iterator[list[int]]:
-    """Columns that stand beside each other, as many as there is room for."""
+    """Yield groups of columns that fit side by side."""
     part: list[int] = []
     for at, _ in enumerate(sizes):
         if part and sum(sizes[i] for i in part) + sizes[at] > room:
@@ -174,7 +176,7 @@ def _cell(make: object, cell: CompiledCell | None) -> str:
 
 
 def place(message: CompilerMessage) -> str:
-    """``x.cu:12:7``; "" where no line is told."""
+    """``x.cu:12:7``; "" without a file."""
     out = message.file or ""
     for number in (message.line, message.column):
         if out and number is not None:
@@ -201,9 +203,10 @@ def messages(table: CompiledTable) -> Iterator[Text]:
         where = place(message)
         style = STYLES.get(message.severity, "")
         out = Text.assemble(
-            (shown(f"{where}: ") if where else "", "bold"), (message.severity, style),
+            (shown(f"{where}: ") if where else "", "bold"),
+            (message.severity, style),
             shown(f": {message.message}"),
-        )  # fmt: skip
+        )
         if len(names) < columns:
             out.append(shown(f"  [{', '.join(names)}]"), "dim")
         yield out
@@ -256,7 +259,7 @@ class RowChange:
 
 
 def changes(before: CompiledTable, after: CompiledTable) -> Iterator[RowChange]:
-    """The cells whose code differs from what stood in their places before."""
+    """Yield the cells whose code changed."""
     earlier = {_key(row): row for row in before.rows}
     places = {column: at for at, column in enumerate(before.columns)}
     for row in after.rows:
@@ -273,7 +276,7 @@ def _key(row: CompiledRow) -> tuple[object, ...]:
 
 
 def _hash(cell: CompiledCell | None) -> str | None:
-    """The kernel's own code: others may stand in the same file."""
+    """Return the digest of the kernel's own code, not of its file."""
     return None if cell is None or cell.variant is None else cell.code or cell.variant.hash
 
 
@@ -293,16 +296,14 @@ def change_lines(changed: Iterable[RowChange]) -> Iterator[Text]:
 
 
 def as_json(table: CompiledTable) -> dict[str, object]:
-    """``compile``: columns, rows with a cell for each column, and every message."""
+    """Return columns, rows with a cell for each column, and every message."""
     return {
         "schema": SCHEMA,
         "recording": table.path,
         "columns": [{"target": t, "options": o} for t, o in table.columns],
         "rows": [
             {
-                "file": row.file,
-                "kernel": row.kernel,
-                "config": dict(row.config),
+                **members(row, "file kernel config"),
                 "signature": row.signature or None,
                 "cells": [_cell_json(cell) for cell in row.cells],
             }
@@ -315,18 +316,15 @@ def as_json(table: CompiledTable) -> dict[str, object]:
 def _cell_json(cell: CompiledCell | None) -> dict[str, object] | None:
     if cell is None:
         return None
-    made = cell.variant is not None and cell.compilation.failed is None
-    variant = cell.variant if made else None
+    variant = cell.variant if cell.compilation.failed is None else None
     return {
-        "compiled": made,
+        "compiled": variant is not None,
         "failed": cell.compilation.failed,
-        "select": cell.name if made else None,
+        "select": cell.name if variant is not None else None,
         "variant": None if variant is None else variant.id,
         "hash": None if variant is None else variant.hash,
         "target": None if variant is None else variant.target,
-        "resources": {
-            name: getattr(cell.resources, name) for name in Resources.__dataclass_fields__
-        },
+        "resources": plain(cell.resources),
         "instructions": cell.instructions,
         "occupancy_percent": cell.occupancy,
         "seconds": cell.compilation.seconds,

@@ -31,22 +31,35 @@ from inspector.report.compile_phases import (
     length,
     of_all,
 )
+from inspector.report.grid import padded
+from inspector.report.jsons import members, plain
 from inspector.report.tables import FAILED, UNKNOWN
-from inspector.text import first_error, plural, seconds, shown
+from inspector.text import first_error, plural, seconds, shown, word_for
 
-COLOURS = {
-    "D": "blue", "A": "cyan", "I": "green", "T": "magenta", "p": "red", "b": "yellow", "n": "red",
+COLOURS = {"D": "blue", "A": "cyan", "I": "green", "T": "magenta", "p": "red"} | {
+    "b": "yellow",
+    "n": "red",
     "u": "green",
-}  # fmt: skip
-CACHES = {"fx_graph": "FX graph", "fx_graph_bundled": "FX graph (bundled)",
-          "aotautograd": "AOTAutograd", "triton": "Triton"}  # fmt: skip
+}
+CACHES = {
+    "fx_graph": "FX graph",
+    "fx_graph_bundled": "FX graph (bundled)",
+    "aotautograd": "AOTAutograd",
+    "triton": "Triton",
+}
+MAKERS = (
+    ("triton", "kernel", "compiled by Triton"),
+    ("numba.cuda", "kernel", "compiled by numba"),
+    ("nvcc", "build", "of extensions"),
+)
+"""Makers of kernels, the noun for one compile, and the verb."""
 _RESUMED = re.compile(r"(?:torch_dynamo_resume_in_|__resume_at_)(.*)_at_(\d{1,9})$")
-BESIDE = 1.01
-"""Times the time that passed from which on several processes have compiled at once."""
-LEAST_BAR = 12
-MOST_LABEL = 44
-IDENT = 4
-"""Digits of an id that tell kernels of one name apart."""
+PARALLEL_RATIO = 1.01
+"""Sum of compile times over wall time above which processes compiled in parallel."""
+MIN_BAR = 12
+MAX_LABEL = 44
+IDENT_DIGITS = 4
+"""Digits of a variant's id beside kernels of one name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +91,18 @@ class BreakPlace:
 
     @property
     def lost_seconds(self) -> float | None:
-        """How long was traced for nothing, as far as torch told it."""
-        lost = [b.lost_seconds for _, b in self.breaks if b.lost_seconds is not None]
-        return sum(lost) if lost else None
+        """Seconds of discarded tracing, if known."""
+        return _total(b.lost_seconds for _, b in self.breaks)
 
     @property
     def resumed_seconds(self) -> float | None:
-        """How long compiling took what comes after it."""
-        took = [one.seconds for one in self.resumed if one.seconds is not None]
-        return sum(took) if took else None
+        """Seconds of compiling the code after it, if known."""
+        return _total(one.seconds for one in self.resumed)
+
+
+def _total(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
 
 
 def resumed_at(function: str) -> tuple[str, int] | None:
@@ -121,7 +137,7 @@ def recompiles(rec: Recording) -> list[FrameCompile]:
 
 
 def lookups(rec: Recording) -> dict[str, Counter[str]]:
-    """How often each cache was asked and what came of it; Triton's by distinct kernels."""
+    """Count lookups of each cache by outcome; Triton's by distinct kernels."""
     out: dict[str, Counter[str]] = {}
     for one in rec.frame_compiles:
         for lookup in one.caches:
@@ -139,8 +155,7 @@ def uncompiled(rec: Recording) -> list[FrameCompile | KernelCompile]:
 
 
 def failed_seconds(bad: Iterable[FrameCompile | KernelCompile]) -> float | None:
-    """How long compiles took together that came to nothing, each moment once; None if that is not
-    known of one of them."""
+    """Return the wall time of failed compiles; None if one's is unknown."""
     spans = []
     for one in bad:
         if one.began is None or one.seconds is None:
@@ -194,11 +209,10 @@ def lines(rec: Recording, phases: Phases, width: int) -> Iterator[CompileLine]:
 
 
 def summary(rec: Recording, rows: Sequence[TimelineRow]) -> Iterator[Text]:
-    """A line on how much there was, what came to nothing apart, and one on whose time it took."""
+    """Yield a line of counts and one of compile times by part."""
     frames = rec.frame_compiles
     whole = [one for one in frames if not one.failed]
     functions = {(one.file, one.line, one.function) for one in whole}
-    built = [k for k in _distinct(rec.kernel_compiles) if k.hit is False and k.seconds is not None]
     parts = []
     if frames:
         many = plural(len(functions), "function")
@@ -209,21 +223,15 @@ def summary(rec: Recording, rows: Sequence[TimelineRow]) -> Iterator[Text]:
             parts.append(f"{many} compiled{often}{by}")
         count = sum(len(one.breaks) for one in frames)
         parts += [plural(count, "graph break"), plural(len(recompiles(rec)), "recompile")]
-    triton = [k for k in built if k.by == "triton"]
-    if triton:
-        ptxas = [s for k in triton for name, s in k.steps if name == "cubin"]
-        of_it = f", ptxas {seconds(sum(ptxas))} of them" if ptxas else ""
-        took = seconds(sum(k.seconds or 0 for k in triton))
-        parts.append(f"{plural(len(triton), 'kernel')} compiled by Triton in {took}{of_it}")
-    numba = [k for k in rec.kernel_compiles if k.by == "numba.cuda" and k.failed is None]
-    if numba:
-        took = seconds(sum(k.seconds or 0 for k in numba))
-        parts.append(f"{plural(len(numba), 'kernel')} compiled by numba in {took}")
-    nvcc = [k for k in rec.kernel_compiles
-            if k.by == "nvcc" and k.seconds is not None and k.failed is None]  # fmt: skip
-    if nvcc:
-        took = seconds(sum(k.seconds or 0 for k in nvcc))
-        parts.append(f"{plural(len(nvcc), 'build')} of extensions in {took}")
+    for by, noun, how in MAKERS:
+        made = [k for k in rec.kernel_compiles if k.by == by and k.failed is None]
+        if by == "triton":
+            made = [k for k in _distinct(made) if k.hit is False and k.seconds is not None]
+        if made:
+            took = seconds(sum(k.seconds or 0 for k in made))
+            ptxas = [s for k in made for name, s in k.steps if name == "cubin" and by == "triton"]
+            of_it = f", ptxas {seconds(sum(ptxas))} of them" if ptxas else ""
+            parts.append(f"{plural(len(made), noun)} {how} in {took}{of_it}")
     bad = uncompiled(rec)
     if bad:
         lost = failed_seconds(bad)
@@ -236,7 +244,7 @@ def summary(rec: Recording, rows: Sequence[TimelineRow]) -> Iterator[Text]:
         also = ", the failed ones included" if bad else ""
         # What processes compile side by side takes no longer, but each its own time.
         over = sum(shares.values())
-        beside = f", {seconds(over)} over all processes" if over > BESIDE * wall else ""
+        beside = f", {seconds(over)} over all processes" if over > PARALLEL_RATIO * wall else ""
         text = Text(f"{seconds(wall)} of compiling{also}{beside}: ")
         for n, (part, took_seconds) in enumerate(shares.items()):
             letter = PARTS[part]
@@ -253,15 +261,18 @@ def timeline(
 
     ``rank_of`` has the names of processes' ranks, where there are several.
     """
-    labels = list(_apart(rows, [_label(row, rank_of) for row in rows]))
-    wide = min(max((cell_len(label) for label in labels), default=0), MOST_LABEL, width // 2)
+    labels = [_label(row, rank_of) for row in rows]
+    for n, (row, many) in enumerate(zip(rows, map(Counter(labels).get, labels), strict=True)):
+        if row.kernel is not None and row.kernel.hash and (many or 0) > 1:
+            labels[n] += f" {shown(row.kernel.hash[:IDENT_DIGITS])}"
+    wide = min(max((cell_len(label) for label in labels), default=0), MAX_LABEL, width // 2)
     room = width - wide - 11
-    axis = Axis(rows, room) if room >= LEAST_BAR else None
+    axis = Axis(rows, room) if room >= MIN_BAR else None
     for row, label in zip(rows, labels, strict=True):
         one = row.compile or row.kernel
         took = seconds(one.seconds) if one is not None and one.seconds is not None else UNKNOWN
         bad = one is not None and one.failed
-        text = Text(_cut(label, wide), "bold red" if bad else "").append(f" {took:>8}  ", "")
+        text = Text(padded(label, wide), "bold red" if bad else "").append(f" {took:>8}  ", "")
         if axis is not None:
             for letter in axis.bar(row.stretches):
                 text.append(letter, f"{COLOURS[letter]} reverse" if letter != " " else "")
@@ -272,14 +283,6 @@ def timeline(
 
 def _place(one: FrameCompile | KernelCompile | None) -> UserFrame | None:
     return one.place if isinstance(one, KernelCompile) else None if one is None else _begins(one)
-
-
-def _apart(rows: Sequence[TimelineRow], labels: Sequence[str]) -> Iterator[str]:
-    """Kernels of one name, each with the first digits of its variant."""
-    many = Counter(labels)
-    for row, label in zip(rows, labels, strict=True):
-        ident = "" if row.kernel is None else (row.kernel.hash or "")[:IDENT]
-        yield f"{label} {shown(ident)}" if many[label] > 1 and ident else label
 
 
 def _begins(one: FrameCompile) -> UserFrame | None:
@@ -324,32 +327,19 @@ def _where(file: str, line: int | None) -> str:
     return name if line is None else f"{name}:{line}"
 
 
-def _cut(text: str, width: int) -> str:
-    if cell_len(text) > width:
-        while text and cell_len(text) > width - 1:
-            text = text[:-1]
-        text += "…"
-    return text + " " * (width - cell_len(text))
-
-
 def _caches(rec: Recording) -> Iterator[Text]:
     counts = lookups(rec)
     said = []
     for cache, name in CACHES.items():
         if cache in counts:
-            each = (f"{n} {_plural_of(outcome, n)}" for outcome, n in sorted(counts[cache].items()))
+            each = (f"{n} {word_for(n, outcome)}" for outcome, n in sorted(counts[cache].items()))
             said.append(f"{name} {', '.join(each)}")
     if said:
         yield Text("caches: " + " · ".join(map(shown, said)))
-    reasons = {lookup.reason: lookup.cache for one in rec.frame_compiles for lookup in one.caches
-               if lookup.reason}  # fmt: skip
+    looked = [lookup for one in rec.frame_compiles for lookup in one.caches]
+    reasons = {lookup.reason: lookup.cache for lookup in looked if lookup.reason}
     for reason, cache in reasons.items():
         yield Text(shown(f"  {CACHES.get(cache, cache)} was not asked: {reason}"))
-
-
-def _plural_of(outcome: str, count: int) -> str:
-    words = {"hit": "hits", "miss": "misses", "bypass": "bypasses"}
-    return outcome if count == 1 else words.get(outcome, outcome)
 
 
 def choices(rec: Recording) -> Iterator[CompileLine]:
@@ -402,7 +392,7 @@ def _costs(place: BreakPlace) -> Iterator[str]:
     ids = list(dict.fromkeys(one.id for one, _ in place.breaks))
     yield f"in {', '.join(ids)}"
     if place.lost_seconds is not None:
-        yield f"{seconds(place.lost_seconds)} of tracing were begun anew because of it"
+        yield f"{seconds(place.lost_seconds)} of tracing were repeated because of it"
     if place.resumed:
         after = ", ".join(dict.fromkeys(one.id for one in place.resumed))
         took = place.resumed_seconds
@@ -491,7 +481,7 @@ def failed(rec: Recording) -> Iterator[CompileLine]:
 
 
 def document(rec: Recording, phases: Phases) -> dict[str, object]:
-    """Everything, as ``list --json`` has it."""
+    """Return all compiles for ``list --json``."""
     rows = phases.rows(rec)
     stretches = {id(row.compile): row.stretches for row in rows if row.compile is not None}
     everything = of_all(rows)
@@ -499,72 +489,59 @@ def document(rec: Recording, phases: Phases) -> dict[str, object]:
     return {
         "seconds": length((s.began, s.ended) for s in everything) if everything else None,
         "phases": by_part(everything),
-        "compiles": [
-            _compile(one, by_part(stretches.get(id(one), ()))) for one in rec.frame_compiles
-        ],
+        "compiles": [_compile(f, by_part(stretches.get(id(f), ()))) for f in rec.frame_compiles],
         "breaks": [_break_place(place) for place in break_places(rec)],
         "recompiles": [one.id for one in recompiles(rec)],
         "caches": {cache: dict(counts) for cache, counts in lookups(rec).items()},
         "kernels": [
-            {"name": k.name, "by": k.by, "began": k.began, "seconds": k.seconds,
-             "steps": [{"name": name, "seconds": took} for name, took in k.steps],
-             "cache_hit": k.hit, "hash": k.hash, "process": k.process, "failed": k.failed,
-             "place": None if k.place is None else _frame(k.place)}
+            {
+                **members(k, "name by began seconds"),
+                "steps": [{"name": name, "seconds": took} for name, took in k.steps],
+                "cache_hit": k.hit,
+                **members(k, "hash process failed"),
+                "place": _frame(k.place),
+            }
             for k in rec.kernel_compiles
         ],
         "failed": {"count": len(bad), "seconds": failed_seconds(bad)},
-    }  # fmt: skip
+    }
 
 
 def _compile(one: FrameCompile, parts: Mapping[str, float]) -> dict[str, object]:
     return {
-        "id": one.id,
-        "direction": one.direction,
-        "process": one.process,
-        "function": one.function,
+        **members(one, "id direction process function"),
         "file": one.file or None,
-        "line": one.line,
-        "began": one.began,
-        "seconds": one.seconds,
+        **members(one, "line began seconds"),
         "parts": dict(parts),
-        "phases": [
-            {"name": p.name, "began": p.began, "seconds": p.seconds, "depth": p.depth}
-            for p in one.phases
-        ],
-        "stack": [_frame(f) for f in one.stack],
+        "phases": plain(one.phases),
+        "stack": _frames(one.stack),
         "breaks": len(one.breaks),
         "failures": [
-            {"guard": f.guard, "compile": f.compile, "code": f.code or None,
-             "place": f.place or None, "stack": [_frame(frame) for frame in f.stack]}
+            {
+                **members(f, "guard compile"),
+                "code": f.code or None,
+                "place": f.place or None,
+                "stack": _frames(f.stack),
+            }
             for f in one.failures
         ],
         "guards": one.guard_count,
-        "caches": [
-            {"cache": c.cache, "outcome": c.outcome, "key": c.key, "reason": c.reason,
-             "saved_seconds": c.saved_seconds}
-            for c in one.caches
-        ],
-        "shapes": [
-            {"kind": s.kind, "symbol": s.symbol, "source": s.source, "value": s.value,
-             "bounds": s.bounds, "expression": s.expression, "reason": s.reason,
-             "stack": [_frame(f) for f in s.stack]}
-            for s in one.shapes
-        ],
-        "failed": one.failed,
-        "figures": dict(one.figures),
-    }  # fmt: skip
+        "caches": plain(one.caches),
+        "shapes": [members(s) | {"stack": _frames(s.stack)} for s in one.shapes],
+        **members(one, "failed figures"),
+    }
 
 
 def _break_place(place: BreakPlace) -> dict[str, object]:
     first = place.first
     return {
-        "place": None if first.place is None else _frame(first.place),
+        "place": _frame(first.place),
         "reason": first.reason,
         "explanation": first.explanation or None,
         "hints": list(first.hints),
         "count": len(place.breaks),
         "compiles": list(dict.fromkeys(one.id for one, _ in place.breaks)),
-        "stack": [_frame(f) for f in first.stack],
+        "stack": _frames(first.stack),
         "lost_seconds": place.lost_seconds,
         "resumed": list(dict.fromkeys(one.id for one in place.resumed)),
         "resumed_seconds": place.resumed_seconds,
@@ -572,6 +549,11 @@ def _break_place(place: BreakPlace) -> dict[str, object]:
     }
 
 
-def _frame(frame: UserFrame) -> dict[str, object]:
-    return {"file": frame.file, "line": frame.line, "function": frame.function or None,
-            "code": frame.code or None}  # fmt: skip
+def _frames(stack: Iterable[UserFrame]) -> list[object]:
+    return [_frame(frame) for frame in stack]
+
+
+def _frame(frame: UserFrame | None) -> dict[str, object] | None:
+    if frame is None:
+        return None
+    return members(frame) | {"function": frame.function or None, "code": frame.code or None}

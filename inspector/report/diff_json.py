@@ -2,41 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from collections.abc import Iterable
 from math import isfinite
 
 from inspector.analyse.hints.subject import Finding
 from inspector.diff.beside import loud
+from inspector.diff.compare import Compared, Files
 from inspector.diff.listings import ListingDiff
 from inspector.diff.recordings import Fate, RecordedVariant
-from inspector.diff.summary import FigureChange, Summary, VariantSide
+from inspector.diff.summary import FigureChange
 from inspector.diff.variants import VariantRow
 from inspector.model import Kernel, Stage, Variant
-from inspector.report.jsons import SCHEMA, ordered
+from inspector.report.jsons import SCHEMA, members, ordered, plain
 
 Paired = tuple[RecordedVariant | None, RecordedVariant | None, Fate, tuple[FigureChange, ...]]
 
 
-def variants(
-    a: VariantSide,
-    b: VariantSide,
-    stage: Stage,
-    diff: ListingDiff,
-    summary: Summary,
-    explanation: Iterable[str],
-    paths: tuple[str, str],
-) -> dict[str, object]:
-    """Two variants at one stage; ``paths`` are what they were opened from."""
+def variants(one: Compared, paths: tuple[str, str]) -> dict[str, object]:
+    """Return two variants at one stage; ``paths`` are what they were opened from."""
+    summary = one.summary
     return {
         "schema": SCHEMA,
-        "a": one_side(a.kernel, a.variant, paths[0]),
-        "b": one_side(b.kernel, b.variant, paths[1]),
-        **text(stage, diff),
+        "a": _side(one.a.kernel, one.a.variant, paths[0]),
+        "b": _side(one.b.kernel, one.b.variant, paths[1]),
+        **text(one.stage, one.diff),
         "resources": changes(summary.resources),
         "opcodes": [{"opcode": c.name, "a": c.a, "b": c.b} for c in summary.opcodes],
         "costs": [{"cost": c.name, "a": c.a, "b": c.b} for c in summary.costs],
-        "accesses": [asdict(access) for access in summary.accesses],
+        "accesses": plain(summary.accesses),
         "hints": {
             "gained": [hint(f) for f in summary.gained],
             "lost": [hint(f) for f in summary.lost],
@@ -44,48 +37,45 @@ def variants(
         "config": changes(summary.config),
         "versions": changes(summary.versions),
         "arguments": changes(summary.arguments),
-        "source": None if summary.source is None
-        else {"only_a": summary.source[0], "only_b": summary.source[1]},
-        "first_difference": None if summary.first is None else summary.first.value,
-        "explanation": list(explanation),
-    }  # fmt: skip
+        "source": summary.source and dict(zip(("only_a", "only_b"), summary.source, strict=True)),
+        "first_difference": summary.first,
+        "explanation": list(one.explanation),
+    }
 
 
-def files(
-    stage: Stage,
-    diff: ListingDiff,
-    figures: Iterable[Iterable[FigureChange]],
-    paths: tuple[str, str],
-) -> dict[str, object]:
-    """Two files of several kernels: what differs of each is with its function."""
-    out: dict[str, object] = {
+def files(one: Files, paths: tuple[str, str]) -> dict[str, object]:
+    """Return two files of several kernels, with the changes of each function."""
+    return {
         "schema": SCHEMA,
         "a": {"path": paths[0]},
         "b": {"path": paths[1]},
-        **text(stage, diff),
+        **text(one.stage, one.diff),
         "resources": [],
         "opcodes": [],
         "explanation": [],
+        "functions": [
+            function | {"resources": changes(changed)}
+            for function, changed in zip(_functions(one.diff), one.figures, strict=True)
+        ],
     }
-    out["functions"] = [
-        held | {"resources": changes(changed)}
-        for held, changed in zip(functions(diff), figures, strict=True)
-    ]
-    return out
 
 
 def text(stage: Stage, diff: ListingDiff) -> dict[str, object]:
-    """What is said of the two texts."""
+    """Return the comparison of two texts."""
     return {
         "stage": stage.value,
         "identical": diff.identical,
-        "functions": functions(diff),
-        "hunks": [{"op": h.op.value, "a": list(h.a), "b": list(h.b)} for h in loud(diff.hunks)],
+        "functions": _functions(diff),
+        "hunks": hunks(diff),
     }
 
 
-def functions(diff: ListingDiff) -> list[dict[str, object]]:
-    """The functions that were compared, in their pairs."""
+def hunks(diff: ListingDiff) -> list[dict[str, object]]:
+    """Return the hunks, without differences that say nothing of the code."""
+    return [members(hunk, "op a b") for hunk in loud(diff.hunks)]
+
+
+def _functions(diff: ListingDiff) -> list[dict[str, object]]:
     return [
         {
             "a": None if pair.a is None else pair.a.name,
@@ -96,7 +86,7 @@ def functions(diff: ListingDiff) -> list[dict[str, object]]:
     ]
 
 
-def one_side(kernel: Kernel, variant: Variant, path: str) -> dict[str, object]:
+def _side(kernel: Kernel, variant: Variant, path: str) -> dict[str, object]:
     """Which variant it is."""
     return {
         "path": path,
@@ -132,7 +122,7 @@ def hint(finding: Finding) -> dict[str, object]:
 def recordings(
     paths: tuple[str, str], pairs: Iterable[Paired], versions: Iterable[FigureChange] = ()
 ) -> dict[str, object]:
-    """Two recordings; of a pair that is the same, no figure is told."""
+    """Return two recordings; equal pairs have no figures."""
     held = list(pairs)
     return {
         "schema": SCHEMA,
@@ -169,7 +159,7 @@ def table(rows: Iterable[VariantRow]) -> dict[str, object]:
     return {"schema": SCHEMA, "variants": [_row(row) for row in rows]}
 
 
-def _row(row: VariantRow) -> Mapping[str, object]:
+def _row(row: VariantRow) -> dict[str, object]:
     variant = row.variant
     return {
         "kernel": row.kernel.name,
@@ -177,11 +167,8 @@ def _row(row: VariantRow) -> Mapping[str, object]:
         "compiled": row.compiled,
         "target": None if variant is None else variant.target,
         "config": {k: v for k, v in row.config.items() if k != "flags"},
-        "winner": row.winner,
-        "time_us": row.time_us,
-        "time_by": row.time_by,
-        "reason": row.reason,
-        "resources": None if variant is None else asdict(row.resources),
+        **members(row, "winner time_us time_by reason"),
+        "resources": None if variant is None else plain(row.resources),
         "occupancy_percent": row.occupancy,
         "instructions": row.instructions,
     }

@@ -6,36 +6,30 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from inspector.diff.beside import BesideRow, Sign
-from inspector.diff.listings import ListingDiff
-from inspector.diff.recordings import Fate
-from inspector.diff.summary import FigureChange, Summary, VariantSide
+from inspector.diff.compare import Compared, Files
+from inspector.diff.summary import FigureChange
 from inspector.diff.variants import VariantRow
 from inspector.listing.line import Line
-from inspector.model import Stage
-from inspector.names import base_name
 from inspector.report.diff_json import Paired
 from inspector.report.diff_text import (
-    MOST,
-    absent,
-    access,
-    became,
-    called,
+    HEADS,
+    MAX_OPCODES,
+    PAIR_HEADS,
     counts,
-    delta,
-    deltas,
-    figures,
+    figure_groups,
     fitted,
-    hint,
-    kernel,
-    settings,
-    taken,
+    functions,
+    hints,
+    pair_rows,
     time_head,
+    variant_cells,
     versions_said,
 )
-from inspector.report.tables import UNKNOWN, config, figure, shared, spills
-from inspector.text import microseconds, plural, shown
+from inspector.report.tables import config
+from inspector.text import plural, shown
 
-LONGEST = 400  # rows of text; a comment on GitHub may have 65,536 characters
+MAX_LINES = 400
+"""Lines of an excerpt; a comment on GitHub may have 65,536 characters."""
 _SPECIAL = re.compile(r"([\\`*\[\]<>|~]|(?<!\w)_|_(?!\w)|^[#+-])")
 _TICKS = re.compile(r"`+")
 
@@ -53,65 +47,57 @@ def code(text: str) -> str:
     return f"{ticks}{pad}{plain}{pad}{ticks}" if plain else ""
 
 
-def variants(
-    a: VariantSide,
-    b: VariantSide,
-    summary: Summary,
-    explanation: Sequence[str],
-    rows: Iterable[BesideRow],
-    lines: tuple[Sequence[Line], Sequence[Line]],
-    identical: bool,
-) -> Iterator[str]:
-    """Two variants: what was chosen, the figures that differ, and the text folded away."""
-    stage = summary.stage.value
-    names = list(dict.fromkeys(s.kernel.called for s in (a, b)))
-    same = f"the {stage} is the same" if identical else f"the {stage} differs"
+def variants(one: Compared, rows: Iterable[BesideRow]) -> Iterator[str]:
+    """Yield two variants: their settings, the figures that differ, the texts folded away."""
+    stage, summary = one.stage.value, one.summary
+    names = dict.fromkeys(s.kernel.called for s in (one.a, one.b))
+    same = f"the {stage} is the same" if one.diff.identical else f"the {stage} differs"
     yield f"### {' → '.join(code(n) for n in names)}: {same}"
     yield ""
-    for mark, side in (("a", a), ("b", b)):
-        told = " ".join(p for p in (side.variant.target or "", config(side.variant)) if p)
-        yield f"- **{mark}** {code(side.variant.id)} {escaped(told)}".rstrip()
+    for mark, side in (("a", one.a), ("b", one.b)):
+        settings = " ".join(p for p in (side.variant.target or "", config(side.variant)) if p)
+        yield f"- **{mark}** {code(side.variant.id)} {escaped(settings)}".rstrip()
     yield ""
-    for sentence in explanation:
+    for sentence in one.explanation:
         yield f"- {escaped(sentence)}"
-    if explanation:
+    yield ""
+    groups = figure_groups(summary)
+    if groups:
+        yield from rows_of(
+            HEADS, [(escaped(row[0]), *row[1:]) for group in groups for row in group]
+        )
+    if (rest := len(summary.opcodes) - MAX_OPCODES) > 0:
+        yield f"and {plural(rest, 'more opcode')}"
         yield ""
-    yield from _figures(summary)
-    for found, word in ((summary.gained, "gained"), (summary.lost, "lost")):
-        for one in found:
-            yield f"- hint {word}: {escaped(hint(one))}"
-    if summary.gained or summary.lost:
-        yield ""
-    if not identical:
-        yield from details(f"{stage}, unified", unified(rows, lines))
+    for word, text in hints(summary):
+        yield f"- hint {word}: {escaped(text)}"
+    yield ""
+    yield from _texts(one, rows)
 
 
-def files(
-    stage: Stage,
-    diff: ListingDiff,
-    changed: Iterable[Iterable[FigureChange]],
-    paths: tuple[str, str],
-    rows: Iterable[BesideRow],
-    lines: tuple[Sequence[Line], Sequence[Line]],
-) -> Iterator[str]:
-    """Two files of several kernels."""
+def files(one: Files, paths: tuple[str, str], rows: Iterable[BesideRow]) -> Iterator[str]:
+    """Yield two files of several kernels."""
     yield f"### {code(paths[0])} → {code(paths[1])}"
     yield ""
-    for pair, figures_ in zip(diff.functions, changed, strict=True):
-        names = dict.fromkeys(base_name(f.name) for f in (pair.a, pair.b) if f is not None)
-        yield f"- {' → '.join(code(n) for n in names)}: {escaped(became(pair, figures_))}"
+    for names, became in functions(one.diff.functions, one.figures):
+        yield f"- {' → '.join(code(n) for n in names)}: {escaped(became)}"
     yield ""
-    if not diff.identical:
-        yield from details(f"{stage.value}, unified", unified(rows, lines))
+    yield from _texts(one, rows)
+
+
+def _texts(one: Compared | Files, rows: Iterable[BesideRow]) -> Iterator[str]:
+    if not one.diff.identical:
+        lines = (one.listings[0].lines, one.listings[1].lines)
+        yield from details(f"{one.stage.value}, unified", unified(rows, lines))
 
 
 def details(
-    title: str, lines: Iterable[str], language: str = "diff", most: int = LONGEST
+    title: str, lines: Iterable[str], language: str = "diff", most: int = MAX_LINES
 ) -> Iterator[str]:
     """A folded block of code; what is longer than ``most`` lines is counted, not shown."""
     held = list(lines)
-    ticks = "`" * max(3, 1 + max((len(t) for line in held for t in _TICKS.findall(line)),
-                                 default=0))  # fmt: skip
+    longest = max((len(t) for line in held for t in _TICKS.findall(line)), default=0)
+    ticks = "`" * max(3, 1 + longest)
     yield f"<details><summary>{escaped(title)}</summary>"
     yield ""
     yield f"{ticks}{language}"
@@ -126,7 +112,7 @@ def details(
 def unified(
     rows: Iterable[BesideRow], lines: tuple[Sequence[Line], Sequence[Line]]
 ) -> Iterator[str]:
-    """Rows as the lines of a unified diff; ``!`` stands before what moved."""
+    """Yield rows as a unified diff; ``!`` marks moved lines."""
     gone: list[str] = []
     new: list[str] = []
     for row in rows:
@@ -153,19 +139,6 @@ def _text(lines: Sequence[Line], n: int | None) -> str:
     return "" if n is None else fitted(lines[n - 1].text)[0]
 
 
-def _figures(summary: Summary) -> Iterator[str]:
-    rows = [(called(c), *said, delta(c)) for c, said in figures(summary)
-            if c.differs]  # fmt: skip
-    rows += [(access(x), str(x.a), str(x.b), f"{x.b - x.a:+d}") for x in summary.accesses]
-    rows += [(code(c.name), str(c.a), str(c.b), delta(c)) for c in summary.opcodes[:MOST]]
-    if rows:
-        yield from rows_of(("", "a", "b", "change"), rows)
-        rest = len(summary.opcodes) - MOST
-        if rest > 0:
-            yield f"and {plural(rest, 'more opcode')}"
-            yield ""
-
-
 def rows_of(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     """A table; every column but the first is of figures."""
     yield f"| {' | '.join(heads)} |"
@@ -176,33 +149,21 @@ def rows_of(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str
 
 
 def table(rows: Iterable[VariantRow]) -> Iterator[str]:
-    """All variants of a kernel."""
+    """Yield all variants of a kernel."""
     every = list(rows)
-    heads = ("variant", "configuration", time_head(every), "registers", "spills", "shared",
-             "occupancy", "instructions")  # fmt: skip
-    yield from rows_of(
-        heads,
-        [
-            (
-                ("**winner** " if row.winner else "")
-                + (absent(row) if row.variant is None else code(row.variant.id)),
-                escaped(settings(row.config)) + (f" ({escaped(row.reason)})" if row.reason else ""),
-                UNKNOWN if row.time_us is None else f"{microseconds(row.time_us)} µs",
-                figure(row.resources.registers),
-                spills(row.resources),
-                shared(row.resources),
-                UNKNOWN if row.occupancy is None else f"{row.occupancy:.4g} %",
-                figure(row.instructions),
-            )
-            for row in every
-        ],
-    )
+    heads = ("variant", "configuration", time_head(every), "registers", "spills", "shared")
+    cells = []
+    for row in every:
+        variant, config, *rest = variant_cells(row).values()
+        name = variant if row.variant is None else code(variant)
+        cells.append((("**winner** " if row.winner else "") + name, escaped(config), *rest))
+    yield from rows_of((*heads, "occupancy", "instructions"), cells)
 
 
 def recordings(
     paths: tuple[str, str], pairs: Sequence[Paired], versions: Sequence[FigureChange] = ()
 ) -> Iterator[str]:
-    """Two recordings."""
+    """Yield two recordings."""
     yield f"### {code(paths[0])} → {code(paths[1])}"
     yield ""
     if versions:
@@ -210,11 +171,9 @@ def recordings(
         yield ""
     yield counts(pairs)
     yield ""
-    rows = []
-    for a, b, state, changed in pairs:
-        if state is not Fate.SAME:
-            said = deltas(changed) if a is not None and b is not None else taken(changed)
-            ids = [UNKNOWN if e is None else code(e.variant.id) for e in (a, b)]
-            rows.append((state.value, code(kernel(a, b)), *ids, escaped(said or "its code alone")))
+    rows = [
+        (state.value, code(kernel), code(a), code(b), escaped(said))
+        for state, kernel, a, b, said in pair_rows(pairs)
+    ]
     if rows:
-        yield from rows_of(("state", "kernel", "a", "b", "what it takes"), rows)
+        yield from rows_of(PAIR_HEADS, rows)

@@ -1,4 +1,4 @@
-"""The summary above a diff, for people: which two, what was chosen, why, and the figures."""
+"""``diff`` as text: two listings side by side, the summary, tables of variants and recordings."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 
 from rich.cells import cell_len, set_cell_size
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -15,12 +16,14 @@ from inspector.analyse.hints.subject import Finding
 from inspector.diff.beside import BesideRow, Sign
 from inspector.diff.listings import FunctionPair
 from inspector.diff.recordings import Fate, RecordedVariant
-from inspector.diff.summary import TUNER, AccessChange, FigureChange, Summary, VariantSide
+from inspector.diff.summary import TUNER, FigureChange, Summary, VariantSide
 from inspector.diff.variants import VariantRow
 from inspector.listing.line import Line
 from inspector.model import Stage
 from inspector.names import base_name
 from inspector.report.diff_json import Paired
+from inspector.report.grid import grid
+from inspector.report.naming import setting
 from inspector.report.tables import UNKNOWN, config, figure, shared, spills
 from inspector.text import microseconds, plural, shown
 
@@ -33,10 +36,14 @@ Intra = Callable[[int, int], tuple[Spans, Spans]]
 
 NARROWEST = 24  # cells of text a side, below which lines are longer than the terminal
 SIGNS = {
-    Sign.EQUAL: (" ", " "), Sign.CHANGED: ("~", "~"), Sign.UNLIKE: ("-", "+"),
-    Sign.DELETED: ("-", " "), Sign.INSERTED: (" ", "+"),
-    Sign.MOVED_AWAY: ("»", " "), Sign.MOVED_HERE: (" ", "«"),
-}  # fmt: skip
+    Sign.EQUAL: (" ", " "),
+    Sign.CHANGED: ("~", "~"),
+    Sign.UNLIKE: ("-", "+"),
+    Sign.DELETED: ("-", " "),
+    Sign.INSERTED: (" ", "+"),
+    Sign.MOVED_AWAY: ("»", " "),
+    Sign.MOVED_HERE: (" ", "«"),
+}
 LEGEND = "~ changed   - only in a   + only in b   » « moved, to or from → ←"
 _STYLES = {"~": "yellow", "-": "red", "+": "green", "»": "blue", "«": "blue", " ": ""}
 _MARKED = "bold reverse"
@@ -126,8 +133,9 @@ def _wrapped_cells(text: str, spans: Spans, style: str, room: int, colour: bool)
         for k in marked:
             piece.stylize("yellow" if not colour else _MARKED, k, k + 1)
         if marked and not colour:
-            cells = "".join(("^" if inside[k] else " ") * cell_len(said[k])
-                            for k in range(first, end))  # fmt: skip
+            cells = "".join(
+                ("^" if inside[k] else " ") * cell_len(said[k]) for k in range(first, end)
+            )
             under = Text(cells.rstrip(), no_wrap=True)
         out.append((piece, under))
     return out
@@ -202,6 +210,8 @@ def _under(out: Text, cell: Cell | None, digits: int, room: int) -> None:
     out.append(set_cell_size(held, room + 1))
 
 
+# -- summary --------------------------------------------------------------------------------------
+
 NAMES = {
     "registers": "registers",
     "spill_store_bytes": "spilled bytes stored",
@@ -219,82 +229,100 @@ NAMES = {
     "stall_cycles": "stall cycles, summed",
     "time_us": "measured time",
 }
-"""What each figure is called; the order is that of the table. ``max_threads`` is told where it is
-not what a block has."""
-_UNITS = {"occupancy_percent": " %"}
-MOST = 10  # opcodes and settings that are told of; JSON has them all
-_LABEL = 22
+"""Titles of figures in the order of the table."""
+MAX_OPCODES = 10
+"""Opcodes shown; JSON has all."""
+HEADS = ("", "a", "b", "change")
+Row = tuple[str, str, str, str]
 
 
 def title(mark: str, side: VariantSide) -> Text:
-    """Which variant one side is."""
-    name = side.kernel.called
+    """Return one side's kernel, variant, target and configuration."""
     parts = (side.variant.id, side.variant.target or "", config(side.variant))
-    told = "  ".join(shown(p) for p in parts if p)
-    return Text.assemble((f"{mark} ", "bold cyan"), (shown(name), "bold"), f"  {told}")
+    rest = "  ".join(shown(p) for p in parts if p)
+    return Text.assemble(
+        (f"{mark} ", "bold cyan"), (shown(side.kernel.called), "bold"), f"  {rest}"
+    )
 
 
-def lines(summary: Summary, explanation: tuple[str, ...], width: int) -> Iterator[Text]:
-    """The summary in lines of at most ``width`` cells."""
+def figure_groups(summary: Summary, everything: bool = False) -> list[list[Row]]:
+    """Return rows (name, a, b, change) of figures, costs, accesses and opcodes that differ.
+
+    ``everything`` includes equal figures.
+    """
+    figures_ = [(c, said) for c, said in figures(summary) if c.differs or everything]
+    groups: list[list[Row]] = [
+        [(called(c), shown(a), shown(b), delta(c)) for c, (a, b) in figures_],
+        [(f"{c.name} instructions", str(c.a), str(c.b), delta(c)) for c in summary.costs],
+        [
+            (f"{x.kind} {x.space}, {figure(x.width)} B", str(x.a), str(x.b), f"{x.b - x.a:+d}")
+            for x in summary.accesses
+        ],
+        [(shown(c.name), str(c.a), str(c.b), delta(c)) for c in summary.opcodes[:MAX_OPCODES]],
+    ]
+    return [group for group in groups if group]
+
+
+def hints(summary: Summary) -> Iterator[tuple[str, str]]:
+    """Yield ``gained`` or ``lost`` with each such hint."""
+    for word, found in (("gained", summary.gained), ("lost", summary.lost)):
+        for one in found:
+            yield word, hint(one)
+
+
+def lines(summary: Summary, explanation: Sequence[str], width: int) -> Iterator[Text]:
+    """Yield the summary in lines of at most ``width`` cells."""
     for sentence in explanation:
         yield from _wrapped("• ", shown(sentence), width, "")
     if explanation:
         yield Text()
-    rows = [(c, said) for c, said in figures(summary) if c.differs]
-    alike = [(c, figure) for c, figure in figures(summary) if not c.differs and c.a is not None]
-    groups = [
-        [(called(c), *said, delta(c)) for c, said in rows],
-        [(f"{c.name} instructions", str(c.a), str(c.b), delta(c)) for c in summary.costs],
-        [(access(x), str(x.a), str(x.b), f"{x.b - x.a:+d}") for x in summary.accesses],
-        [(c.name, str(c.a), str(c.b), delta(c)) for c in summary.opcodes[:MOST]],
-    ]
-    yield from _table([g for g in groups if g], width)
-    if len(summary.opcodes) > MOST:
-        rest = len(summary.opcodes) - MOST
+    groups = figure_groups(summary)
+    if groups:
+        blank: list[Row] = [("", "", "", "")]
+        rows = [row for group in groups for row in blank + group][1:]
+        dimmed = [(*row[:3], (row[3], "dim")) for row in rows]
+        yield from grid(HEADS, dimmed, width, HEADS[1:], (("", 8),))
+        yield Text()
+    if (rest := len(summary.opcodes) - MAX_OPCODES) > 0:
         yield Text(f"and {plural(rest, 'more opcode')}", style="dim")
+    alike = [(c, said) for c, said in figures(summary) if not c.differs and c.a is not None]
     if alike:
-        figures_text = ", ".join(f"{called(c)} {said[0]}" for c, said in alike)
-        figures_text = figures_text.replace(" %", "\u00a0%")
-        yield from _wrapped("alike: ", figures_text, width, "dim")
-    for hints, word in ((summary.gained, "gained"), (summary.lost, "lost")):
-        for one in hints:
-            yield from _wrapped(f"hint {word}: ", hint(one), width, "")
+        text = ", ".join(f"{called(c)} {said[0]}" for c, said in alike)
+        yield from _wrapped("alike: ", text.replace(" %", "\u00a0%"), width, "dim")
+    for word, text in hints(summary):
+        yield from _wrapped(f"hint {word}: ", text, width, "")
 
 
 def figures(summary: Summary) -> Iterator[tuple[FigureChange, tuple[str, str]]]:
-    """The resources in the order of ``NAMES``, as numbers with their units."""
+    """Yield the resources in the order of ``NAMES``, with their values as text."""
     held = {c.name: c for c in summary.resources}
     bound, threads = held.get("max_threads"), held.get("threads")
+    if bound and threads and (bound.a, bound.b) == (threads.a, threads.b):
+        del held["max_threads"]
     for name in NAMES:
-        if name == "max_threads" and bound and threads and _same(bound, threads):
-            continue
         if (c := held.get(name)) is not None:
             yield c, (amount(name, c.a), amount(name, c.b))
 
 
-def _same(one: FigureChange, other: FigureChange) -> bool:
-    return (one.a, one.b) == (other.a, other.b)
-
-
 def called(change: FigureChange) -> str:
-    """What people call a figure; a tuner's time is its own, taken with a stopwatch of its own."""
+    """Return a figure's title; a tuner's time was taken by its own stopwatch."""
     if change.name == "time_us" and change.by == TUNER:
         return "tuner's time"
     return NAMES.get(change.name, change.name)
 
 
 def amount(name: str, value: object) -> str:
-    """A figure of that name with its unit, to as many places as are worth reading."""
+    """Return a figure with its unit, rounded."""
     if value is None:
         return UNKNOWN
     if name == "time_us" and isinstance(value, int | float):
         return f"{microseconds(value)} µs"
     text = f"{value:.4g}" if isinstance(value, float) else shown(str(value))
-    return text + _UNITS.get(name, "")
+    return f"{text} %" if name == "occupancy_percent" else text
 
 
 def delta(change: FigureChange) -> str:
-    """``+12``, ``-4``; a dash where one side is not known."""
+    """``+12``, ``-4``; a dash if one side is unknown."""
     a, b = change.a, change.b
     if not isinstance(a, int | float) or not isinstance(b, int | float):
         return UNKNOWN
@@ -303,219 +331,145 @@ def delta(change: FigureChange) -> str:
     return f"{b - a:+.4g}" if isinstance(a, float) or isinstance(b, float) else f"{b - a:+d}"
 
 
-def access(one: AccessChange) -> str:
-    """``load global, 16 B``."""
-    width = UNKNOWN if one.width is None else one.width
-    return f"{one.kind} {one.space}, {width} B"
-
-
 def hint(finding: Finding) -> str:
-    """The rule and the first sentence of what it says."""
+    """Return the rule and its first sentence."""
     first = finding.text.split(": ", 1)[0].split(". ", 1)[0]
     return f"{finding.rule}: {shown(first)}"
 
 
-def _table(groups: list[list[tuple[str, str, str, str]]], width: int) -> Iterator[Text]:
-    rows = [row for group in groups for row in group]
-    if not rows:
-        return
-    sizes = [max(len(row[k]) for row in rows) for k in range(4)]
-    label = max(min(sizes[0], width - sum(sizes[1:]) - 8), 8)
-    head = f"{'':<{label}}  {'a':>{sizes[1]}}  {'b':>{sizes[2]}}"
-    yield Text(head, style="bold")
-    for n, group in enumerate(groups):
-        if n:
-            yield Text()
-        for name, a, b, change in group:
-            cut = name if len(name) <= label else name[: label - 1] + "…"
-            row = f"{shown(cut):<{label}}  {a:>{sizes[1]}}  {b:>{sizes[2]}}  "
-            yield Text.assemble(row, (f"{change:>{sizes[3]}}", "dim"))
-    yield Text()
-
-
 def _wrapped(label: str, text: str, width: int, style: str) -> Iterator[Text]:
-    room = max(width - len(label), 20)
-    for n, part in enumerate(textwrap.wrap(text, room) or [""]):
+    for n, part in enumerate(textwrap.wrap(text, max(width - len(label), 20)) or [""]):
         yield Text((label if not n else " " * len(label)) + part, style=style)
 
 
-# -- tables ---------------------------------------------------------------------------------------
-# Tables of ``diff``: all variants of a kernel, and the kernels of two recordings.
+# -- variants of a kernel -------------------------------------------------------------------------
 
-_STATES = {Fate.SAME: "dim", Fate.CHANGED: "yellow", Fate.ADDED: "green",
-           Fate.REMOVED: "red"}  # fmt: skip
-_HEADS = ("variant", "configuration", "time", "regs", "spill", "shared", "occup.", "instr.")
-_LEFT = ("variant", "configuration")
-# Columns in the order in which they are given up where the terminal is narrow.
-_GIVEN_UP = ("shared", "spill", "instr.")
-_SHORT = {"num_warps": "w", "num_stages": "s", "num_ctas": "c"}
+GIVES = (("configuration", 24), ("shared", 0), ("spill", 0), ("instr.", 0), ("configuration", 10))
 
 
 def settings(config: Mapping[str, object]) -> str:
     """``w4 s3 BLOCK=1024``."""
-    parts = []
-    for name, value in config.items():
-        if value is None or name == "flags" or (name == "num_ctas" and value == 1):
-            continue
-        parts.append(f"{_SHORT[name]}{value}" if name in _SHORT else f"{name}={value}")
-    return " ".join(parts)
+    return " ".join(
+        setting(name, value)
+        for name, value in config.items()
+        if value is not None and name != "flags" and not (name == "num_ctas" and value == 1)
+    )
 
 
-def variants(rows: Iterable[VariantRow], width: int, stage: Stage) -> Table:
-    """A row for each variant; a star before the one that a tuner chose. ``stage`` is the one whose
-    instructions are counted."""
+def variant_cells(row: VariantRow) -> dict[str, str]:
+    """Return a variant's cells by their heads."""
+    told = settings(row.config)
+    if row.reason:
+        told = f"{told} ({row.reason})" if told else row.reason
+    return {
+        "variant": absent(row) if row.variant is None else row.variant.id,
+        "configuration": told,
+        "time": UNKNOWN if row.time_us is None else f"{microseconds(row.time_us)} µs",
+        "regs": figure(row.resources.registers),
+        "spill": spills(row.resources),
+        "shared": shared(row.resources),
+        "occup.": UNKNOWN if row.occupancy is None else f"{row.occupancy:.4g} %",
+        "instr.": figure(row.instructions),
+    }
+
+
+def variants(rows: Iterable[VariantRow], width: int, stage: Stage) -> Group:
+    """Return a row for each variant, the tuner's choice with a star, instructions of ``stage``."""
     every = list(rows)
-    cells = [_cells(row) for row in every]
-    told = {"time": time_head(every), "instr.": f"{stage.value} instr."}
-    sizes = _fit(cells, width, told)
-    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
-    table.add_column("", width=1)
-    for head, size in sizes.items():
-        left = head in _LEFT
-        table.add_column(
-            told.get(head, head),
-            width=size,
-            no_wrap=not left,
-            overflow="fold",
-            justify="left" if left else "right",
-        )
-    for star, held, style in cells:
-        table.add_row(Text(star, style="bold green"), *(Text(held[h], style=style) for h in sizes))
-    return table
+    cells = []
+    for row in every:
+        style = "dim" if row.variant is None else "bold" if row.winner else ""
+        star = ("*" if row.winner else "", "bold green")
+        cells.append([star, *((shown(text), style) for text in variant_cells(row).values())])
+    names = {"time": time_head(every), "instr.": f"{stage.value} instr."}
+    heads = ["", *(names.get(head, head) for head in variant_cells(every[0]))] if every else []
+    gives = [(names.get(head, head), least) for head, least in GIVES]
+    return Group(*grid(heads, cells, width, heads[3:], gives))
 
 
 def time_head(rows: Iterable[VariantRow]) -> str:
-    """What the column of times is called: a tuner's are its own."""
+    """Return the head of the column of times, which may be a tuner's own."""
     return "tuner's" if any(row.time_by == TUNER for row in rows) else "time"
 
 
 def absent(row: VariantRow) -> str:
-    """What stands in the place of a variant where there is none."""
+    """Return a placeholder for a missing variant."""
     if row.maker not in (None, "Triton"):
         return str(row.maker)
     return "not compiled" if row.compiled is False else "not known"
 
 
-def _cells(row: VariantRow) -> tuple[str, dict[str, str], str]:
-    time = UNKNOWN if row.time_us is None else f"{microseconds(row.time_us)} µs"
-    full = UNKNOWN if row.occupancy is None else f"{row.occupancy:.4g} %"
-    told = settings(row.config)
-    if row.reason:
-        told = f"{told} ({row.reason})" if told else row.reason
-    variant = row.variant
-    style = "dim" if variant is None else "bold" if row.winner else ""
-    return (
-        "*" if row.winner else "",
-        dict(
-            zip(
-                _HEADS,
-                (
-                    absent(row) if variant is None else shown(variant.id),
-                    shown(told),
-                    time,
-                    figure(row.resources.registers),
-                    spills(row.resources),
-                    shared(row.resources),
-                    full,
-                    figure(row.instructions),
-                ),
-                strict=True,
-            )
-        ),
-        style,
-    )
+# -- two recordings, two files --------------------------------------------------------------------
 
-
-def _fit(
-    cells: list[tuple[str, dict[str, str], str]], width: int, told: Mapping[str, str]
-) -> dict[str, int]:
-    """Widths of the columns: configurations are wrapped, then columns given up. ``told`` is how
-    heads are called that have another name in the table."""
-    full = {h: max([len(told.get(h, h)), *(len(held[h]) for _, held, _ in cells)]) for h in _HEADS}
-    for given_up in range(len(_GIVEN_UP) + 1):
-        out = {h: n for h, n in full.items() if h not in _GIVEN_UP[:given_up]}
-        others = sum(n for h, n in out.items() if h != "configuration")
-        room = width - 1 - 2 * len(out) - others
-        if room >= min(out["configuration"], 24) or given_up == len(_GIVEN_UP):
-            out["configuration"] = max(min(out["configuration"], room), 10)
-            return out
-    return full
+STATE_STYLES = {Fate.SAME: "dim", Fate.CHANGED: "yellow", Fate.ADDED: "green", Fate.REMOVED: "red"}
+PAIR_HEADS = ("state", "kernel", "a", "b", "resources")
 
 
 def versions_said(versions: Iterable[FigureChange]) -> str:
-    """Programs whose versions differ: ``triton 3.6.0 → 3.9.0``."""
+    """``triton 3.6.0 → 3.9.0``."""
     return ", ".join(f"{change.name} {change.a} → {change.b}" for change in versions)
 
 
-def recordings(pairs: Iterable[Paired], width: int) -> Table:
-    """A row for each pair that is not the same."""
-    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False, width=width)
-    table.add_column("", no_wrap=True)
-    table.add_column("kernel", overflow="fold", ratio=2)
-    table.add_column("a", no_wrap=True)
-    table.add_column("b", no_wrap=True)
-    table.add_column("what it takes", overflow="fold", ratio=3)
+def pair_rows(pairs: Iterable[Paired]) -> Iterator[tuple[Fate, str, str, str, str]]:
+    """Yield the cells of each pair that is not the same."""
     for a, b, state, figures in pairs:
         if state is not Fate.SAME:
-            both = a is not None and b is not None
-            said = deltas(figures) if both else taken(figures)
-            table.add_row(
-                Text(state.value, style=_STATES[state]), Text(kernel(a, b)),
-                Text(_id(a)), Text(_id(b)),
-                Text(said or "its code alone"),
-            )  # fmt: skip
+            said = deltas(figures) if a is not None and b is not None else taken(figures)
+            ids = [UNKNOWN if one is None else shown(one.variant.id) for one in (a, b)]
+            yield state, kernel(a, b), ids[0], ids[1], said or "its code alone"
+
+
+def recordings(pairs: Iterable[Paired], width: int) -> Table:
+    """Return a row for each pair that is not the same."""
+    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False, width=width)
+    for head, ratio in zip(PAIR_HEADS, (None, 2, None, None, 3), strict=True):
+        table.add_column(head, ratio=ratio, no_wrap=ratio is None, overflow="fold")
+    for state, *cells in pair_rows(pairs):
+        table.add_row(Text(state.value, style=STATE_STYLES[state]), *map(Text, cells))
     return table
 
 
 def kernel(a: RecordedVariant | None, b: RecordedVariant | None) -> str:
-    """The kernel's name, both where it has two."""
+    """Return the kernel's name, or both names."""
     names = dict.fromkeys(e.kernel.called for e in (a, b) if e is not None)
     return shown(" → ".join(names))
-
-
-def _id(entry: RecordedVariant | None) -> str:
-    return UNKNOWN if entry is None else shown(entry.variant.id)
 
 
 def deltas(figures: Iterable[FigureChange]) -> str:
     """``registers 22 → 16 (-6), …``."""
     out = []
     for c in figures:
-        a, b = amount(c.name, c.a), amount(c.name, c.b)
-        change = delta(c)
-        out.append(f"{called(c)} {a} → {b}"
-                   + (f" ({change})" if change != UNKNOWN else ""))  # fmt: skip
+        change = "" if delta(c) == UNKNOWN else f" ({delta(c)})"
+        out.append(f"{called(c)} {amount(c.name, c.a)} → {amount(c.name, c.b)}{change}")
     return ", ".join(out)
 
 
 def taken(figures: Iterable[FigureChange]) -> str:
-    """What the one side that there is takes: what is not nothing."""
+    """Return the resources of the only side that exists, without zeros."""
     held = [(c, c.b if c.a is None else c.a) for c in figures if c.name != "max_threads"]
     return ", ".join(f"{called(c)} {amount(c.name, value)}" for c, value in held if value)
 
 
 def functions(
     pairs: Iterable[FunctionPair], figures: Iterable[Iterable[FigureChange]]
-) -> Iterator[Text]:
-    """A line for each function of two files: what became of it."""
+) -> Iterator[tuple[list[str], str]]:
+    """Yield the names of each pair of functions of two files and what changed."""
     for pair, changed in zip(pairs, figures, strict=True):
         names = dict.fromkeys(base_name(f.name) for f in (pair.a, pair.b) if f is not None)
-        yield Text.assemble("  ", (shown(" → ".join(names)), "bold"), f": {became(pair, changed)}")
-
-
-def became(pair: FunctionPair, changed: Iterable[FigureChange]) -> str:
-    """``identical``, ``only in a``, or what changed of its figures."""
-    if pair.a is None or pair.b is None:
-        return "only in b" if pair.a is None else "only in a"
-    if pair.identical:
-        return "identical"
-    return deltas(changed) or "its code alone"
+        if pair.a is None or pair.b is None:
+            became = "only in b" if pair.a is None else "only in a"
+        else:
+            became = "identical" if pair.identical else deltas(changed) or "its code alone"
+        yield list(names), became
 
 
 def counts(pairs: Iterable[Paired]) -> str:
     """``3 changed, 1 added, 12 the same``."""
     states = [state for _, _, state, _ in pairs]
-    words = ((Fate.CHANGED, "changed"), (Fate.ADDED, "added"), (Fate.REMOVED, "removed"),
-             (Fate.SAME, "the same"))  # fmt: skip
-    parts = [f"{n} {word}" for state, word in words if (n := states.count(state))]
+    words = {"changed": Fate.CHANGED, "added": Fate.ADDED, "removed": Fate.REMOVED}
+    parts = [
+        f"{n} {word}"
+        for word, fate in (words | {"the same": Fate.SAME}).items()
+        if (n := states.count(fate))
+    ]
     return f"{plural(len(states), 'variant')}: {', '.join(parts)}" if parts else "no variants"

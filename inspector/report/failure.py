@@ -1,4 +1,4 @@
-"""Why a variant, a graph or a build came to nothing, in words for people."""
+"""Sentences on failed variants, graphs and builds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from inspector.text import kibibytes, plural, shown
 MENDED = (Stage.PTX, Stage.LLIR, Stage.TTGIR, Stage.TTIR)
 """Stages from which ``try`` goes on, the last first."""
 MOST_LINES = 12
-"""Messages that are told line by line."""
+"""Messages shown one by one."""
 
 
 def how(variant: Variant) -> str | None:

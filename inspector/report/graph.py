@@ -7,30 +7,22 @@ from collections.abc import Iterable, Sequence
 from inspector.analyse.graph_text import CALL_HEAD, MOST_WIDE, call_cells, heading
 from inspector.analyse.graph_view import FxNode, GraphCall, GraphView, Place, buffer_bytes
 from inspector.model import Graph, Stage
+from inspector.report.jsons import members, plain
 from inspector.text import shown
 
 
 def document(graph: Graph, view: GraphView, stages: Sequence[Stage]) -> dict[str, object]:
-    """All that is known of a graph."""
+    """Return all that is known of a graph."""
     return {
         "id": graph.id,
-        "stages": [stage.value for stage in stages],
+        "stages": list(stages),
         "operations": operations(view),
         "not_fused": [
-            {
-                "a": one.a,
-                "b": one.b,
-                "operations": list(one.names),
-                "reason": one.reason,
-                "count": one.count,
-            }
+            members(one, "a b") | {"operations": list(one.names)} | members(one, "reason count")
             for one in view.refused
         ],
         "not_fused_left_out": view.refused_left_out,
-        "tried": [
-            {"nodes": list(one.nodes), "kernel": one.kernel, "time_us": one.time_us}
-            for one in view.tried
-        ],
+        "tried": plain(view.tried),
         "buffers": [
             {
                 "name": one.name,
@@ -45,7 +37,7 @@ def document(graph: Graph, view: GraphView, stages: Sequence[Stage]) -> dict[str
 
 
 def operations(view: GraphView) -> list[dict[str, object]]:
-    """The calls of a graph in order."""
+    """Return the calls of a graph in order."""
     return [_call(call) for call in view.calls]
 
 
@@ -53,39 +45,23 @@ def _call(call: GraphCall) -> dict[str, object]:
     return {
         "call": call.number,
         "line": call.n,
-        "name": call.name,
-        "kernel": call.kernel,
-        "extern": call.extern,
-        "operators": list(call.operators),
-        "modules": list(call.modules),
+        **members(call, "name kernel extern operators modules"),
         "from": [_place(place) for place in call.places],
         "nodes": [_node(node) for node in call.nodes],
         "fused": list(call.operations),
-        "backward": call.backward,
-        "bytes": call.bytes,
-        "bytes_read": call.bytes_read,
-        "bytes_written": call.bytes_written,
-        "bytes_from": call.bytes_from,
+        **members(call, "backward bytes bytes_read bytes_written bytes_from"),
         "reuses": [{"buffer": new, "of": old} for new, old in call.reuses],
         "tuned": call.tuned,
     }
 
 
-def _place(place: Place) -> dict[str, object]:
-    file, line, code = place
-    return {"file": file, "line": line, "code": code}
+def _place(place: Place | None) -> dict[str, object] | None:
+    return None if place is None else dict(zip(("file", "line", "code"), place, strict=True))
 
 
 def _node(node: FxNode) -> dict[str, object]:
-    return {
-        "name": node.name,
-        "target": node.target,
-        "aten": node.aten,
-        "module": node.module,
-        "module_type": node.module_type,
-        "from": None if node.place is None else _place(node.place),
-        "dynamo": node.source,
-    }
+    own = members(node, "name target aten module module_type")
+    return {**own, "from": _place(node.place), "dynamo": node.source}
 
 
 def table(graphs: Iterable[tuple[Graph, GraphView]]) -> Iterable[str]:
@@ -94,8 +70,7 @@ def table(graphs: Iterable[tuple[Graph, GraphView]]) -> Iterable[str]:
         if at:
             yield ""
         yield shown(f"graph {graph.id}: {heading(view)}")
-        rows = [[_short(shown(cell)) for cell in call_cells(call)]
-                for call in view.calls]  # fmt: skip
+        rows = [[_short(shown(cell)) for cell in call_cells(call)] for call in view.calls]
         widths = [max(map(len, column)) for column in zip(CALL_HEAD, *rows, strict=True)]
         for row in (CALL_HEAD, *rows):
             yield "  ".join(f"{c:<{w}}" for c, w in zip(row, widths, strict=True)).rstrip()

@@ -14,7 +14,7 @@ from inspector.report.compiles import called
 from inspector.text import plural, shown
 
 MOST = 10_000
-"""Guards of one compile that are told."""
+"""Guards shown of one compile."""
 LONGEST = 600
 # A row of torch's tree of guards: `| | +- EQUALS_MATCH: L['n'] == 3`.
 _ROW = re.compile(r"[|\s]{0,400}\+- ([A-Z][A-Z0-9_]{1,60}): ")
@@ -24,7 +24,7 @@ _PLACE = re.compile(r"\S{1,4096}:\d{1,9} in \S{1,400}")
 @dataclass(frozen=True, slots=True)
 class Guard:
     """One guard in torch's words: its ``kind`` (``TENSOR_MATCH``), what is compared, the line of
-    the program for which it was made, and where that stands as far as torch tells."""
+    the program for which it was made, and that line's place if known."""
 
     kind: str
     expression: str
@@ -78,8 +78,12 @@ def document(one: FrameCompile, guards: list[Guard]) -> dict[str, object]:
         "file": one.file or None,
         "line": one.line,
         "guards": [
-            {"kind": guard.kind, "expression": guard.expression, "code": guard.code or None,
-             "place": guard.place or None}
+            {
+                "kind": guard.kind,
+                "expression": guard.expression,
+                "code": guard.code or None,
+                "place": guard.place or None,
+            }
             for guard in guards
         ],
-    }  # fmt: skip
+    }

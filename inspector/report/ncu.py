@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 
-from rich.table import Table
-from rich.text import Text
+from rich.console import Group
 
 from inspector.measure.ncu.attach import UNRECORDED, Attached, Key, NcuMeasured
 from inspector.measure.ncu.model import Dim3, NcuLaunch, Report
 from inspector.report import jsons
+from inspector.report.grid import grid
 from inspector.report.tables import UNKNOWN
 from inspector.text import shown
 
@@ -18,71 +17,49 @@ Name = Callable[[Key], tuple[str, str]]
 """A kernel's and a variant's id of a key."""
 
 
-@dataclass(frozen=True, slots=True)
-class MetricColumn:
-    """A column of the summary: its head, whether it is a number, what stands there."""
-
-    head: str
-    number: bool
-    cell: Callable[[NcuLaunch], str]
-
-
-def _figure(value: float | None, form: str = ".2f") -> str:
-    return UNKNOWN if value is None else format(value, form)
+def _figure(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.2f}"
 
 
 def _dim(value: Dim3 | None) -> str:
     return UNKNOWN if value is None else "×".join(map(str, value))
 
 
-# Nsight's summary, in its order.
-SUMMARY = (
-    MetricColumn("est. speed-up %", True, lambda one: _figure(one.speedup)),
-    MetricColumn("function", False, lambda one: one.function),
-    MetricColumn("demangled", False, lambda one: one.demangled),
-    MetricColumn("µs", True, lambda one: _figure(one.duration_us)),
-    MetricColumn("improvement µs", True, lambda one: _figure(one.improvement_us)),
-    MetricColumn("compute %", True, lambda one: _figure(one.compute_percent)),
-    MetricColumn("memory %", True, lambda one: _figure(one.memory_percent)),
-    MetricColumn(
-        "regs", True, lambda one: UNKNOWN if one.registers is None else str(one.registers)
-    ),
-    MetricColumn("grid", False, lambda one: _dim(one.grid)),
-    MetricColumn("block", False, lambda one: _dim(one.block)),
-)
-LONGEST = 40
-"""Cells of a name; the demangled one is left out where it says no more."""
+SUMMARY: Mapping[str, Callable[[NcuLaunch], str]] = {
+    "est. speed-up %": lambda one: _figure(one.speedup),
+    "function": lambda one: one.function,
+    "demangled": lambda one: one.demangled,
+    "µs": lambda one: _figure(one.duration_us),
+    "improvement µs": lambda one: _figure(one.improvement_us),
+    "compute %": lambda one: _figure(one.compute_percent),
+    "memory %": lambda one: _figure(one.memory_percent),
+    "regs": lambda one: UNKNOWN if one.registers is None else str(one.registers),
+    "grid": lambda one: _dim(one.grid),
+    "block": lambda one: _dim(one.block),
+}
+"""Columns of Nsight's summary, in its order."""
+TEXTS = ("function", "demangled", "grid", "block", "variant")
 
 
-def summary(attached: Sequence[Attached], name: Name | None, width: int) -> Table:
-    """A row a launch; ``name`` gives the ids of variants, None if launches stand alone."""
-    columns = [c for c in SUMMARY if c.head != "demangled" or _tells_more(attached)]
-    table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold")
-    table.add_column("#", justify="right", no_wrap=True)
-    for column in columns:
-        table.add_column(
-            column.head,
-            justify="right" if column.number else "left",
-            no_wrap=True,
-            overflow="ellipsis",
-            max_width=None if column.number else max(16, min(LONGEST, width // 4)),
-        )
-    if name is not None:
-        table.add_column("variant", no_wrap=True)
+def summary(attached: Sequence[Attached], name: Name | None, width: int) -> Group:
+    """Return a row for each launch; ``name`` gives ids of variants, None for a lone report."""
+    columns = dict(SUMMARY)
+    if all(one.launch.demangled == one.launch.function for one in attached):
+        del columns["demangled"]
+    rows = []
     for one in attached:
-        cells = [Text(shown(c.cell(one.launch))) for c in columns]
+        row = [str(one.launch.number), *(shown(cell(one.launch)) for cell in columns.values())]
         if name is not None:
-            cells.append(Text(UNKNOWN if one.key is None else shown(name(one.key)[1])))
-        table.add_row(str(one.launch.number), *cells)
-    return table
+            row.append(UNKNOWN if one.key is None else shown(name(one.key)[1]))
+        rows.append(row)
+    heads = ["#", *columns, *(["variant"] if name is not None else [])]
+    numbers = [head for head in heads if head not in TEXTS]
+    gives = (("demangled", 40), ("function", 40), ("demangled", 16), ("function", 16))
+    return Group(*grid(heads, rows, width, numbers, gives))
 
 
-MOST = 8
-"""Launches, or names, that one footnote tells."""
-
-
-def _tells_more(attached: Iterable[Attached]) -> bool:
-    return any(one.launch.demangled != one.launch.function for one in attached)
+MAX_NAMES = 8
+"""Launches or names in one footnote."""
 
 
 def footnotes(attached: Sequence[Attached], report: Report) -> list[str]:
@@ -92,7 +69,9 @@ def footnotes(attached: Sequence[Attached], report: Report) -> list[str]:
     strangers = [one.launch.function for one in attached if one.why.startswith(UNRECORDED)]
     if strangers:
         names = list(dict.fromkeys(strangers))
-        some = ", ".join(names[:MOST]) + (f" and {len(names) - MOST} more" * (len(names) > MOST))
+        some = ", ".join(names[:MAX_NAMES]) + (
+            f" and {len(names) - MAX_NAMES} more" * (len(names) > MAX_NAMES)
+        )
         many = "launch is" if len(strangers) == 1 else "launches are"
         said.append(shown(f"{len(strangers)} {many} of kernels that are not here: {some}"))
     for one in attached:
@@ -101,7 +80,7 @@ def footnotes(attached: Sequence[Attached], report: Report) -> list[str]:
         if why := one.why or one.unplaced:
             lone.setdefault(("" if one.why else "no samples: ") + why, []).append(one.launch.number)
     for why, numbers in lone.items():
-        some = ", ".join(map(str, numbers[:MOST])) + (" …" if len(numbers) > MOST else "")
+        some = ", ".join(map(str, numbers[:MAX_NAMES])) + (" …" if len(numbers) > MAX_NAMES else "")
         said.append(shown(f"launch {some}: {why}"))
     if not any(one.launch.rules for one in attached):
         said.append("estimated speed-ups are on the details page, which the report lacks")
@@ -129,37 +108,35 @@ def document(attached: Sequence[Attached], report: Report, name: Name) -> dict[s
     rows = []
     for one in attached:
         kernel, of = (None, None) if one.key is None else name(one.key)
-        rows.append({"kernel": kernel, "variant": of, "unattached": one.why or None,
-                     **launch(one.launch, rules=False)})  # fmt: skip
+        rows.append(
+            {
+                "kernel": kernel,
+                "variant": of,
+                "unattached": one.why or None,
+                **launch(one.launch, rules=False),
+            }
+        )
     return {"pages": list(report.pages), "launches": rows, "problems": list(report.problems)}
 
 
 def launch(one: NcuLaunch, rules: bool = True) -> dict[str, object]:
-    """One launch. Percentages are of the peak, the speed-up and the improvement ncu's estimate."""
+    """Return one launch; percentages are of the peak, speed-up and improvement ncu's estimates."""
     out: dict[str, object] = {
         "id": one.number,
-        "function": one.function,
-        "demangled": one.demangled,
-        "grid": one.grid,
-        "block": one.block,
-        "duration_us": one.duration_us,
+        **jsons.members(one, "function demangled grid block duration_us"),
         "estimated_speedup_percent": one.speedup,
         "runtime_improvement_us": one.improvement_us,
-        "compute_percent": one.compute_percent,
-        "memory_percent": one.memory_percent,
-        "registers": one.registers,
+        **jsons.members(one, "compute_percent memory_percent registers"),
         "achieved_occupancy_percent": one.achieved_occupancy,
         "theoretical_occupancy_percent": one.theoretical_occupancy,
-        "sm_ghz": one.sm_ghz,
-        "cycles": one.cycles,
+        **jsons.members(one, "sm_ghz cycles"),
     }
     if rules:
         out["rules"] = [
             {
                 "rule": r.name,
                 "type": r.kind,
-                "section": r.section,
-                "text": r.text,
+                **jsons.members(r, "section text"),
                 "speedup_type": r.scope,
                 "estimated_speedup_percent": r.speedup,
             }

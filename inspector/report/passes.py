@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from rich.console import JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
 from inspector.analyse.passes import BY_ARRIVAL, PassRun
 from inspector.diff.hunks import Hunk
-from inspector.report.jsons import SCHEMA
+from inspector.report.jsons import SCHEMA, members, plain
 from inspector.report.tables import UNKNOWN
 from inspector.text import shown
 
-MOST_OPERATIONS = 4
-"""Operations that a row of the table names; the others are counted."""
+MAX_OPERATIONS = 4
+"""Operations named in a row of the table."""
 
 
 def title(run: PassRun) -> str:
@@ -31,7 +32,7 @@ def milliseconds(run: PassRun) -> str:
 
 
 def operations(
-    run: PassRun, most: int | None = MOST_OPERATIONS, asked: frozenset[str] = frozenset()
+    run: PassRun, most: int | None = MAX_OPERATIONS, asked: frozenset[str] = frozenset()
 ) -> str:
     """``+2 ttg.convert_layout  -1 tt.dot``: those asked for, then the largest changes, first."""
     changes = sorted(
@@ -44,24 +45,27 @@ def operations(
 
 
 def table(passes: Iterable[PassRun], asked: frozenset[str] = frozenset()) -> Table:
-    """A row a pass; operations that were ``asked`` for are named before others."""
+    """Return a row for each pass; operations ``asked`` for come first."""
     out = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
-    for name, justify in (("#", "right"), ("stage", "left"), ("pass", "left"), ("lines +", "right"),
-                          ("−", "right"), ("ms", "right"), ("operations", "left")):  # fmt: skip
-        out.add_column(name, justify=justify, no_wrap=name != "operations")  # type: ignore[arg-type]
+    for name in ("#", "stage", "pass", "lines +", "−", "ms", "operations"):
+        justify: JustifyMethod = "right" if name in ("#", "lines +", "−", "ms") else "left"
+        out.add_column(name, justify=justify, no_wrap=name != "operations")
     for run in passes:
         came, went = run.lines or (0, 0)
         out.add_row(
-            str(run.number), run.stage, Text(shown(title(run)), style="" if run.changed else "dim"),
-            Text(str(came) if came else "", style="green"),
-            Text(str(went) if went else "", style="red"),
-            milliseconds(run), Text(shown(operations(run, asked=asked) or note(run))),
-        )  # fmt: skip
+            str(run.number),
+            run.stage,
+            Text(shown(title(run)), style="" if run.changed else "dim"),
+            Text(str(came or ""), style="green"),
+            Text(str(went or ""), style="red"),
+            milliseconds(run),
+            Text(shown(operations(run, asked=asked) or note(run))),
+        )
     return out
 
 
 def note(run: PassRun) -> str:
-    """What is said of a pass after which the operations are as many as before."""
+    """Return a remark on a pass that changed no count of operations."""
     if not run.finished:
         return "the compiler failed in it"
     if not run.changed:
@@ -73,34 +77,25 @@ def document(
     facts: Mapping[str, object], passes: Iterable[PassRun], hunks: tuple[Hunk, ...] | None
 ) -> dict[str, object]:
     """The list as JSON; with ``hunks`` it is of one pass, and has its texts."""
-    return {
-        "schema": SCHEMA,
-        **facts,
-        "passes": [_one(run, hunks) for run in passes],
-    }
+    return {"schema": SCHEMA, **facts, "passes": [_one(run, hunks) for run in passes]}
 
 
 def _one(run: PassRun, hunks: tuple[Hunk, ...] | None) -> dict[str, object]:
     changes = run.operations
-    lines = None if run.lines is None else {"added": run.lines[0], "removed": run.lines[1]}
+    came, went = run.lines or (0, 0)
+    known = run.lines is not None or not run.changed
     out: dict[str, object] = {
-        "number": run.number,
-        "stage": run.stage,
-        "language": run.language,
-        "name": run.name,
+        **members(run, "number stage language name"),
         "argument": run.argument or None,
         "scope": run.scope or None,
-        "inside": list(run.inside),
-        "changed": run.changed,
-        "finished": run.finished,
+        **members(run, "inside changed finished"),
         "ms": run.milliseconds,
         "timed_by": run.timed_by,
-        "lines": lines if run.changed else {"added": 0, "removed": 0},
+        "lines": {"added": came, "removed": went} if known else None,
         "introduced": [name for name, (a, b) in changes.items() if b > a],
         "removed": [name for name, (a, b) in changes.items() if b < a],
-        "operations": {name: [a, b] for name, (a, b) in changes.items()},
+        "operations": plain(changes),
     }
     if hunks is not None:
-        out["before"], out["after"] = run.before, run.after
-        out["hunks"] = [{"op": h.op.value, "a": list(h.a), "b": list(h.b)} for h in hunks]
+        out |= {**members(run, "before after"), "hunks": [members(h, "op a b") for h in hunks]}
     return out

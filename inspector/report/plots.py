@@ -1,13 +1,10 @@
-"""Figures in a terminal, in Braille, by plotext.
-
-Lines are told apart by letters on them, and by colour where there is any. plotext 6 is the version
-that is kept (textual-plotext wants an older one, and is for Textual's screens).
-"""
+"""Plots in a terminal, in Braille, by plotext: lines with letters and colours, rooflines."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,17 +17,16 @@ from inspector.measure.time.roofline import TITLES, UNITS, Peaks, Spot, dtypes_i
 from inspector.names import base_name, short_name
 from inspector.text import shown
 
-# -- plots as values ------------------------------------------------------------------------------
-# Lines and points with names, on axes with ticks.
-
 Point = tuple[float, float]
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
 
 @dataclass(frozen=True, slots=True)
 class PlotLine:
-    """A line through points, in the axes' units; of one point, the point. ``limit``: a bound that
-    the others are held against, and no measurement of theirs. ``said`` stands beside the name."""
+    """A line through points in the axes' units, or one point.
+
+    ``limit`` marks a bound, such as a roof; ``said`` follows the name in the legend.
+    """
 
     name: str
     points: tuple[Point, ...]
@@ -40,98 +36,58 @@ class PlotLine:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What is drawn. A logarithmic axis has no values of 0 or less."""
+    """A plot as a value; axes are both linear or both logarithmic (values above 0)."""
 
     title: str
     x: str
     y: str
     lines: tuple[PlotLine, ...]
-    log_x: bool = False
-    log_y: bool = False
-    from_zero: bool = True
-
-    @property
-    def letters(self) -> tuple[str, ...]:
-        """What each line is called in a plot that has no room for names."""
-        return tuple(LETTERS[n % len(LETTERS)] for n in range(len(self.lines)))
+    log: bool = False
 
     def reach(self, axis: int) -> tuple[float, float]:
-        """Least and greatest value of an axis (0: x, 1: y), with some air."""
+        """Return the least and greatest value of an axis (0: x, 1: y) with a margin."""
         values = [p[axis] for line in self.lines for p in line.points]
         low, high = min(values), max(values)
-        if (self.log_x, self.log_y)[axis]:
+        if self.log:
             return low / 1.25, high * 1.25
-        air = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
+        margin = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
         if axis:
-            return (0.0 if self.from_zero and low >= 0 else low - air), high + air
-        return (low, high) if high > low else (low - air, high + air)
+            return 0.0 if low >= 0 else low - margin, high + margin
+        return (low, high) if high > low else (low - margin, high + margin)
 
 
 def ticks(low: float, high: float, most: int, log: bool) -> list[tuple[float, str]]:
-    """At most so many round values between two, with what is written beside them."""
-    found = list(_log_ticks(low, high, most) if log else _ticks(low, high, most))
-    return [(value, label(value)) for value in found]
+    """Return at most ``most`` round values of a range with their labels."""
+    if log:
+        decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+        for parts in ((1, 2, 5), (1, 3), (1,)):
+            found = [v for d in decades for p in parts if low <= (v := p * 10.0**d) <= high]
+            if len(found) <= most:
+                break
+    else:
+        raw = (high - low) / max(most - 1, 1)
+        ten = 10.0 ** math.floor(math.log10(raw))
+        step = next(m * ten for m in (1, 2, 2.5, 5, 10) if m * ten >= raw * (1 - 1e-9))
+        first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+        found = [n * step for n in range(first, last + 1)]
+    return [(value, f"{value:,.0f}" if value >= 1000 else f"{value:.4g}") for value in found]
 
 
-def label(value: float) -> str:
-    """A tick's text: ``0.05``, ``4,096``."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+# -- rooflines ------------------------------------------------------------------------------------
 
-
-def _ticks(low: float, high: float, most: int) -> Iterator[float]:
-    raw = (high - low) / max(most - 1, 1)
-    if raw <= 0:
-        yield low
-        return
-    ten = 10.0 ** math.floor(math.log10(raw))
-    step = next(m * ten for m in (1, 2, 2.5, 5, 10) if m * ten >= raw * (1 - 1e-9))
-    at = math.ceil(low / step - 1e-9)
-    while at * step <= high * (1 + 1e-9) + 1e-12:
-        yield at * step
-        at += 1
-
-
-def _log_ticks(low: float, high: float, most: int) -> Iterator[float]:
-    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    for parts in ((1, 2, 5), (1, 3), (1,)):
-        found = [p * 10.0**d for d in decades for p in parts]
-        inside = [v for v in found if low <= v <= high]
-        if len(inside) <= most:
-            break
-    yield from inside[:: -(-len(inside) // max(most, 1)) or 1]
-
-
-def spread(count: int, most: int, shift: int) -> list[int]:
-    """Indices of some of ``count`` points, so spaced that lines' letters seldom fall together."""
-    if count <= 1:
-        return list(range(count))
-    step = max(count / most, 1.0)
-    first = (shift * 0.37) % 1 * step
-    found = {min(int(first + n * step), count - 1) for n in range(int(count / step))}
-    return sorted(found)
-
-
-def legend(figure: Figure, shown: Sequence[str] | None = None) -> list[tuple[str, str]]:
-    """Each line's letter and what it is."""
-    letters = shown or figure.letters
-    return [
-        (letter, f"{line.name}  {line.said}".rstrip())
-        for letter, line in zip(letters, figure.lines, strict=True)
-    ]
-
-
-# -- the roofline ---------------------------------------------------------------------------------
-# The figure of a roofline: calls as points under what the device could do at most.
-
-# The plot reaches so far beyond the points, as a factor.
-AIR = 4.0
+MARGIN = 4.0
+"""Factor by which a roofline reaches beyond its points."""
 
 
 def figure(
-    title: str, spots: Sequence[Spot], copy: float | None, sheet: float | None,
-    peaks: Peaks | None, dtypes: Iterable[str],
-) -> Figure | None:  # fmt: skip
-    """A roofline plot; None without spots or any roof. ``copy`` and ``sheet`` in bytes a second."""
+    title: str,
+    spots: Sequence[Spot],
+    copy: float | None,
+    sheet: float | None,
+    peaks: Peaks | None,
+    dtypes: Iterable[str],
+) -> Figure | None:
+    """Return a roofline; None without spots or roofs. ``copy`` and ``sheet`` in bytes a second."""
     units = list(dict.fromkeys(u for d in dtypes for u in UNITS.get(d, ())))
     known = {} if peaks is None else peaks.flops
     levels = [(u, known[u]) for u in units if u in known]
@@ -139,11 +95,11 @@ def figure(
     if not spots or not (slants or levels):
         return None
     steepest = max((b for _, b in slants), default=None)
-    low = min(s.intensity for s in spots) / AIR
-    high = max(s.intensity for s in spots) * AIR
-    # The ridge is always seen: on which side of it a call lies is what one wants to know.
+    low = min(s.intensity for s in spots) / MARGIN
+    high = max(s.intensity for s in spots) * MARGIN
+    # Always show the ridge.
     if steepest and levels:
-        high = max(high, AIR * min(level for _, level in levels) / steepest)
+        high = max(high, MARGIN * min(level for _, level in levels) / steepest)
     top = max((level for _, level in levels), default=math.inf)
     lines = [
         PlotLine(name, _slant(band, low, high, top), True, f"{band / 1e9:,.0f} GB/s")
@@ -159,12 +115,12 @@ def figure(
         said = f"{_figure(spot.intensity)} FLOP/byte, {_figure(spot.flops / 1e12)} TFLOP/s"
         said += _part(spot, slants, levels)
         lines.append(PlotLine(spot.name, ((spot.intensity, spot.flops / 1e12),), said=said))
-    return Figure(title, "FLOP/byte", "TFLOP/s", tuple(lines), True, True)
+    return Figure(title, "FLOP/byte", "TFLOP/s", tuple(lines), log=True)
 
 
 def _slant(band: float, low: float, high: float, top: float) -> tuple[tuple[float, float], ...]:
     end = min(high, top / band)
-    start = min(low, end / AIR)
+    start = min(low, end / MARGIN)
     return (start, start * band / 1e12), (end, end * band / 1e12)
 
 
@@ -229,10 +185,14 @@ def session_roofline(session: Session, name: str, sheet: Peaks | None) -> Figure
     watch = next((t.stopwatch for t in session.rows if t.stopwatch), None)
     rows = [t for t in session.rows if t.stopwatch == watch]
     spots = [
-        Spot.of(f"{short_name(base_name(t.kernel))} {t.variant} {t.inputs}".strip(), t.median_us,
-                t.bytes, t.flops)
+        Spot.of(
+            f"{short_name(base_name(t.kernel))} {t.variant} {t.inputs}".strip(),
+            t.median_us,
+            t.bytes,
+            t.flops,
+        )
         for t in rows
-    ]  # fmt: skip
+    ]
     peak = next((p for p in session.peaks if p.stopwatch == watch), None)
     known = session.data_sheet_gb_per_s
     band = known * 1e9 if known is not None else sheet.bandwidth if sheet else None
@@ -247,28 +207,23 @@ def session_roofline(session: Session, name: str, sheet: Peaks | None) -> Figure
     )
 
 
-# Of the terminal's own sixteen colours, so that they are seen on its ground; limits are grey.
 COLOURS = (4, 2, 1, 5, 6, 3, 12, 10, 9, 13, 14, 11)
+"""The terminal's own colours, which contrast with its background."""
 GREY = 8
-WIDEST, LEAST = 160, 40
+MIN_COLUMNS, MAX_COLUMNS = 40, 160
 
 
 def plot(figure: Figure, width: int, height: int) -> Group:
-    """A figure of ``width`` columns, its plot of ``height`` rows, the legend below it.
-
-    Colours are styles, which a console without colour leaves out.
-    """
-    width = max(min(width, WIDEST), LEAST)
-    title = shown(f"{figure.y} over {figure.x}: {figure.title}")
-    parts: list[Any] = [Text(title, style="bold"), _drawn(figure, width, height)]
-    entries = legend(figure)
-    cells = [Text.assemble((letter, _style(figure, n)), f" {shown(text)}")
-             for n, (letter, text) in enumerate(entries)]  # fmt: skip
-    return Group(*parts, *cells)
-
-
-def _style(figure: Figure, n: int) -> str:
-    return f"color({_colour(figure, n)})"
+    """Return a plot of ``width`` columns and ``height`` rows above its legend."""
+    title = Text(shown(f"{figure.y} over {figure.x}: {figure.title}"), style="bold")
+    legend = [
+        Text.assemble(
+            (LETTERS[n % len(LETTERS)], f"color({_colour(figure, n)})"),
+            f" {shown(f'{line.name}  {line.said}'.rstrip())}",
+        )
+        for n, line in enumerate(figure.lines)
+    ]
+    return Group(title, _drawn(figure, max(min(width, MAX_COLUMNS), MIN_COLUMNS), height), *legend)
 
 
 def _colour(figure: Figure, n: int) -> int:
@@ -278,43 +233,42 @@ def _colour(figure: Figure, n: int) -> int:
 def _drawn(figure: Figure, width: int, height: int) -> Text:
     import plotext
 
-    def on(value: float, log: bool) -> float:
-        return math.log10(value) if log else value
-
-    # It would else draw no larger than the terminal, or than 80 columns where there is none.
-    plotext.terminal.limit(False, False)
+    plotext.terminal.limit(False, False)  # the size is given
     made: Any = plotext.figure
     made.clear.all()
     made.theme("colorless")
     made.canvas("default")
     made.plot_size(width, height)
-    places = (max((width - 10) // 10, 2), max(height // 3, 2))
-    for axis, log in enumerate((figure.log_x, figure.log_y)):
+    scale: Callable[[float], float] = math.log10 if figure.log else float
+    cells = []
+    for axis, places in enumerate((max((width - 10) // 10, 2), max(height // 3, 2))):
         low, high = figure.reach(axis)
         ruler = made.ruler("xy"[axis])
-        ruler.lim(on(low, log), on(high, log))
-        marks = ticks(low, high, places[axis], log)
-        ruler.ticks([on(value, log) for value, _ in marks], [text for _, text in marks])
-    points = [
-        [(on(x, figure.log_x), on(y, figure.log_y)) for x, y in line.points]
-        for line in figure.lines
-    ]
-    for n, line in enumerate(points):
-        if len(line) > 1:
-            pixel = plotext.pixel(_colour(figure, n))
-            marker = plotext.marker("braille", pixel)
-            xs, ys = zip(*line, strict=True)
-            made.draw(made.signal(list(xs), list(ys), marker=marker).lines())
-    free = _Cells(figure, width, height)
-    for n, (line, letter) in enumerate(zip(points, figure.letters, strict=True)):
+        ruler.lim(scale(low), scale(high))
+        marks = ticks(low, high, places, figure.log)
+        ruler.ticks([scale(value) for value, _ in marks], [text for _, text in marks])
+        # Roughly a cell: the labels of the ticks take some of the width.
+        cells.append((scale(high) - scale(low)) / max((width - 9, height - 4)[axis], 1))
+    taken: Counter[tuple[int, int]] = Counter()
+    letters: list[tuple[Any, list[Point]]] = []
+    for n, line in enumerate(figure.lines):
+        points = [(scale(x), scale(y)) for x, y in line.points]
         pixel = plotext.pixel(_colour(figure, n))
-        at = [_along(line, part) for part in _letters(figure.lines[n], n, width)]
-        if len(line) == 1:
-            at = [free.beside(at[0])]
-        if at:
-            xs, ys = zip(*at, strict=True)
-            marker = plotext.marker(letter, pixel)
-            made.draw(made.signal(list(xs), list(ys), marker=marker))
+        if len(points) > 1:
+            xs, ys = zip(*points, strict=True)
+            marker = plotext.marker("braille", pixel)
+            made.draw(made.signal(list(xs), list(ys), marker=marker).lines())
+            part = (n + 0.5) / (2 * len(figure.lines))
+            at = [_along(points, part), _along(points, part + 0.5)]
+        else:
+            (x, y) = points[0]
+            cell = round(x / cells[0]), round(y / cells[1])
+            at = [(x + taken[cell] * cells[0], y)]
+            taken[cell] += 1
+        letters.append((plotext.marker(LETTERS[n % len(LETTERS)], pixel), at))
+    for marker, at in letters:
+        xs, ys = zip(*at, strict=True)
+        made.draw(made.signal(list(xs), list(ys), marker=marker))
     made.label(shown(figure.x), axis="x")
     text = Text.from_ansi(str(made.build()))
     text.rstrip()
@@ -322,50 +276,8 @@ def _drawn(figure: Figure, width: int, height: int) -> Text:
     return text
 
 
-class _Cells:
-    """Which cells of a plot have a letter already, so that points that fall together all show."""
-
-    def __init__(self, figure: Figure, width: int, height: int) -> None:
-        self._taken: set[tuple[int, int]] = set()
-        edges = []
-        for axis, log in enumerate((figure.log_x, figure.log_y)):
-            low, high = figure.reach(axis)
-            edges.append((math.log10(low), math.log10(high)) if log else (low, high))
-        (left, right), (self._low, top) = edges
-        self._left = left
-        # About as large as they are: the ticks' labels take some of the width.
-        self._wide = (right - left) / max(width - 9, 1)
-        self._high = (top - self._low) / max(height - 4, 1)
-
-    def beside(self, point: tuple[float, float]) -> tuple[float, float]:
-        """The point, or one as many cells to the right of it as have letters."""
-        x, y = point
-        row = round((y - self._low) / self._high)
-        column = round((x - self._left) / self._wide)
-        moved = 0
-        while (column + moved, row) in self._taken:
-            moved += 1
-        self._taken.add((column + moved, row))
-        return x + moved * self._wide, y
-
-
-def _letters(line: PlotLine, n: int, width: int) -> list[float]:
-    """Where a line's letter stands, as parts of its way: on few of its points, never crowded."""
-    count = len(line.points)
-    if count == 1:
-        return [0.0]
-    most = max(2, min(count, width // 30))
-    if line.limit or count <= 3:
-        return [(0.15 + 0.1 * n) % 0.9]
-    return [at / (count - 1) for at in spread(count, most, n)]
-
-
-def _along(line: list[tuple[float, float]], part: float) -> tuple[float, float]:
-    """A point of a line at a part of its points' number, between two of them where it falls so."""
-    place = part * (len(line) - 1)
-    low = min(int(place), max(len(line) - 2, 0))
-    if len(line) == 1:
-        return line[0]
-    rest = place - low
-    (x0, y0), (x1, y1) = line[low], line[low + 1]
+def _along(line: Sequence[Point], part: float) -> Point:
+    """Interpolate a point at a part (0 to 1) of a line's points."""
+    at, rest = divmod(part * (len(line) - 1), 1)
+    (x0, y0), (x1, y1) = line[int(at)], line[int(at) + 1]
     return x0 + rest * (x1 - x0), y0 + rest * (y1 - y0)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Literal
 
-from rich.table import Table
 from rich.text import Text
 
 from inspector.measure.profile.model import Chain, GpuWork, Overhead, Profile, Window
 from inspector.names import short_name
+from inspector.report.grid import grid
 from inspector.report.jsons import SCHEMA
 from inspector.report.tables import UNKNOWN
 from inspector.text import counted, shown
@@ -22,9 +21,8 @@ EMULATED = (
     "GPU times need a GPU, and there was none: CPU times are this machine's, and what the emulated "
     "device's operators take of them says nothing of a GPU"
 )
-# A name is never cut to fewer letters.
-SHORTEST = 24
-Head = tuple[str, bool]
+MIN_NAME = 24
+"""Cells of a name that are never cut."""
 
 
 def document(
@@ -73,14 +71,15 @@ def time(us: float | None) -> str:
     return f"{us:.1f} µs" if us >= 10 else f"{us:.2f} µs"
 
 
-def whole(
-    profile: Profile, windows: int, mode: str, width: int, top: int
-) -> Iterator[Text | Table]:
-    """All that is told of a profile, lines and tables of ``width`` columns, in order."""
+def whole(profile: Profile, windows: int, mode: str, width: int, top: int) -> Iterator[Text]:
+    """Yield the whole report in ``width`` columns."""
     yield from map(Text, heading(profile, windows))
-    yield from (Text(), operators(profile, width, top))
+    yield Text()
+    yield from operators(profile, width, top)
     if profile.kernels:
-        yield from (Text(), kernels(profile, width, top), Text())
+        yield Text()
+        yield from kernels(profile, width, top)
+        yield Text()
         yield from map(Text, chains(profile, top))
     yield Text()
     said = sentence(profile.overhead)
@@ -109,42 +108,37 @@ def heading(profile: Profile, windows: int) -> Iterator[str]:
         yield f"window {window.number} of {windows}; --stored --window N shows another"
 
 
-def operators(profile: Profile, width: int, top: int) -> Table:
+def operators(profile: Profile, width: int, top: int) -> Iterator[Text]:
     """Operators, annotations and CUDA's own functions by the time of their kernels."""
     gpu = profile.window.gpu
-    heads = [("name", False), ("calls", True), ("self CPU", True), ("CPU", True),
-             ("self GPU", True), ("GPU", True)]  # fmt: skip
-    rows = [
-        (shown(o.name), f"{o.calls:,}", time(o.self_cpu_us), time(o.cpu_us),
-         time(o.self_gpu_us) if gpu and o.self_gpu_us else _none(gpu),
-         time(o.gpu_us) if gpu and o.gpu_us else _none(gpu))
-        for o in profile.operators[:top]
-    ]  # fmt: skip
-    return _table(heads, rows, width)
+    heads = ("name", "calls", "self CPU", "CPU", "self GPU", "GPU")
+    rows = []
+    for o in profile.operators[:top]:
+        cpu = (time(o.self_cpu_us), time(o.cpu_us))
+        # Without launches, a GPU's time is known to be nothing.
+        on_gpu = [(time(us) if us else "") if gpu else UNKNOWN for us in (o.self_gpu_us, o.gpu_us)]
+        rows.append((shown(o.name), f"{o.calls:,}", *cpu, *on_gpu))
+    return grid(heads, rows, width, heads[1:], (("name", MIN_NAME),))
 
 
-def _none(gpu: bool) -> str:
-    """No time of kernels: nothing was launched, which a GPU knows."""
-    return "" if gpu else UNKNOWN
-
-
-def kernels(profile: Profile, width: int, top: int) -> Table:
+def kernels(profile: Profile, width: int, top: int) -> Iterator[Text]:
     """What the GPU did, by its time, with the variant of the recording that it was."""
     total = sum(k.gpu_us for k in profile.kernels)
-    heads = [("on the GPU", False), ("calls", True), ("GPU", True), ("%", True), ("mean", True),
-             ("low…high", True), ("variant", False)]  # fmt: skip
-    if width < 110:
-        heads.remove(("low…high", True))
-    rows = []
-    for work in profile.kernels[:top]:
-        cells = {
-            "on the GPU": shown(work.short), "calls": f"{work.calls:,}", "GPU": time(work.gpu_us),
-            "%": f"{100 * work.gpu_us / total:.1f}" if total else UNKNOWN,
-            "mean": time(work.gpu_us / work.calls),
-            "low…high": f"{time(work.low_us)}…{time(work.high_us)}", "variant": variants(work),
-        }  # fmt: skip
-        rows.append(tuple(cells[name] for name, _ in heads))
-    return _table(heads, rows, width)
+    heads = ("on the GPU", "calls", "GPU", "%", "mean", "low…high", "variant")
+    rows = [
+        (
+            shown(work.short),
+            f"{work.calls:,}",
+            time(work.gpu_us),
+            f"{100 * work.gpu_us / total:.1f}" if total else UNKNOWN,
+            time(work.gpu_us / work.calls),
+            f"{time(work.low_us)}…{time(work.high_us)}",
+            variants(work),
+        )
+        for work in profile.kernels[:top]
+    ]
+    gives = (("on the GPU", 40), ("low…high", 0), ("on the GPU", MIN_NAME))
+    return grid(heads, rows, width, heads[1:-1], gives)
 
 
 def variants(work: GpuWork) -> str:
@@ -154,20 +148,6 @@ def variants(work: GpuWork) -> str:
     if len(work.variants) > 2:
         return shown(f"one of {len(work.variants)} of {work.kernel}")
     return shown(" or ".join(work.variants) or work.kernel)
-
-
-def _table(heads: Sequence[Head], rows: Sequence[Sequence[str]], width: int) -> Table:
-    """Figures stay whole; the name is cut where there is no room for it."""
-    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
-    wide = [max(map(len, (name, *(r[n] for r in rows)))) for n, (name, _) in enumerate(heads)]
-    over = sum(wide) + 2 * (len(heads) - 1) - width
-    wide[0] = max(wide[0] - max(over, 0), min(SHORTEST, wide[0]))
-    for (name, number), size in zip(heads, wide, strict=True):
-        justify: Literal["left", "right"] = "right" if number else "left"
-        table.add_column(name, width=size, justify=justify, no_wrap=True, overflow="ellipsis")
-    for cells in rows:
-        table.add_row(*(Text(c) for c in cells))
-    return table
 
 
 def chains(profile: Profile, top: int) -> Iterator[str]:
@@ -183,7 +163,7 @@ def chains(profile: Profile, top: int) -> Iterator[str]:
 def _chain(chain: Chain, work: GpuWork | None) -> str:
     short = short_name(chain.kernel)
     path = list(chain.path or ("launched beside every operator",))
-    # torch.compile's launchers stand in the trace under their kernel's name.
+    # torch.compile's launchers have their kernel's name in the trace.
     words = [*(path[:-1] if path[-1] in (short, chain.kernel) else path), short]
     text = f"{' → '.join(words)}  {chain.calls:,} × {time(chain.gpu_us / chain.calls)}"
     if work is not None and work.kernel is not None:

@@ -7,12 +7,13 @@ import io
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
-from rich.table import Table
+from rich.console import Group
 
 from inspector.measure.time.ranking import Race, RaceRow, best_first
 from inspector.measure.time.results import Session, timing_row
 from inspector.names import short_name
 from inspector.report import timings
+from inspector.report.grid import grid
 from inspector.report.jsons import SCHEMA
 from inspector.report.plots import Figure, PlotLine, name_of
 from inspector.report.tables import UNKNOWN
@@ -22,10 +23,26 @@ from inspector.text import shown
 WIDE = 110
 """Columns of a terminal in which all figures fit."""
 CSV_COLUMNS = (
-    "variant", "stopwatch", "cache", "median_us", "low_us", "high_us", "samples", "bytes",
-    "flops", "gb_per_s", "tflop_per_s", "percent_of_peak", "kernels", "span_us", "cpu_us",
-    "agrees", "rank", "inputs", "error",
-)  # fmt: skip
+    "variant",
+    "stopwatch",
+    "cache",
+    "median_us",
+    "low_us",
+    "high_us",
+    "samples",
+    "bytes",
+    "flops",
+    "gb_per_s",
+    "tflop_per_s",
+    "percent_of_peak",
+    "kernels",
+    "span_us",
+    "cpu_us",
+    "agrees",
+    "rank",
+    "inputs",
+    "error",
+)
 
 
 def row(one: RaceRow) -> dict[str, object]:
@@ -77,7 +94,7 @@ def title(race: Race, which: int) -> str:
     return shown(words + (f" ({named})" if named else ""))
 
 
-def table(rows: Sequence[RaceRow], width: int) -> Table:
+def table(rows: Sequence[RaceRow], width: int) -> Group:
     """Return one size: a row a variant, ranked by the first stopwatch, the fastest first."""
     watches = list(dict.fromkeys(r.timing.stopwatch for r in rows if r.timing.stopwatch))
     others = watches[1:]
@@ -85,19 +102,16 @@ def table(rows: Sequence[RaceRow], width: int) -> Table:
     if not others:
         heads += ["× fastest", "GB/s"]
         heads += ["of copy", "TFLOP/s", "kernels", "CPU µs", "max diff"] if width >= WIDE else []
-    out = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
-    for head in heads:
-        name = head == "variant"
-        out.add_column(head, justify="left" if name else "right", no_wrap=True,
-                       overflow="ellipsis", min_width=None if name else len(head))  # fmt: skip
+    lines = []
     for one in best_first(r for r in rows if r.timing.stopwatch not in others):
         cells = _cells(one)
         for other in rows:
             if other.timing.variant == one.timing.variant and other.timing.stopwatch in others:
                 cells[str(other.timing.stopwatch)] = _time(other)
-        bad = one.agrees is False or one.timing.error
-        out.add_row(*(cells.get(h, UNKNOWN) for h in heads), style="red" if bad else None)
-    return out
+        style = "red" if one.agrees is False or one.timing.error else ""
+        lines.append([(cells.get(head, UNKNOWN), style) for head in heads])
+    numbers = [head for head in heads if head != "variant"]
+    return Group(*grid(heads, lines, width, numbers, (("variant", 8),)))
 
 
 def _time(one: RaceRow) -> str:
@@ -196,7 +210,10 @@ def swept(race: Race, unit: str) -> Figure | None:
     if unit == "gb_per_s" and peak is not None and min(sizes) < max(sizes):
         ends = ((min(sizes), peak), (max(sizes), peak))
         lines.append(PlotLine("copy, measured", ends, True, f"{peak:,.0f} GB/s"))
-    others = [f"{n}={v}" for n, v in {**race.defaults, **race.rows[0].sizes}.items()
-              if n != race.swept and v is not None]  # fmt: skip
+    others = [
+        f"{n}={v}"
+        for n, v in {**race.defaults, **race.rows[0].sizes}.items()
+        if n != race.swept and v is not None
+    ]
     words = " · ".join(filter(None, (name_of(race.script), ", ".join(others))))
     return Figure(words, race.swept, UNITS[unit], tuple(lines))

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from inspector.model import Location
 from inspector.report import jsons
+from inspector.report.grid import cut
 from inspector.report.tables import UNKNOWN, clean
 from inspector.text import plural, shown
 from inspector.trace.stepper import (
@@ -28,11 +29,11 @@ WARP = 32
 
 
 def rows(answer: StepAnswer, width: int) -> Iterator[Text]:
-    """What came of a command, in lines of at most ``width`` cells."""
+    """Yield the result of a command in lines of at most ``width`` cells."""
     if answer.place is not None and answer.shows_place:
         yield from _place(answer.place, width)
     for value in answer.values:
-        yield Text(_cut("  " + said(value, whole=True), width))
+        yield Text(cut("  " + said(value, whole=True), width))
     for strip in answer.strips:
         yield from _strip(strip, width)
     if answer.listing:
@@ -45,15 +46,15 @@ def rows(answer: StepAnswer, width: int) -> Iterator[Text]:
 
 def _place(at: StepPlace, width: int) -> Iterator[Text]:
     where = "" if at.source is None else f" · {_source(at.source)}"
-    yield Text(_cut(f"step {at.step:,} of {at.steps:,} · PTX line {at.line}{where}", width), "bold")
-    yield Text("  " + _cut(statement(at.statement), width - 2), "cyan")
+    yield Text(cut(f"step {at.step:,} of {at.steps:,} · PTX line {at.line}{where}", width), "bold")
+    yield Text("  " + cut(statement(at.statement), width - 2), "cyan")
     for value in at.values:
-        yield Text(_cut("  " + said(value), width), "green" if at.runs else "dim")
+        yield Text(cut("  " + said(value), width), "green" if at.runs else "dim")
     who, strip, share = lanes_said(at)
     if len(who) + len(strip) + len(share) + 6 > width:
-        yield Text(_cut(f"  {who}", width))
+        yield Text(cut(f"  {who}", width))
         who = ""
-    yield Text(_cut("  ".join(filter(None, ("", who, strip, share))), width))
+    yield Text(cut("  ".join(filter(None, ("", who, strip, share))), width))
 
 
 def statement(text: str) -> str:
@@ -100,7 +101,7 @@ def told(value: LaneValue) -> str:
 
 
 def number(value: float | int | tuple[float | int, ...] | None, kind: str) -> str:
-    """A value as one reads it: ``781``, ``0.52318``, ``true``, ``(1, 2)``, an address in hex."""
+    """Format a value: ``781``, ``0.52318``, ``true``, ``(1, 2)``, an address in hex."""
     if value is None:
         return UNKNOWN
     if isinstance(value, tuple):
@@ -127,7 +128,7 @@ def given(result: LineResult, width: int | None = None) -> str:
         text = each + (f" +{count - many}" if many < count else "")
         if room is None or len(text) <= room:
             break
-    text = text if room is None else _cut(text, room)
+    text = text if room is None else cut(text, room)
     return f"[{before}{text}]" if ends else before + text
 
 
@@ -137,10 +138,10 @@ def short(value: LaneValue, width: int | None) -> str:
     if width is None or len(text) <= width:
         return text
     if value.address_in is None:
-        return _cut(text, width)
+        return cut(text, width)
     name, offset = shown(value.address_in[0]), f"+{value.address_in[1]}"
     room = width - len(offset)
-    return offset if room < 2 else _cut(name, room) + offset
+    return offset if room < 2 else cut(name, room) + offset
 
 
 def given_by(
@@ -162,7 +163,7 @@ def given_by(
     text = short(value, room)
     left = room - len(text) - 1
     if left > 1:
-        text = f"{_cut(shown(value.name or value.register), left)} {text}"
+        text = f"{cut(shown(value.name or value.register), left)} {text}"
     return (text if last.runs else f"[{text}]"), last.runs
 
 
@@ -182,30 +183,27 @@ def _last_of(
 
 LEVELS = "▁▂▃▄▅▆▇█"
 NO_NUMBER = "N"
-"""A lane that has a NaN."""
+"""A lane with a NaN."""
 
 
 def levels(strip: LaneStrip) -> str:
-    """A sign a lane: how great its value is between the least and the greatest of the lanes that
-    ran the step; ``·`` a lane that did not, ``N`` a NaN."""
+    """Return a sign for each lane: its value's height between the least and the greatest.
+
+    ``·`` is a lane that did not run the step, ``N`` a NaN.
+    """
     if strip.values is None:
         return "".join(lane_cells(strip))
     numbers = [float(v[0] if isinstance(v, tuple) else v) for v in strip.values]
     finite = [v for v, on in zip(numbers, strip.active, strict=True) if on and math.isfinite(v)]
     low, high = min(finite, default=0.0), max(finite, default=0.0)
-    return "".join(
-        _level(v, low, high) if on else IDLE for v, on in zip(numbers, strip.active, strict=True)
-    )
-
-
-def _level(value: float, low: float, high: float) -> str:
-    if math.isnan(value):
-        return NO_NUMBER
-    if low == high and math.isfinite(value):
-        return LEVELS[len(LEVELS) // 2]
-    half = high / 2 - low / 2  # the whole may be beyond a double
-    share = 0.0 if value <= low else 1.0 if value >= high else (value / 2 - low / 2) / half
-    return LEVELS[min(int(share * len(LEVELS)), len(LEVELS) - 1)]
+    half = high / 2 - low / 2  # the whole may exceed a double
+    out = []
+    for value, on in zip(numbers, strip.active, strict=True):
+        share = 0.5 if value == low == high else (value / 2 - low / 2) / half if half else value
+        share = min(max(share, 0.0), 1.0)
+        sign = NO_NUMBER if math.isnan(value) else LEVELS[min(int(share * 8), 7)]
+        out.append(sign if on else IDLE)
+    return "".join(out)
 
 
 def lane_cells(strip: LaneStrip) -> list[str]:
@@ -219,7 +217,7 @@ def lane_cells(strip: LaneStrip) -> list[str]:
 
 
 def lanes_per_row(size: int, width: int) -> int:
-    """How many lanes of ``size`` cells each stand in a row: a warp, or a power of two of it."""
+    """Return the number of lanes in a row: a warp, or a fraction of one."""
     per = WARP
     while per > 1 and per * size > width:
         per //= 2
@@ -257,51 +255,34 @@ def _listing(lines: Sequence[ListedLine], width: int) -> Iterator[Text]:
     for line, value in zip(lines, texts, strict=True):
         mark = ">" if line.current else " "
         head = f"{mark} {line.n:>{numbers}}  {value:>{size}}  "
-        text = _cut(statement(line.text), max(8, width - len(head)))
+        text = cut(statement(line.text), max(8, width - len(head)))
         yield Text.assemble((head, "green"), text, style="bold" if line.current else "")
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
 
 
 # -- JSON -----------------------------------------------------------------------------------------
 
 
 def document(answer: StepAnswer) -> dict[str, object]:
-    """``step``: what came of one command."""
+    """Return the result of one command of ``step``."""
     at = answer.place
+    names = ("step", "steps", "line", "statement", "source", "lane", "runs")
     return {
         "schema": jsons.SCHEMA,
-        "command": answer.command,
-        "understood": answer.understood,
-        "note": answer.note,
-        "step": None if at is None else at.step,
-        "steps": None if at is None else at.steps,
-        "line": None if at is None else at.line,
-        "statement": None if at is None else at.statement,
-        "source": None if at is None else jsons.location(at.source),
-        "lane": None if at is None else at.lane,
-        "runs": None if at is None else at.runs,
+        **jsons.members(answer, "command understood note"),
+        **{name: jsons.plain(getattr(at, name, None)) for name in names},
         "active": None if at is None else {"warp": at.warp_lanes, "block": at.block_lanes},
         "changed": [] if at is None else [_value_json(v) for v in at.values],
         "values": [_value_json(v) for v in answer.values],
         "lanes": [
-            {
-                "register": s.register, "name": s.name, "type": s.kind or None, "first": s.first,
-                "values": None if s.values is None else list(s.values), "active": list(s.active),
-            }
+            jsons.members(s, "register name first values active") | {"type": s.kind or None}
             for s in answer.strips
         ],
-        "lines": [
-            {"n": one.n, "text": one.text, **_result_json(one.result)}
-            for one in answer.listing
-        ],
-    }  # fmt: skip
+        "lines": [{"n": one.n, "text": one.text, **_result(one.result)} for one in answer.listing],
+    }
 
 
-def _result_json(result: LineResult | None) -> dict[str, object]:
-    """``value``: the first register that a line gave the lane; ``stored``: what it stored."""
+def _result(result: LineResult | None) -> dict[str, object]:
+    """Return a line's first register, or the value that it stored."""
     first = _value_json(result.values[0]) if result is not None and result.values else None
     stored = result is not None and result.stored
     return {
@@ -312,12 +293,13 @@ def _result_json(result: LineResult | None) -> dict[str, object]:
     }
 
 
-def _value_json(value: LaneValue | None) -> dict[str, object] | None:
-    if value is None:
-        return None
+def _value_json(value: LaneValue) -> dict[str, object]:
     inside = value.address_in
     return {
-        "register": value.register or None, "name": value.name, "type": value.kind,
-        "value": value.value, "line": value.line,
+        "register": value.register or None,
+        "name": value.name,
+        "type": value.kind,
+        "value": jsons.plain(value.value),
+        "line": value.line,
         "address_in": None if inside is None else {"name": inside[0], "offset": inside[1]},
-    }  # fmt: skip
+    }

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Literal
 
-from rich.table import Table
+from rich.console import Group
 
 from inspector.measure.time.results import Session, Timing, timing_row
 from inspector.measure.time.stored import COLD, StoredTime, StoredTimes
 from inspector.model import Recording
 from inspector.names import base_name
+from inspector.report.grid import grid
 from inspector.report.jsons import SCHEMA, Rows
 from inspector.report.tables import UNKNOWN
 from inspector.text import microseconds, plural, shown
@@ -35,8 +35,7 @@ STATES = {
 }
 
 
-# A name or a shape is never cut to fewer letters.
-SHORTEST = 16
+GIVES = (("inputs", 16), ("kernel", 16))
 
 
 def document(session: Session) -> dict[str, object]:
@@ -74,30 +73,13 @@ def amount(value: float | None, places: int = 0) -> str:
 
 
 def size(value: int | None) -> str:
-    """Bytes in decimal units, as bandwidth is told."""
+    """Return bytes in decimal units, as for bandwidth."""
     if value is None:
         return UNKNOWN
     for unit, one in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if value >= one:
             return f"{value / one:.3g} {unit}"
     return f"{value} B"
-
-
-def _table(heads: Sequence[tuple[str, bool]], rows: Sequence[Sequence[str]], width: int) -> Table:
-    """Figures stay whole; names and inputs are cut where they are too long for ``width``."""
-    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
-    wide = [max(map(len, (name, *(r[n] for r in rows)))) for n, (name, _) in enumerate(heads)]
-    names = [n for n, (name, _) in enumerate(heads) if name in ("kernel", "inputs")]
-    over = sum(wide) + 2 * (len(heads) - 1) - width
-    for n in sorted(names, key=lambda n: -wide[n]):
-        cut = max(min(over, wide[n] - SHORTEST), 0)
-        wide[n], over = wide[n] - cut, over - cut
-    for (name, number), size in zip(heads, wide, strict=True):
-        justify: Literal["left", "right"] = "right" if number else "left"
-        table.add_column(name, width=size, justify=justify, no_wrap=True, overflow="ellipsis")
-    for cells in rows:
-        table.add_row(*cells)
-    return table
 
 
 def _who(timing: Timing) -> tuple[str, str, str]:
@@ -109,53 +91,59 @@ def named(timing: Timing) -> str:
     return f"graph {timing.kernel}" if timing.kind == "graph" else base_name(timing.kernel)
 
 
-def table(session: Session, width: int) -> Table:
-    """A row a launch; by several stopwatches, a column each."""
+def table(session: Session, width: int) -> Group:
+    """Return a row for each launch, with a column for each of several stopwatches."""
     watches = list(dict.fromkeys(t.stopwatch for t in session.rows if t.stopwatch))
     return _beside(session, watches, width) if len(watches) > 1 else _one(session, width)
 
 
-def _one(session: Session, width: int) -> Table:
+WHO = ("kernel", "variant", "inputs")
+
+
+def _one(session: Session, width: int) -> Group:
     moved = "bytes" if any(t.bytes_from == "given" for t in session.rows) else "bytes est."
-    heads = [("kernel", False), ("variant", False), ("inputs", False), ("µs", True),
-             ("95 %", True), ("n", True), (moved, True), ("GB/s", True),
-             ("of copy", True), ("TFLOP/s", True)]  # fmt: skip
+    heads = [*WHO, "µs", "95 %", "n", moved, "GB/s", "of copy", "TFLOP/s"]
     narrow = width < 120
     if narrow:
-        heads = [h for h in heads if h[0] not in ("n", "inputs", "TFLOP/s", moved)]
+        heads = [h for h in heads if h not in ("n", "inputs", "TFLOP/s", moved)]
     rows = []
     for timing in session.rows:
         kernel, variant, inputs = _who(timing)
         part = timing.percent_of_peak
         cells = {
-            "kernel": kernel, "variant": variant, "inputs": inputs,
+            "kernel": kernel,
+            "variant": variant,
+            "inputs": inputs,
             "µs": "failed" if timing.error else duration(timing.median_us),
-            "95 %": interval(timing), "n": str(timing.samples), moved: size(timing.bytes),
+            "95 %": interval(timing),
+            "n": str(timing.samples),
+            moved: size(timing.bytes),
             "GB/s": amount(timing.gb_per_s),
             "of copy": UNKNOWN if part is None else f"{part:.0f} %",
             "TFLOP/s": amount(timing.tflop_per_s, 2),
-        }  # fmt: skip
-        rows.append([cells[name] for name, _ in heads])
+        }
+        rows.append([cells[head] for head in heads])
         parts = timing.kernels if timing.kind != "triton" else ()
         for part_of in parts:
             many = f"{part_of.per_call} a call" if part_of.per_call != 1 else ""
             own = {
                 "kernel": f"  {shown(base_name(part_of.name))}",
-                "variant": shown(part_of.variant or UNKNOWN), "inputs": many,
+                "variant": shown(part_of.variant or UNKNOWN),
+                "inputs": many,
                 "µs": duration(part_of.median_us),
                 "95 %": between(part_of.low_us, part_of.high_us),
                 "n": str(part_of.samples),
-            }  # fmt: skip
+            }
             if narrow and many:
                 own["kernel"] += f" ×{part_of.per_call}"
-            rows.append([own.get(name, "") for name, _ in heads])
-    return _table(heads, rows, width)
+            rows.append([own.get(head, "") for head in heads])
+    return Group(*grid(heads, rows, width, set(heads) - set(WHO), GIVES))
 
 
 def _amounts(session: Session) -> str:
     """Whence the bytes and operations are, in words."""
     given = any("given" in (t.bytes_from, t.flops_from) for t in session.rows)
-    # What was kept before this was told is an estimate.
+    # Old records without a source are estimates.
     if not given:
         return "estimates: each tensor's bytes once, operations counted in TTIR"
     parts = []
@@ -168,10 +156,9 @@ def _amounts(session: Session) -> str:
     return " and ".join(parts)
 
 
-def _beside(session: Session, watches: list[str], width: int) -> Table:
+def _beside(session: Session, watches: list[str], width: int) -> Group:
     states = {t.stopwatch: t.cache for t in session.rows if t.stopwatch}
-    heads = [("kernel", False), ("variant", False), ("inputs", False)]
-    heads += [(f"{w}, {states[w]}", True) for w in watches]
+    heads = [*WHO, *(f"{watch}, {states[watch]}" for watch in watches)]
     rows = []
     by_launch: dict[tuple[str, str, int], dict[str | None, Timing]] = {}
     for timing in session.rows:
@@ -184,7 +171,7 @@ def _beside(session: Session, watches: list[str], width: int) -> Table:
             failed = taken.error is not None if taken else None in by_watch
             cells.append("failed" if failed else duration(taken.median_us if taken else None))
         rows.append([*_who(next(iter(by_watch.values()))), *cells])
-    return _table(heads, rows, width)
+    return Group(*grid(heads, rows, width, set(heads) - set(WHO), GIVES))
 
 
 def heading(session: Session) -> str:

@@ -12,41 +12,36 @@ from rich.text import Text
 
 from inspector.analyse.hints.subject import Finding
 from inspector.execute import Approximation, Buffer, Fault
-from inspector.execute.facts import AccessFacts, MemoryUse, ValueFacts
+from inspector.execute.facts import MemoryUse, ValueFacts
 from inspector.listing.line import Listing
 from inspector.model import Location, Stage
 from inspector.report import jsons
+from inspector.report.calls import sizes
+from inspector.report.grid import cut
 from inspector.report.tables import UNKNOWN, clean
 from inspector.text import counted, kibibytes, plural, shown, word_for
-from inspector.trace.lines import (
-    GLOBAL,
-    SHARED,
-    ExecutedLine,
-    ExecutedTotals,
-    kind_of,
-)
+from inspector.trace.lines import GLOBAL, SHARED, ExecutedLine, ExecutedTotals, kind_of
 from inspector.trace.tracing import TracedLaunch
 
 LABEL = 14
 BAR = 10
 """Cells of the longest bar."""
 WIDE = 150
-"""Columns from which values stand beside the text; below, they stand beneath."""
+"""Minimum columns for values beside the text; below it otherwise."""
 MOST_VALUES = 2
-"""Registers of one line that are told of."""
+"""Registers shown of one line."""
 NEAR = 1 << 16
-"""Bytes around a tensor in which an address is told as one of it, though it may not be used."""
+"""Bytes past a tensor within which an address counts as one of it."""
 Where = Callable[[int], Buffer | None]
 """The tensor that an address is in; None if it is in none."""
 MOST_PRINTED = 8
 """Texts of printf that are shown."""
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
-_TIMES = "×"
 
 
 @dataclass(frozen=True, slots=True)
 class TracedKernel:
-    """What is told of: names of the kernel, its variant and the call, and what was executed.
+    """A traced kernel: its names, its call, and the execution.
 
     ``call`` is the recorded call's number, None where a user gave the whole launch; ``seed`` is
     None where every input was given. ``source`` says where a line of PTX comes from.
@@ -106,8 +101,9 @@ def short(value: int | None) -> str:
 
 def octets(value: int) -> str:
     """``512 B``, ``5.69 MB``."""
-    return f"{value:,} B" if value < 10_000 else f"{short(value)}B" if " " in short(value) else (
-        f"{value / 1000:.3g} kB")  # fmt: skip
+    if value < 10_000:
+        return f"{value:,} B"
+    return f"{short(value)}B" if " " in short(value) else f"{value / 1000:.3g} kB"
 
 
 def ratio(part: float, whole: float) -> str:
@@ -126,7 +122,7 @@ def percent(share: float | None) -> str:
 
 
 def number(value: float | int | None, kind: str) -> str:
-    """A value of a register as one reads it: whole numbers in full, others to five digits."""
+    """Format a register's value: integers in full, others to five digits."""
     if value is None:
         return UNKNOWN
     if isinstance(value, int) or (kind[:1] in "us" and float(value).is_integer()):
@@ -246,7 +242,7 @@ def _called(told: TracedKernel) -> str:
     if told.seed is not None:
         inputs.append(f"new inputs of the same kind, seed {told.seed}")
     return (
-        f"{which}: grid {_sizes(launch.grid)}, block {_sizes(launch.block)}{shared}; "
+        f"{which}: grid {sizes(launch.grid)}, block {sizes(launch.block)}{shared}; "
         f"{', '.join(inputs) or 'no arguments'}"
     )
 
@@ -260,13 +256,6 @@ def _global(use: MemoryUse) -> str:
         f"{ratio(use.sectors, use.requests)} a request, {excess}; "
         f"{octets(use.bytes_wanted)} wanted, {octets(use.bytes_moved)} moved"
     )
-
-
-def _sizes(triple: Sequence[int]) -> str:
-    sizes = list(triple)
-    while len(sizes) > 1 and sizes[-1] == 1:
-        sizes.pop()
-    return _TIMES.join(f"{n:,}" for n in sizes)
 
 
 def wrapped(pairs: Iterable[tuple[str, str]], width: int) -> Iterator[tuple[str, str]]:
@@ -427,7 +416,7 @@ def rows(
         reached = bool(line.executed)
         row = Text.assemble(
             (f"{line.n:>{numbers}} {cells} ", "dim"), (drawing, "cyan"), " ",
-            (_cut(text, beside), "" if reached else "dim"),
+            (cut(text, beside), "" if reached else "dim"),
         )  # fmt: skip
         said = [_value(v, where) for v in line.values[:MOST_VALUES]]
         if len(line.values) > MOST_VALUES:
@@ -435,13 +424,13 @@ def rows(
         if not reached:
             said = ["not reached"]
         if said and wide:
-            pad = " " * max(0, beside - len(_cut(text, beside)))
-            row.append(pad + "  " + _cut(" · ".join(said), room - beside - 2), "green")
+            pad = " " * max(0, beside - len(cut(text, beside)))
+            row.append(pad + "  " + cut(" · ".join(said), room - beside - 2), "green")
             said = []
         yield row
         for one in said:
             margin = min(gutter, max(0, width - 44))
-            yield Text(" " * margin + _cut("└ " + one, width - margin), style="green")
+            yield Text(" " * margin + cut("└ " + one, width - margin), style="green")
 
 
 def _fit(lines: Sequence[ExecutedLine], width: int) -> list[tuple[FigureColumn, int]]:
@@ -465,10 +454,6 @@ def _text(listing: Listing, n: int) -> str:
         return ""
     text = clean(listing.lines[n - 1].text)
     return " ".join(text.split()) if listing.language in ("ptx", "sass") else text.rstrip()
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
 
 
 def _value(value: ValueFacts, where: Where) -> str:
@@ -529,9 +514,7 @@ def document(
     spent, where = launched.spent, launched.inputs.at
     return {
         "schema": jsons.SCHEMA,
-        "kernel": told.kernel,
-        "variant": told.variant,
-        "call": told.call,
+        **jsons.members(told, "kernel variant call"),
         "grid": list(launch.grid),
         "block": list(launch.block),
         "shared_bytes": launch.shared,
@@ -545,8 +528,7 @@ def document(
         "stopped": None if spent is None else {"budget": spent.work},
         "totals": _totals(told.totals),
         "approximate": [
-            {"n": one.line, "opcode": one.opcode, "bound": one.bound, "section": one.section}
-            for one in told.approximate
+            {"n": one.line} | jsons.members(one, "opcode bound section") for one in told.approximate
         ],
         "hints": [
             {**jsons.note(one.note), "lines": list(one.lines.get(Stage.PTX, ()))} for one in found
@@ -573,13 +555,9 @@ def _totals(found: ExecutedTotals) -> dict[str, object]:
     }
     for kind in ("load", "store", "atomic"):
         use = found.use(GLOBAL, kind)
-        out |= {
-            f"global_{kind}_requests": use.requests,
-            f"global_{kind}_sectors": use.sectors,
-            f"global_{kind}_least_sectors": use.least_sectors,
-            f"global_{kind}_tag_requests": use.tag_requests,
-            f"global_{kind}_bytes": use.bytes_wanted,
-        }
+        for name in ("requests", "sectors", "least_sectors", "tag_requests"):
+            out[f"global_{kind}_{name}"] = getattr(use, name)
+        out[f"global_{kind}_bytes"] = use.bytes_wanted
     shared = found.use(SHARED)
     return out | {
         "global_bytes_moved": totals.global_bytes,
@@ -592,42 +570,25 @@ def _totals(found: ExecutedTotals) -> dict[str, object]:
 
 def _line(line: ExecutedLine, where: Where) -> dict[str, object]:
     of_global, shared = line.use(GLOBAL), line.use(SHARED)
+    names = ("sectors", "least_sectors", "tag_requests", "bytes_wanted", "bytes_moved")
     return {
-        "n": line.n,
-        "ptx": list(line.ptx),
+        **jsons.members(line, "n ptx"),
         "warps": line.executed,
         "lanes": line.active,
-        "threads": line.threads,
-        "predicated_off": line.predicated_off,
-        "branches": line.branches,
-        "divergent": line.divergent,
-        "requests": line.requests,
-        "sectors": None if of_global is None else of_global.sectors,
-        "least_sectors": None if of_global is None else of_global.least_sectors,
-        "tag_requests": None if of_global is None else of_global.tag_requests,
-        "bytes_wanted": None if of_global is None else of_global.bytes_wanted,
-        "bytes_moved": None if of_global is None else of_global.bytes_moved,
-        "wavefronts": None if shared is None else shared.wavefronts,
-        "least_wavefronts": None if shared is None else shared.least_wavefronts,
-        "accesses": [_access(a) for a in line.accesses],
+        **jsons.members(line, "threads predicated_off branches divergent requests"),
+        **{name: getattr(of_global, name, None) for name in names},
+        **{name: getattr(shared, name, None) for name in ("wavefronts", "least_wavefronts")},
+        "accesses": [
+            jsons.members(a, "space way requests lanes bytes_wanted") | {"kind": kind_of(a.way)}
+            for a in line.accesses
+        ],
         "values": value_json(line.values[0], where) if line.values else None,
         "registers": {v.register: value_json(v, where) for v in line.values},
     }
 
 
-def _access(access: AccessFacts) -> dict[str, object]:
-    return {
-        "space": access.space,
-        "kind": kind_of(access.way),
-        "way": access.way,
-        "requests": access.requests,
-        "lanes": access.lanes,
-        "bytes_wanted": access.bytes_wanted,
-    }
-
-
 def value_json(value: ValueFacts, where: Where) -> dict[str, object]:
-    """What a register was given."""
+    """Return the range of a register's values."""
     uniform = None
     if value.count:
         uniform = "grid" if value.uniform_grid else "block" if value.uniform_block else None
@@ -635,8 +596,8 @@ def value_json(value: ValueFacts, where: Where) -> dict[str, object]:
     tensor = _tensor(value, where)
     of = None
     if tensor is not None and low is not None and high is not None:
-        offsets = (int(low) - tensor.address, int(high) - tensor.address)
-        of = {"name": tensor.name, "low": offsets[0], "high": offsets[1]}
+        base = tensor.address
+        of = {"name": tensor.name, "low": int(low) - base, "high": int(high) - base}
     return {
         "type": value.kind,
         "count": value.count,
@@ -651,21 +612,16 @@ def value_json(value: ValueFacts, where: Where) -> dict[str, object]:
 
 
 def fault_json(told: TracedKernel, fault: Fault) -> dict[str, object]:
-    """What ended a launch."""
+    """Return the fault that ended a launch."""
     place = fault.place
-    at = told.source(place.line)
     one = told.launched.inputs.tensor(fault.buffer)
-    tensor = None
-    if one is not None:
-        tensor = {"name": one.name, "dtype": one.dtype, "shape": list(one.shape), "bytes": one.size}
+    tensor = None if one is None else jsons.members(one, "name dtype shape") | {"bytes": one.size}
     return {
         "cause": fault.cause,
         "text": fault.message,
-        "line": place.line,
-        "statement": place.statement,
-        "source": jsons.location(at),
-        "block": None if place.block is None else list(place.block),
-        "thread": None if place.thread is None else list(place.thread),
+        **jsons.members(place, "line statement"),
+        "source": jsons.location(told.source(place.line)),
+        **jsons.members(place, "block thread"),
         "space": fault.space or None,
         "address": fault.address,
         "bytes": fault.nbytes or None,

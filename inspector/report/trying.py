@@ -9,11 +9,11 @@ from rich.text import Text
 
 from inspector.diff.compare import Compared
 from inspector.measure.experiment import Experiment, ExperimentColumn
-from inspector.model import Compilation, CompilerMessage, Resources, Stage
+from inspector.model import Compilation, CompilerMessage, Stage
 from inspector.report import compiled, diff_json, tables
 from inspector.report.compiled import CompiledCell, CompiledTable
 from inspector.report.diff_text import settings
-from inspector.report.jsons import SCHEMA
+from inspector.report.jsons import SCHEMA, plain
 from inspector.text import shown
 
 NOT_COMPILED = "compiled in"
@@ -21,7 +21,7 @@ NOT_COMPILED = "compiled in"
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A column held against the recorded variant at one stage; ``why`` it cannot be, else ""."""
+    """A column compared with the recorded variant at one stage; ``why`` it is not, else ""."""
 
     column: ExperimentColumn
     compared: Compared | None
@@ -44,7 +44,7 @@ def title(trial: Experiment) -> Text:
 
 
 def table(trial: Experiment, width: int) -> Iterator[Text]:
-    """The figures, the recorded variant's first; columns that do not fit stand beneath."""
+    """Yield the metrics, the recorded variant's first; other columns follow below."""
     cells = [_cell(one) for one in trial.columns]
     rows = [
         (name, line)
@@ -191,36 +191,26 @@ def _column_json(trial: Experiment, n: int, one: ExperimentColumn) -> dict[str, 
         "tool": None if n == 0 else made.tool,
         "seconds": None if n == 0 else made.seconds,
         "stages": [] if variant is None else [s.value for s in Stage if s in variant.stages],
-        "resources": {
-            name: getattr(one.resources, name) for name in Resources.__dataclass_fields__
-        },
+        "resources": plain(one.resources),
         "instructions": one.instructions,
         "occupancy_percent": one.occupancy,
         "same_code": None
         if n == 0 or one.code is None or trial.recorded.code is None
         else one.code == trial.recorded.code,
-        "messages": [
-            {name: getattr(message, name) for name in CompilerMessage.__dataclass_fields__}
-            for message in made.messages
-        ],
+        "messages": plain(made.messages),
     }
 
 
 def _difference(trial: Experiment, one: Difference) -> dict[str, object]:
-    compared, base = one.compared, trial.base.label
-    if compared is None:
-        return {
-            "column": one.column.label, "against": base, "stage": None, "identical": None,
-            "hunks": [], "resources": [], "explanation": [], "why": one.why,
-        }  # fmt: skip
-    text = diff_json.text(compared.stage, compared.diff)
+    compared = one.compared
+    text: dict[str, object] = {"stage": None, "identical": None, "hunks": []}
+    if compared is not None:
+        text = diff_json.text(compared.stage, compared.diff)
     return {
         "column": one.column.label,
-        "against": base,
-        "stage": text["stage"],
-        "identical": text["identical"],
-        "hunks": text["hunks"],
-        "resources": diff_json.changes(compared.summary.resources),
-        "explanation": list(compared.explanation),
-        "why": None,
+        "against": trial.base.label,
+        **{name: text[name] for name in ("stage", "identical", "hunks")},
+        "resources": [] if compared is None else diff_json.changes(compared.summary.resources),
+        "explanation": [] if compared is None else list(compared.explanation),
+        "why": one.why if compared is None else None,
     }

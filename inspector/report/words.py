@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from inspector.analyse.isa import INSTRUCTION, ReferenceEntry
-from inspector.report.jsons import SCHEMA
+from inspector.report.jsons import SCHEMA, members, plain
 from inspector.text import plural, shown
 
 NAMES = {"ptx": "PTX", "sass": "SASS"}
@@ -18,10 +18,10 @@ NAMES = {"ptx": "PTX", "sass": "SASS"}
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What was found of a word.
+    """The reference's entries for a word.
 
     ``given`` is as the user typed it, ``word`` the opcode of it where it was a whole instruction.
-    ``entry`` is what it means, ``also`` what else it may; ``qualifiers`` are those that stand in
+    ``entry`` is what it means, ``also`` what else it may; ``qualifiers`` are those in
     it, ``members`` the instructions whose names begin with it. Where nothing was found,
     ``unknown`` are the qualifiers that an instruction does not have and ``nearest`` what may be
     meant.
@@ -43,33 +43,29 @@ class Meaning:
 
 
 def as_json(meaning: Meaning) -> dict[str, object]:
-    """One word. ``qualifiers`` are those that stand in it, else those that it may have."""
+    """Return one word; ``qualifiers`` are the word's own, else those that it may have."""
     entry = meaning.entry
     member = entry or next(iter(meaning.members), None)
+    names = ("summary", "operands", "cost", "since", "until", "reference")
+    own = {name: plain(getattr(entry, name, None)) for name in names}
     return {
         "schema": SCHEMA,
         "word": meaning.given,
         "entry": entry.word if entry else None,
         "language": member.language if member else None,
         "kind": entry.kind if entry else "family" if member else None,
-        "summary": entry.summary if entry else _family(meaning) if meaning.members else None,
-        "operands": list(entry.operands) if entry else [],
+        **own,
+        "summary": own["summary"] or (_family(meaning) if meaning.members else None),
+        "operands": own["operands"] or [],
         "qualifiers": dict(_qualifiers(meaning)),
-        "cost": entry.cost if entry else None,
-        "since": entry.since if entry else None,
-        "until": entry.until if entry else None,
-        "reference": entry.reference if entry else None,
-        "also": [
-            {"entry": e.word, "language": e.language, "kind": e.kind, "summary": e.summary}
-            for e in meaning.also
-        ],
+        "also": [{"entry": e.word} | members(e, "language kind summary") for e in meaning.also],
         "members": [e.word for e in meaning.members],
         "nearest": list(meaning.nearest),
     }
 
 
 def show(meaning: Meaning, out: Console) -> None:
-    """A word and what is known of it, fit to the console's width."""
+    """Print a word and its meaning."""
     if meaning.entry:
         _entry(meaning, meaning.entry, out)
     elif meaning.members:

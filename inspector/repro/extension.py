@@ -53,8 +53,11 @@ def own_flags(ninja: str) -> dict[str, tuple[str, ...]]:
     out: dict[str, tuple[str, ...]] = {}
     for line in ninja.splitlines():
         name, equals, value = line.partition(" = ")
-        wanted = {"cflags": "extra_cflags", "cuda_cflags": "extra_cuda_cflags",
-                  "ldflags": "extra_ldflags"}.get(name)  # fmt: skip
+        wanted = {
+            "cflags": "extra_cflags",
+            "cuda_cflags": "extra_cuda_cflags",
+            "ldflags": "extra_ldflags",
+        }.get(name)
         if equals and wanted is not None:
             out[wanted] = tuple(_own(value))
     return out
@@ -131,19 +134,26 @@ def _sources(call: ExtensionCall) -> str:
         texts.append(f"    {python_literal(name)}: {body},")
     compiled = [name for name in call.sources if name.endswith(COMPILED)]
     words = "".join(f"        {name}={list(flags)!r},\n" for name, flags in call.flags.items())
-    return "\n".join([
-        "SOURCES = {", *texts, "}", "",
-        "FOLDER = tempfile.TemporaryDirectory()", "", "",
-        "def build():",
-        '    """The extension, built in a new folder."""',
-        "    for name, text in SOURCES.items():",
-        '        with open(os.path.join(FOLDER.name, name), "w", encoding="utf-8") as file:',
-        "            file.write(text[1:])",
-        f"    compiled = [os.path.join(FOLDER.name, name) for name in {compiled!r}]",
-        "    return load(",
-        f"        name={python_literal(call.module)}, sources=compiled,",
-        f"        build_directory=FOLDER.name, with_cuda=True,\n{words}    )",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            "SOURCES = {",
+            *texts,
+            "}",
+            "",
+            "FOLDER = tempfile.TemporaryDirectory()",
+            "",
+            "",
+            "def build():",
+            '    """The extension, built in a new folder."""',
+            "    for name, text in SOURCES.items():",
+            '        with open(os.path.join(FOLDER.name, name), "w", encoding="utf-8") as file:',
+            "            file.write(text[1:])",
+            f"    compiled = [os.path.join(FOLDER.name, name) for name in {compiled!r}]",
+            "    return load(",
+            f"        name={python_literal(call.module)}, sources=compiled,",
+            f"        build_directory=FOLDER.name, with_cuda=True,\n{words}    )",
+        ]
+    )
 
 
 def _arguments(call: ExtensionCall) -> str:
@@ -164,24 +174,34 @@ def _arguments(call: ExtensionCall) -> str:
             named[match["name"]] = _value(one)
     args = [f"        {_text(places[n]) if n in places else '[]'}," for n in range(_length(places))]
     given = [f"        {python_literal(name)}: {_text(tree)}," for name, tree in named.items()]
-    return "\n".join([
-        "def make_inputs(device, seed, given):",
-        '    """The call\'s arguments by place and by name, and the tensors among them."""',
-        "    make = Inputs(device, seed, given)",
-        "    by_place = [", *args, "    ]",
-        "    by_name = {", *given, "    }",
-        "    return (by_place, by_name), make.made", "", "",
-        "def launch(arguments):",
-        '    """Call it once; the tensors that it returns, by names."""',
-        "    global MODULE",
-        "    MODULE = MODULE or build()",
-        "    by_place, by_name = arguments",
-        f"    result = MODULE.{call.function}(*by_place, **by_name)",
-        "    several = result if isinstance(result, (tuple, list)) else (result,)",
-        "    tensors = [one for one in several if isinstance(one, torch.Tensor)]",
-        '    return {f"result {n}": tensor for n, tensor in enumerate(tensors)}', "", "",
-        "MODULE = None",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            "def make_inputs(device, seed, given):",
+            '    """The call\'s arguments by place and by name, and the tensors among them."""',
+            "    make = Inputs(device, seed, given)",
+            "    by_place = [",
+            *args,
+            "    ]",
+            "    by_name = {",
+            *given,
+            "    }",
+            "    return (by_place, by_name), make.made",
+            "",
+            "",
+            "def launch(arguments):",
+            '    """Call it once; the tensors that it returns, by names."""',
+            "    global MODULE",
+            "    MODULE = MODULE or build()",
+            "    by_place, by_name = arguments",
+            f"    result = MODULE.{call.function}(*by_place, **by_name)",
+            "    several = result if isinstance(result, (tuple, list)) else (result,)",
+            "    tensors = [one for one in several if isinstance(one, torch.Tensor)]",
+            '    return {f"result {n}": tensor for n, tensor in enumerate(tensors)}',
+            "",
+            "",
+            "MODULE = None",
+        ]
+    )
 
 
 def _value(one: Argument) -> str:

@@ -12,7 +12,7 @@ import builtins
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
@@ -20,11 +20,9 @@ from inspector.errors import Unreadable, UsageError
 
 KNOWN_PACKAGES = frozenset(sys.stdlib_module_names) | {"torch", "triton", "numpy"}
 """What a script may import that is to run wherever torch is."""
-TUNERS = ("autotune", "heuristics")
-"""Decorators that choose a configuration: the script has the one that was chosen."""
 _JIT = re.compile(r"(?:\w+\.)*jit")
-_GENERATED = ("triton_heuristics.",)
-"""Decorators of Inductor, which launches through its own wrapper."""
+_TUNER = re.compile(r"(?:\w+\.)*(?:autotune|heuristics)(?:\(|$)|triton_heuristics\.")
+"""Decorators that choose a configuration or launch through Inductor; the script has the choice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,35 +113,29 @@ def _module(text: str, path: str) -> _Module:
         ) from None
     module = _Module(path, text.splitlines(), tree)
     for statement in tree.body:
-        if _is_main(statement):
-            continue
+        if isinstance(statement, ast.If) and "__name__" in ast.dump(statement.test):
+            continue  # the main program
         for bound in _binds(statement):
             module.bound.setdefault(bound, []).append(statement)
     return module
 
 
-def _is_main(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.If) and "__name__" in ast.dump(statement.test)
-
-
 def _binds(statement: ast.stmt) -> Iterator[str]:
-    """Names that a statement of a module binds there."""
+    """Yield the names that a statement of a module binds."""
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         yield statement.name
-    elif isinstance(statement, ast.Import | ast.ImportFrom):
-        for alias in statement.names:
-            yield alias.asname or alias.name.partition(".")[0]
-    elif isinstance(statement, ast.If | ast.Try | ast.With | ast.For | ast.While):
-        for child in ast.iter_child_nodes(statement):
-            if isinstance(child, ast.stmt):
-                yield from _binds(child)
-            elif isinstance(child, ast.ExceptHandler):
-                for inner in child.body:
-                    yield from _binds(inner)
-    else:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                yield node.id
+        return
+    for child in ast.iter_child_nodes(statement):
+        if isinstance(child, ast.stmt):
+            yield from _binds(child)
+        elif isinstance(child, ast.ExceptHandler):
+            for inner in child.body:
+                yield from _binds(inner)
+        elif isinstance(child, ast.alias):
+            yield child.asname or child.name.partition(".")[0]
+        else:
+            stored = (n for n in ast.walk(child) if isinstance(n, ast.Name))
+            yield from (name.id for name in stored if isinstance(name.ctx, ast.Store))
 
 
 def _function(module: _Module, name: str, near: int | None) -> ast.FunctionDef | None:
@@ -211,16 +203,18 @@ class _Cutter:
             for alias in statement.names
         )
         # Code of other files comes first; within a file the order is kept.
-        order = {path: n for n, path in enumerate(self._order(module.path))}
+        paths = dict.fromkeys(path for path, _ in self._texts)
+        others = [path for path in reversed(paths) if path != module.path]
+        order = {path: n for n, path in enumerate([*others, module.path])}
         keys = sorted(self._texts, key=lambda key: (order[key[0]], self._texts[key][0]))
         return CutSource(
-            name, future, tuple(sorted(self._imports)), tuple(self._texts[k][1] for k in keys),
-            tuple(self._outside), tuple(self._unknown),
-        )  # fmt: skip
-
-    def _order(self, last: str) -> list[str]:
-        paths = list(dict.fromkeys(path for path, _ in self._texts))
-        return [*(p for p in reversed(paths) if p != last), last]
+            name,
+            future,
+            tuple(sorted(self._imports)),
+            tuple(self._texts[k][1] for k in keys),
+            tuple(self._outside),
+            tuple(self._unknown),
+        )
 
     def take(self, module: _Module, node: ast.stmt, text: str) -> None:
         """A statement with all that it needs."""
@@ -254,14 +248,16 @@ class _Cutter:
         self._done.add((module.path, name))
         recorded = self._recorded.get(module.path, {})
         statements = module.bound.get(name, [])
-        if name in recorded and not any(map(_defines, statements)):
+        if name in recorded and not any(
+            isinstance(s, ast.FunctionDef | ast.ClassDef) for s in statements
+        ):
             # A kernel sees no global but a constexpr, even if the program allowed it.
             line = statements[0].lineno if statements else 0
             literal = python_literal(recorded[name])
             self._put(module, line, f"{name} = tl.constexpr({literal})")
             return
         owner = module.path
-        if statements and not all(map(_imports, statements)):
+        if statements and not all(map(_is_import, statements)):
             owner = self._owners.setdefault(name, module.path)
         if owner != module.path:
             raise UsageError(
@@ -308,7 +304,7 @@ class _Cutter:
         """A function without the decorators that tune it; jitted if it is to be."""
         kept = [ast.unparse(d) for d in node.decorator_list]
         if jitted:
-            kept = [text for text in kept if not _tunes(text)]
+            kept = [text for text in kept if not _TUNER.match(text)]
         body = textwrap.dedent("\n".join(module.lines[node.lineno - 1 : node.end_lineno]))
         return "\n".join([*(f"@{text}" for text in kept), body])
 
@@ -372,13 +368,13 @@ class _Cutter:
         words = tuple(dotted.split(".")) if dotted else ()
         if not words or (not level and words[0] in KNOWN_PACKAGES):
             return None
-        folder = PurePath(module.path).parent
+        base = PurePath(module.path).parents[max(level - 1, 0)] if level else None
         for path in self._others:
             parts = PurePath(path).with_suffix("").parts
             parts = parts[:-1] if parts[-1:] == ("__init__",) else parts
             if parts[-len(words) :] != words:
                 continue
-            if level and PurePath(*parts[: -len(words)]) != _up(folder, level):
+            if level and PurePath(*parts[: -len(words)]) != base:
                 continue
             if path not in self._modules:
                 self._modules[path] = _module(self._others[path], path)
@@ -386,23 +382,8 @@ class _Cutter:
         return None
 
 
-def _up(folder: PurePath, level: int) -> PurePath:
-    for _ in range(level - 1):
-        folder = folder.parent
-    return folder
-
-
-def _defines(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.FunctionDef | ast.ClassDef)
-
-
-def _imports(statement: ast.stmt) -> bool:
+def _is_import(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Import | ast.ImportFrom)
-
-
-def _tunes(decorator: str) -> bool:
-    called = decorator.partition("(")[0]
-    return called.rpartition(".")[2] in TUNERS or decorator.startswith(_GENERATED)
 
 
 def is_jitted(text: str) -> bool:
@@ -410,5 +391,4 @@ def is_jitted(text: str) -> bool:
     tree = ast.parse(text)
     function = next((n for n in tree.body if isinstance(n, ast.FunctionDef)), None)
     decorators: list[ast.expr] = [] if function is None else function.decorator_list
-    called: Callable[[ast.expr], str] = lambda d: ast.unparse(d).partition("(")[0]  # noqa: E731
-    return any(_JIT.fullmatch(called(d)) for d in decorators)
+    return any(_JIT.fullmatch(ast.unparse(d).partition("(")[0]) for d in decorators)

@@ -16,22 +16,48 @@ from inspector.text import words
 CHECKS = ("interpreter", "reference", "none")
 """What a launch can be compared with."""
 TL_TYPES = {
-    "int1": "tl.int1", "int8": "tl.int8", "int16": "tl.int16", "int32": "tl.int32",
-    "int64": "tl.int64", "uint8": "tl.uint8", "uint16": "tl.uint16", "uint32": "tl.uint32",
-    "uint64": "tl.uint64", "fp16": "tl.float16", "bf16": "tl.bfloat16", "fp32": "tl.float32",
-    "fp64": "tl.float64", "fp8e4nv": "tl.float8e4nv", "fp8e5": "tl.float8e5",
-}  # fmt: skip
+    "int1": "tl.int1",
+    "int8": "tl.int8",
+    "int16": "tl.int16",
+    "int32": "tl.int32",
+    "int64": "tl.int64",
+    "uint8": "tl.uint8",
+    "uint16": "tl.uint16",
+    "uint32": "tl.uint32",
+    "uint64": "tl.uint64",
+    "fp16": "tl.float16",
+    "bf16": "tl.bfloat16",
+    "fp32": "tl.float32",
+    "fp64": "tl.float64",
+    "fp8e4nv": "tl.float8e4nv",
+    "fp8e5": "tl.float8e5",
+}
 """How Triton's types call themselves, and where they are found."""
 COARSE = {
-    "": 1e-4, r"\bdot(_scaled)?\(": 1e-2, r"\b(float16|fp16)\b": 4e-3, r"\b(bfloat16|bf16)\b": 3e-2,
+    "": 1e-4,
+    r"\bdot(_scaled)?\(": 1e-2,
+    r"\b(float16|fp16)\b": 4e-3,
+    r"\b(bfloat16|bf16)\b": 3e-2,
     r"\b(float8|fp8)": 0.25,
-}  # fmt: skip
+}
 """What says that a kernel computes with less than single precision (tf32, half …)."""
 TORCH_TYPES = {
-    "i1": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8",
-    "u16": "uint16", "u32": "uint32", "u64": "uint64", "fp16": "float16", "bf16": "bfloat16",
-    "fp32": "float32", "fp64": "float64", "fp8e4nv": "float8_e4m3fn", "fp8e5": "float8_e5m2",
-}  # fmt: skip
+    "i1": "bool",
+    "i8": "int8",
+    "i16": "int16",
+    "i32": "int32",
+    "i64": "int64",
+    "u8": "uint8",
+    "u16": "uint16",
+    "u32": "uint32",
+    "u64": "uint64",
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "fp32": "float32",
+    "fp64": "float64",
+    "fp8e4nv": "float8_e4m3fn",
+    "fp8e5": "float8_e5m2",
+}
 """torch's types by the words of Triton's signatures."""
 DEFAULTS = {"num_ctas": 1, "maxnreg": None, "enable_fp_fusion": True, "launch_pdl": False}
 """Options of a compilation that are left out of a launch where they are Triton's own."""
@@ -169,18 +195,23 @@ def _kept(inputs: Mapping[str, tuple[str, tuple[int, ...], str]]) -> str:
         f'    "{name}": ({dtype!r}, {shape!r}, "{data}"),'
         for name, (dtype, shape, data) in inputs.items()
     ]
-    return "\n".join([
-        "KEPT = {  # values of inputs: dtype, shape, and the bytes, compressed",
-        *lines, "}", "", "",
-        "def kept():",
-        '    """The inputs that were given when this script was written."""',
-        "    out = {}",
-        "    for name, (dtype, shape, data) in KEPT.items():",
-        "        raw = bytearray(zlib.decompress(base64.b64decode(data)))",
-        "        flat = torch.frombuffer(raw, dtype=torch.uint8) if raw else torch.empty(0)",
-        "        out[name] = flat.view(getattr(torch, dtype)).reshape(shape)",
-        "    return out",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            "KEPT = {  # values of inputs: dtype, shape, and the bytes, compressed",
+            *lines,
+            "}",
+            "",
+            "",
+            "def kept():",
+            '    """The inputs that were given when this script was written."""',
+            "    out = {}",
+            "    for name, (dtype, shape, data) in KEPT.items():",
+            "        raw = bytearray(zlib.decompress(base64.b64decode(data)))",
+            "        flat = torch.frombuffer(raw, dtype=torch.uint8) if raw else torch.empty(0)",
+            "        out[name] = flat.view(getattr(torch, dtype)).reshape(shape)",
+            "    return out",
+        ]
+    )
 
 
 # -- arguments ------------------------------------------------------------------------------------
@@ -193,12 +224,16 @@ def _arguments(launch: TritonLaunch) -> str:
         text = values[0] if name == several[0].name else f"({', '.join(values)},)"
         rows.append(f"        {python_literal(name)}: {text},")
     given = "given" if launch.inputs is None else "{**kept(), **given}"
-    return "\n".join([
-        "def make_inputs(device, seed, given):",
-        '    """The kernel\'s arguments by name, and the tensors among them."""',
-        f"    make = Inputs(device, seed, {given})",
-        "    return {", *rows, "    }, make.made",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            "def make_inputs(device, seed, given):",
+            '    """The kernel\'s arguments by name, and the tensors among them."""',
+            f"    make = Inputs(device, seed, {given})",
+            "    return {",
+            *rows,
+            "    }, make.made",
+        ]
+    )
 
 
 def _grouped(arguments: Sequence[Argument]) -> dict[str, list[Argument]]:
@@ -282,12 +317,16 @@ def _launch(launch: TritonLaunch) -> str:
         if name in launch.config and launch.config[name] != DEFAULTS.get(name, ...)
     }
     words = "".join(f", {name}={python_literal(value)}" for name, value in options.items())
-    return "\n".join([
-        f"GRID = {launch.grid!r}", "", "",
-        "def launch(arguments):",
-        '    """Launch it once."""',
-        f"    {launch.source.name}[GRID](**arguments{words})",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            f"GRID = {launch.grid!r}",
+            "",
+            "",
+            "def launch(arguments):",
+            '    """Launch it once."""',
+            f"    {launch.source.name}[GRID](**arguments{words})",
+        ]
+    )
 
 
 def _reference(launch: TritonLaunch) -> list[str]:
@@ -300,9 +339,11 @@ def _reference(launch: TritonLaunch) -> list[str]:
     reference = launch.reference
     named = [] if reference.name == "reference" else [f"reference = {reference.name}"]
     return [
-        part("the reference"), *kernel_texts(reference, False), *named,
+        part("the reference"),
+        *kernel_texts(reference, False),
+        *named,
         support.CHECK_REFERENCE.strip(),
-    ]  # fmt: skip
+    ]
 
 
 def _check(checks: Sequence[str]) -> str:
@@ -320,13 +361,15 @@ def _check(checks: Sequence[str]) -> str:
             "    else:",
         ]
     inside = "        " if "reference" in checks else "    "
-    return "\n".join([
-        *lines,
-        f"{inside}told, why = interpreted(args)",
-        f"{inside}if told is None:",
-        f'{inside}    print(f"NOT CHECKED: Triton\'s interpreter cannot run it: {{why}}")',
-        f"{inside}    return 2",
-        f'{inside}expected, wrote = told["tensors"], told["wrote"]',
-        f'{inside}some, every = told["programs"]',
-        f'{inside}compared = f"Triton\'s interpreter, {{some}} of {{every}} programs"',
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            *lines,
+            f"{inside}told, why = interpreted(args)",
+            f"{inside}if told is None:",
+            f'{inside}    print(f"NOT CHECKED: Triton\'s interpreter cannot run it: {{why}}")',
+            f"{inside}    return 2",
+            f'{inside}expected, wrote = told["tensors"], told["wrote"]',
+            f'{inside}some, every = told["programs"]',
+            f'{inside}compared = f"Triton\'s interpreter, {{some}} of {{every}} programs"',
+        ]
+    )

@@ -1,6 +1,6 @@
-"""How a command is asked for somebody else: in a process of its own, and as much as is bounded.
+"""Runs commands for an assistant, each in its own process, with bounded answers.
 
-What comes of it is text that is harmless wherever it is shown: what kernels, sources and messages
+Answers are harmless wherever they are shown: names, sources and messages
 say was written by strangers.
 """
 
@@ -27,7 +27,7 @@ from inspector.text import lines_shown
 MOST = 24_000
 """Characters of an answer."""
 PACKAGE = Path(inspector.__file__).resolve().parent
-"""This package: a command of ours finds it, wherever we were started."""
+"""This package, for the path of child processes."""
 SAID = 2_000
 """Characters of what a command says on standard error that are handed on."""
 SECONDS, LONG = 120.0, 900.0
@@ -37,7 +37,7 @@ KEPT = 8
 HEAVIEST = 4_000_000
 """Characters of an answer that is kept."""
 
-# A process of its own ends with us, whatever becomes of us.
+# The child ends with its parent.
 _BEGIN = """\
 import sys
 sys.path.insert(0, sys.argv.pop(1))
@@ -60,7 +60,7 @@ class Answer:
 
 
 class Answers:
-    """Asks commands, each in a process of its own. Safe to use from several threads."""
+    """Runs commands, each in its own process; thread-safe."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -100,9 +100,11 @@ class Answers:
             try:
                 done = run_tool(
                     [sys.executable, "-P", "-c", _BEGIN, str(PACKAGE.parent), *call.words],
-                    seconds=limit, cwd=self._server.roots[0],
-                    env=self._environment(call, Path(folder)), go_on=go_on,
-                )  # fmt: skip
+                    seconds=limit,
+                    cwd=self._server.roots[0],
+                    env=self._environment(call, Path(folder)),
+                    go_on=go_on,
+                )
             except Unreadable:
                 said = f"{call.words[0]} did not come to an end within {limit:.0f} s"
                 return failure(Exit.UNREADABLE, f"{said}\nAsk for less: a file, or one kernel.")
@@ -110,7 +112,10 @@ class Answers:
         if done.status not in ENDED_WELL:
             return failure(done.status, said or _harmless(done.text)[-SAID:])
         if not call.as_json:
-            return _as_text(_harmless(done.text), said)
+            text = _harmless(done.text)
+            return Answer(
+                "\n".join(filter(None, (text.rstrip("\n"), said))), {"text": text, "said": said}
+            )
         return _as_value(done.text)
 
     def _environment(self, call: ToolCall, folder: Path) -> dict[str, str]:
@@ -156,11 +161,6 @@ def _as_value(text: str) -> Answer:
     if not isinstance(value, dict):
         value = {"value": value}
     return Answer(json.dumps(value, ensure_ascii=False), value)
-
-
-def _as_text(text: str, said: str) -> Answer:
-    whole = "\n".join(filter(None, (text.rstrip("\n"), said)))
-    return Answer(whole, {"text": text, "said": said})
 
 
 def _harmless(text: str) -> str:

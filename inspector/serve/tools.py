@@ -1,14 +1,13 @@
 """The tools that are served: each is a command, asked with arguments instead of words.
 
 What an option is called, means and may be is the command's own parser's; what is served of it
-stands in ``TOOLS``. Nothing here needs the protocol's SDK.
+is in ``TOOLS``. Nothing here needs the protocol's SDK.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
-import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,7 +57,7 @@ class Server:
             raise UsageError(f"{shown(value)} is not a path") from None
         if not any(real.is_relative_to(root) for root in self.roots):
             raise UsageError(
-                f"{shown(value)} lies outside of the folders that may be read here",
+                f"{shown(value)} is outside of the folders that may be read here",
                 f"They are {', '.join(shown(str(root)) for root in self.roots)}; "
                 "ptxview mcp --root FOLDER serves others.",
             )
@@ -103,11 +102,6 @@ class ServedTool:
 
 
 # -- from a command's parser ----------------------------------------------------------------------
-
-
-def is_there(tool: ServedTool) -> bool:
-    """Whether there is a command of that name."""
-    return importlib.util.find_spec(f"inspector.commands.{tool.name}") is not None
 
 
 def _actions(command: str) -> dict[str, argparse.Action]:
@@ -162,21 +156,25 @@ def checked(tool: ServedTool, given: Arguments) -> None:
             raise UsageError(f"{tool.name} needs the argument {name}")
 
 
-def _options(tool: ServedTool, given: Arguments, without: Sequence[str] = ()) -> Words:
+def _options(tool: ServedTool, given: Arguments) -> Words:
     """The options among arguments, as the command takes them: what a value begins with, an option
     of its own it never is."""
     known = _actions(tool.name)
     out: Words = []
     for name in tool.options:
         value = given.get(name.replace("-", "_"))
-        if name in without or name not in known or value is None or value is False:
+        if name not in known or value is None or value is False:
             continue
         if known[name].nargs == 0:
             out.append(f"--{name}")
             continue
-        for each in value if isinstance(value, list) else [value]:
+        for each in _many(value):
             out.append(f"--{name}={_word(name, each)}")
     return out
+
+
+def _many(value: object) -> list[object]:
+    return value if isinstance(value, list) else [value]
 
 
 def _word(name: str, value: object) -> str:
@@ -237,15 +235,16 @@ def _lines(given: Arguments) -> Words:
     return [f"--lines={begin}:{max(begin, end)}"]
 
 
-def _list(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
-    return ToolCall(["list", server.recording(given.get("path")), *_small(given), "--json"])
-
-
-def _show(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
-    words = ["show", server.recording(given.get("path"))]
-    if given.get("kernel") is not None:
+def _recording(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
+    """A command on one recording: list, show or check."""
+    words = [tool.name, server.recording(given.get("path"))]
+    if "kernel" in tool.own and given.get("kernel") is not None:
         words.append(_name(given, "kernel"))
-    words += [*_options(tool, given), *_small(given)]
+    if given.get("baseline") is not None:
+        words.append(f"--baseline={server.path(given['baseline'])}")
+    words += _options(tool, given)
+    if "full" in tool.own:
+        words += _small(given)
     if given.get("lines") is not None:
         words += _lines(given)
     return ToolCall([*words, "--json"])
@@ -259,7 +258,7 @@ def _diff(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
         kernel = "" if given.get(name) is None else f"::{_name(given, name)}"
         # The longest beginning that exists is the path: it must be the one that was looked at.
         if kernel and Path(path + kernel).exists():
-            raise UsageError(f"{shown(path + kernel)} is a path of its own")
+            raise UsageError(f"{shown(path + kernel)} is an existing path")
         sides.append(path + kernel)
     if given.get("kernel_a") is not None and given.get("kernel_b") is None and b == a:
         words = ["diff", sides[0], "--variants"]
@@ -271,16 +270,8 @@ def _diff(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
 
 
 def _explain(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
-    value = given["words"]
-    asked = [_word("words", each) for each in (value if isinstance(value, list) else [value])]
+    asked = [_word("words", each) for each in _many(given["words"])]
     return ToolCall(["explain", "--json", "--", *asked])
-
-
-def _check(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
-    words = ["check", server.recording(given.get("path"))]
-    if given.get("baseline") is not None:
-        words.append(f"--baseline={server.path(given['baseline'])}")
-    return ToolCall([*words, *_options(tool, given), "--json"])
 
 
 def _time(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
@@ -294,10 +285,9 @@ def _time(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
 
 
 def _compile(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
-    value = given["files"]
-    paths = [server.path(each) for each in (value if isinstance(value, list) else [value])]
+    paths = [server.path(each) for each in _many(given["files"])]
     for path in paths:
-        # A .py is run, and a .cu may include any file: what stands in it would be told as an error.
+        # A .py is run, and a .cu may include any file: its content would be in the error.
         if not path.endswith(SELF_CONTAINED):
             server.leave(f"compile of {Path(path).name}")
     if given.get("options") is not None:
@@ -310,8 +300,7 @@ def _compile(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
 def _run(server: Server, given: Arguments, tool: ServedTool) -> ToolCall:
     server.leave("run")
     script = server.path(given["script"])
-    value = given.get("arguments", [])
-    words = [_word("arguments", each) for each in (value if isinstance(value, list) else [value])]
+    words = [_word("arguments", each) for each in _many(given.get("arguments", []))]
     return ToolCall(
         ["run", "--no-tui", *_options(tool, given), script, *words], confined=False, as_json=False
     )
@@ -322,14 +311,14 @@ TOOLS = (
         "list", "Kernels of a recording",
         "What a recording, a cache or a file holds: kernels, variants, registers, spills, hints. "
         "In short; with full, everything.",
-        _list, {"path": _PATH, "full": _FULL},
+        _recording, {"path": _PATH, "full": _FULL},
     ),
     ServedTool(
         "show", "One kernel",
         "One kernel: figures, hints, lines to look at first and what to ask next; with lines the "
         "text of a stage (source, output_code, ttir, ttgir, llir, ptx, sass), what each line does "
         "and the hints on it.",
-        _show,
+        _recording,
         {"path": _PATH, "kernel": _KERNEL, "lines": _LINES, "full": _FULL},
         ("stage", "device"),
     ),
@@ -356,8 +345,9 @@ TOOLS = (
         "check", "A gate",
         "Hold kernels to limits, and to what they were in a baseline: which limit is broken, by "
         "how much, at which line.",
-        _check, {"path": _PATH, "baseline": {**_PATH, "description": "a recording than which no "
-                                             "kernel may be worse"}},
+        _recording,
+        {"path": _PATH,
+         "baseline": {**_PATH, "description": "a recording than which no kernel may be worse"}},
         ("max-registers", "max-spills", "no-spills", "max-stack", "max-shared", "max-instructions",
          "max-fp64", "no-fp64", "max-time", "max-kernels", "min-occupancy", "forbid", "allow",
          "kernel", "all-variants", "allow-unknown", "device"),
@@ -383,7 +373,7 @@ TOOLS = (
     ),
     ServedTool(
         "run", "Record a program",
-        "Run a Python script and record every kernel that it makes; where the recording lies is "
+        "Run a Python script and record every kernel that it makes; the recording's path is "
         "said at the end. With target (sm_90) no GPU is needed.",
         _run,
         {"script": {"type": "string", "description": "a Python file"},
@@ -397,12 +387,12 @@ TOOLS = (
 
 def served(server: Server) -> tuple[ServedTool, ...]:
     """The tools that are listed: without leave to run, none that does nothing without."""
-    return tuple(tool for tool in TOOLS if is_there(tool) and (server.may_run or not tool.hidden))
+    return tuple(tool for tool in TOOLS if server.may_run or not tool.hidden)
 
 
 def tool_named(name: str) -> ServedTool:
     """The tool of a name. Raises ``UsageError`` with those there are."""
-    known = {tool.name: tool for tool in TOOLS if is_there(tool)}
+    known = {tool.name: tool for tool in TOOLS}
     if name not in known:
         raise UsageError(f"there is no tool {shown(name)}; there are {', '.join(known)}")
     return known[name]

@@ -40,7 +40,7 @@ class Finished:
 
 # Seconds between two checks whether to go on, and for reading the rest of a killed tool's output,
 # whose pipes another process may hold open.
-GLANCE, DRAIN = 0.1, 2.0
+GLANCE_SECONDS, DRAIN_SECONDS = 0.1, 2.0
 
 
 def cores() -> int:
@@ -67,27 +67,32 @@ def run_tool(
     try:
         child = subprocess.Popen(
             [os.fspath(a) for a in argv],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            cwd=cwd, env=None if env is None else dict(env),
-        )  # fmt: skip
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=cwd,
+            env=None if env is None else dict(env),
+        )
     except OSError as error:
         raise ToolMissing(f"{argv[0]} cannot be started: {error.strerror or error}") from None
+    until = time.monotonic() + seconds
     with child:
         _running[child] = threading.get_ident()
         try:
-            # What a tool has started may hold its pipes open: it is not enough to kill the tool.
-            out, err = _gather(
-                child, seconds, lambda: child in _running and (go_on is None or go_on())
-            )
-        except subprocess.TimeoutExpired:
-            raise Unreadable(f"{argv[0]} did not finish within {seconds:.0f} s") from None
-        finally:  # also where we are interrupted
+            while child in _running and (go_on is None or go_on()):
+                # A process that the tool started may hold its pipes open.
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    out, err = child.communicate(timeout=min(GLANCE_SECONDS, seconds))
+                    return Finished(child.returncode, out, err)
+                if time.monotonic() > until:
+                    raise Unreadable(f"{argv[0]} did not finish within {seconds:.0f} s")
+            raise Stopped("it was stopped before its end")
+        finally:
             _running.pop(child, None)
             if child.poll() is None:
                 child.kill()
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    child.communicate(timeout=DRAIN)
-    return Finished(child.returncode, out, err)
+                    child.communicate(timeout=DRAIN_SECONDS)
 
 
 _running: dict[subprocess.Popen[bytes], int] = {}  # by which thread
@@ -127,10 +132,10 @@ def side_by_side(
     try:
         waiting = deque([pool.submit(one, item) for item in items])
         while waiting:
-            future = waiting.popleft()  # what was made of it is not kept for those that follow
+            future = waiting.popleft()  # no result is kept longer than needed
             # Some times a second: a signal that came just before Python began to wait for a lock,
             # or that another thread was given, is seen when the wait ends, and not before.
-            while wait([future], GLANCE).not_done:
+            while wait([future], GLANCE_SECONDS).not_done:
                 pass
             yield future.result()
     except BaseException:
@@ -138,34 +143,20 @@ def side_by_side(
         pool.shutdown(wait=False, cancel_futures=True)
         while any(thread.is_alive() for thread in list(threads)):
             stop_tools({thread.ident for thread in list(threads)})  # also one that began since
-            time.sleep(GLANCE / 10)
+            time.sleep(GLANCE_SECONDS / 10)
         raise
     finally:
         pool.shutdown(wait=True)
-
-
-def _gather(
-    child: subprocess.Popen[bytes], seconds: float, go_on: Callable[[], bool]
-) -> tuple[bytes, bytes]:
-    """Standard output and standard error of a tool until its end."""
-    until = time.monotonic() + seconds
-    while go_on():
-        try:
-            return child.communicate(timeout=min(GLANCE, seconds))
-        except subprocess.TimeoutExpired:
-            if time.monotonic() > until:
-                raise
-    raise Stopped("it was stopped before its end")
 
 
 STOPPING = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 """Signals that stop a job."""
 FROM_TERMINAL = (*STOPPING, signal.SIGINT, signal.SIGQUIT, signal.SIGWINCH)
 """Signals that the terminal sends to the whole foreground process group."""
-MEANWHILE = 1.0
+PRELOAD_SECONDS = 1.0
 """Seconds of a program after which there is time for something else."""
-LOOK = 0.25
-"""Seconds between two checks whether a process was stopped, which only its parent is told."""
+LOOK_SECONDS = 0.25
+"""Seconds between two checks whether a process was stopped; only its parent is notified."""
 _libc = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG, _SI_KERNEL = 1, 0x80
 
@@ -224,11 +215,7 @@ def dispositions() -> dict[int, signal.Handlers]:
 def inherited_descriptors() -> list[int]:
     """Descriptors from 3 on that we inherited; our own are closed by an exec."""
     out = []
-    try:
-        numbers = [int(name) for name in os.listdir("/proc/self/fd")]  # noqa: PTH208
-    except OSError:  # a container without /proc
-        numbers = list(range(256))
-    for number in numbers:
+    for number in (int(name) for name in os.listdir("/proc/self/fd")):  # noqa: PTH208
         with contextlib.suppress(OSError):
             if number > 2 and os.get_inheritable(number):
                 out.append(number)
@@ -240,7 +227,7 @@ def _let_go(descriptors: Sequence[int]) -> None:
     for number in descriptors:
         with contextlib.suppress(OSError):
             os.close(number)
-    for number in (0, 1):  # nothing of ours waits to be written there before the program runs
+    for number in (0, 1):  # no output of ptxview waits there before the program runs
         with contextlib.suppress(OSError):
             if not os.isatty(number):
                 nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
@@ -254,7 +241,7 @@ def run_program(
     env: Mapping[str, str],
     *,
     is_job: bool = True,
-    meanwhile: Callable[[], None] | None = None,
+    preload: Callable[[], None] | None = None,
 ) -> int:
     """Run the user's program to its end on this terminal; its exit status, 128+n for a signal.
 
@@ -263,9 +250,9 @@ def run_program(
     value of ``sigqueue``; one sent to the whole group therefore reaches the program twice. Signals
     of the terminal (Ctrl-C, Ctrl-Z) reach the program by themselves. When the program is stopped,
     so are we; when we are killed, so is the program. Unless it ``is_job``, it outlives us, and our
-    own input and output are left open. ``meanwhile`` is called once the program has run for
-    ``MEANWHILE``, in a thread that no signal reaches. Raises ``RunFailed`` if the program cannot
-    be started.
+    own input and output are left open. ``preload`` is called once the program has run for
+    ``PRELOAD_SECONDS``, in a thread that no signal reaches. Raises ``RunFailed`` if the program
+    cannot be started.
     """
     ours, first = os.getpid(), dispositions()
     # If SIGCHLD is ignored, the exit status of a child is lost.
@@ -276,7 +263,7 @@ def run_program(
         def begin() -> None:
             if is_job:
                 die_with_parent()
-                if os.getppid() != ours:  # the parent was killed meanwhile
+                if os.getppid() != ours:  # the parent was killed
                     os._exit(128 + signal.SIGKILL)
             for number, handler in first.items():
                 signal.signal(number, handler)
@@ -287,17 +274,20 @@ def run_program(
             inherited = inherited_descriptors()
             try:
                 child = subprocess.Popen(
-                    list(argv), env=dict(env), close_fds=False, restore_signals=False,
+                    list(argv),
+                    env=dict(env),
+                    close_fds=False,
+                    restore_signals=False,
                     preexec_fn=begin,
-                )  # fmt: skip
+                )
             except OSError as error:
                 raise RunFailed(
                     f"{argv[0]} cannot be started: {error.strerror or error}",
                     "Check the path, or name the interpreter with --python.",
                 ) from None
-            if meanwhile is not None:
+            if preload is not None:
                 # All signals are blocked here, and so they are in a thread that begins here.
-                timer = threading.Timer(MEANWHILE, _in_silence, (meanwhile,))
+                timer = threading.Timer(PRELOAD_SECONDS, _in_silence, (preload,))
                 timer.daemon = True
                 timer.start()
             if is_job:
@@ -325,8 +315,14 @@ def _disposition(number: int, handler: signal.Handlers) -> Iterator[object]:
 
 # Signals that ask a process to end, and others that would end it though meant for the program.
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM, signal.SIGXCPU)
-_LATE = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO,
-         *range(signal.SIGRTMIN, signal.SIGRTMAX + 1))  # fmt: skip
+_LATE = (
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGVTALRM,
+    signal.SIGPROF,
+    signal.SIGIO,
+    *range(signal.SIGRTMIN, signal.SIGRTMAX + 1),
+)
 
 
 @contextlib.contextmanager
@@ -361,7 +357,7 @@ def _follow(pid: int) -> int:
         waited, how = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
         if waited and not os.WIFSTOPPED(how):
             return os.waitstatus_to_exitcode(how)
-        if waited and state_of(pid) == "T":  # else it was continued meanwhile
+        if waited and state_of(pid) == "T":  # else it was continued
             _stop(os.WSTOPSIG(how))
         sent = signal.sigwaitinfo(forwarded() | {signal.SIGCHLD})
         if sent.si_signo == signal.SIGCONT:
@@ -378,7 +374,7 @@ def _stop(number: int) -> None:
     """Stop ourselves as the program was stopped, for the shell that waits for us.
 
     A group without such a shell is not stopped: the kernel then discards the signal, which it would
-    not do with SIGSTOP, and whoever continues the program alone need not know of us.
+    not do with SIGSTOP, and continuing the program alone needs no knowledge of us.
     """
     number = number if number in STOPPING else signal.SIGTSTP
     with _disposition(number, signal.SIG_DFL):
@@ -388,6 +384,6 @@ def _stop(number: int) -> None:
 
 
 def _in_silence(do: Callable[[], None]) -> None:
-    """Call something whose failure will be told by whoever needs it."""
+    """Call a function and ignore its failure, which a later use reports."""
     with contextlib.suppress(Exception):
         do()

@@ -1,4 +1,4 @@
-"""Runs a program in the background of a terminal of its own, for ``ptxview run`` to watch."""
+"""Runs a program in the background of a new terminal, for ``ptxview run`` to watch."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ import struct
 import subprocess
 import termios
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from inspector.errors import RunFailed
 from inspector.system.process import (
-    LOOK,
+    LOOK_SECONDS,
     die_with_parent,
     dispositions,
     inherited_descriptors,
@@ -28,11 +29,11 @@ WANTS_TERMINAL = (signal.SIGTTIN, signal.SIGTTOU)
 
 
 class Attended:
-    """A program on a terminal of its own, in the background of it, as after ``program &``.
+    """A program in the background of a new terminal, as after ``program &``.
 
     Its output is read from ``master``. As soon as it reads its terminal (``input()``) or changes
     the terminal's mode (curses, getpass, readline), the kernel stops it, which ``events`` tells,
-    and it waits until ``foreground`` lets it. A small process of its own between this one and the
+    and it waits until ``foreground`` lets it. A small process between this one and the
     program, the leader of that terminal's session, is what makes this possible; it starts nothing
     else, and ends with the program. When this process is stopped, so is the program, and when it is
     killed. Call ``start`` before there are threads.
@@ -51,10 +52,8 @@ class Attended:
         """
         ours, theirs = socket.socketpair()
         master, slave = os.openpty()
-        try:
+        with contextlib.suppress(termios.error):  # without a terminal: the kernel's settings
             termios.tcsetattr(slave, termios.TCSANOW, termios.tcgetattr(0))
-        except termios.error:  # our own input is no terminal: keep the kernel's settings
-            pass
         attended = cls(master, ours)
         attended.resize(*size)
         inherited, us = inherited_descriptors(), os.getpid()
@@ -86,13 +85,13 @@ class Attended:
         self._say("resized", 0)
 
     def events(self) -> Iterator[tuple[str, int | str]]:
-        """``("stopped", signal)`` any number of times, ``("killed", signal)`` if one has ended it,
+        """``("stopped", signal)`` any number of times, ``("killed", signal)`` after a signal,
         then ``("ended", status)``, 128+n for a signal. Blocks."""
         try:
             for line in self._lines:
                 what, value = json.loads(line)
                 yield what, value
-        except (OSError, ValueError):  # it was closed meanwhile
+        except (OSError, ValueError):  # it was closed
             return
 
     def follows(self, whether: bool) -> None:
@@ -112,10 +111,7 @@ class Attended:
         self._say("kill", number)
 
     def _say(self, what: str, value: int) -> None:
-        try:
-            self._control.sendall(json.dumps([what, value]).encode() + b"\n")
-        except OSError:  # it has ended
-            pass
+        _send(self._control, what, value)
 
     def close(self) -> None:
         """Close the terminal; a program that still runs is killed."""
@@ -124,6 +120,12 @@ class Attended:
             self._control.shutdown(socket.SHUT_RDWR)
         self._control.close()
         os.close(self.master)
+
+
+def _send(control: socket.socket, what: str, value: int | str) -> None:
+    """Send a pair, unless the other side has ended."""
+    with contextlib.suppress(OSError):
+        control.sendall(json.dumps([what, value]).encode() + b"\n")
 
 
 def _lead(
@@ -138,13 +140,7 @@ def _lead(
 
     ``control`` carries one JSON pair a line in both directions; ``us`` is ptxview's process id.
     """
-
-    def tell(what: str, value: int | str) -> None:
-        try:
-            control.sendall(json.dumps([what, value]).encode() + b"\n")
-        except OSError:
-            pass
-
+    tell = partial(_send, control)
     os.setsid()
     fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
     awake, waker = os.pipe()
@@ -155,7 +151,7 @@ def _lead(
 
     def ready() -> None:
         die_with_parent()
-        if os.getppid() != leader:  # the leader was killed meanwhile
+        if os.getppid() != leader:  # the leader was killed
             os._exit(128 + signal.SIGKILL)
         for number, handler in first.items():
             signal.signal(number, handler)
@@ -167,9 +163,16 @@ def _lead(
 
     try:
         child = subprocess.Popen(
-            list(argv), env=dict(env), stdin=slave, stdout=slave, stderr=slave, process_group=0,
-            preexec_fn=ready, close_fds=False, restore_signals=False,
-        )  # fmt: skip
+            list(argv),
+            env=dict(env),
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            process_group=0,
+            preexec_fn=ready,
+            close_fds=False,
+            restore_signals=False,
+        )
     except OSError as error:
         tell("failed", error.strerror or str(error))
         return
@@ -185,11 +188,9 @@ def _lead(
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
     tell("began", child.pid)
     code = _follow(child.pid, slave, control, awake, tell, us)
-    try:
-        # When this leader ends, the foreground group gets a SIGHUP: make that our own group.
+    # When this leader ends, the foreground group gets a SIGHUP: make that our own group.
+    with contextlib.suppress(OSError):
         os.tcsetpgrp(slave, os.getpgrp())
-    except OSError:
-        pass
     if code < 0:
         tell("killed", -code)
     tell("ended", 128 - code if code < 0 else code)
@@ -204,48 +205,35 @@ class _Followed:
         self.follows = False
         """Whether ptxview is stopped because the program is."""
         self._rest = b""
-        self._orders: dict[str, Callable[[int], None]] = {
-            "follows": self._set_follows,
-            "kill": self.kill,
-            "foreground": self._to_foreground,
-            "resized": self._resized,
-        }
 
     def obey(self, data: bytes) -> None:
-        """Carry out the orders in ``data``, one a line; other words mean a signal to send."""
+        """Carry out the orders in ``data``, one a line."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             order, value = json.loads(line)
-            self._orders.get(order, self.send)(value)
+            if order == "follows":
+                self.follows = bool(value)
+            elif order == "kill":
+                os.kill(self.pid, value)
+            elif order == "foreground":
+                os.tcsetpgrp(self.slave, self.pid)
+                self.send(signal.SIGCONT)
+            elif order == "signal":
+                self.send(value)
+            # If the program has the terminal, the kernel has sent it a change of size.
+            elif os.tcgetpgrp(self.slave) != self.pid:
+                self.send(signal.SIGWINCH)
 
     def send(self, number: int) -> None:
         """Send a signal to the program's group."""
-        try:
+        with contextlib.suppress(OSError):
             os.killpg(self.pid, number)
-        except OSError:
-            pass
-
-    def kill(self, number: int) -> None:
-        """Send a signal to the program alone."""
-        os.kill(self.pid, number)
 
     def abandon(self) -> None:
         """End the program: ptxview is gone, and nobody reads the terminal any more."""
         self.send(signal.SIGHUP)
         self.send(signal.SIGCONT)
-        self.kill(signal.SIGKILL)
-
-    def _set_follows(self, value: int) -> None:
-        self.follows = bool(value)
-
-    def _to_foreground(self, _: int) -> None:
-        os.tcsetpgrp(self.slave, self.pid)
-        self.send(signal.SIGCONT)
-
-    def _resized(self, _: int) -> None:
-        # If the program has the terminal, the kernel has told it.
-        if os.tcgetpgrp(self.slave) != self.pid:
-            self.send(signal.SIGWINCH)
+        os.kill(self.pid, signal.SIGKILL)
 
 
 def _follow(
@@ -280,7 +268,7 @@ def _follow(
         elif stopped_by_us and not stopped:
             stopped_by_us = False
             os.kill(pid, signal.SIGCONT)
-        ready, _, _ = select.select(waiting, [], [], LOOK)
+        ready, _, _ = select.select(waiting, [], [], LOOK_SECONDS)
         if awake in ready:
             os.read(awake, 4096)
         if control in ready:

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,20 +18,26 @@ from inspector.system.process import run_tool
 # What each tool is for, and where it comes from when it is missing.
 PURPOSE = {
     "nvdisasm": ("SASS of cubins", "pip install nvidia-cuda-nvdisasm"),
-    "cuobjdump": ("registers, stack, shared memory; cubins inside .so and .o files",
-                  "pip install nvidia-cuda-cuobjdump"),
+    "cuobjdump": (
+        "registers, stack, shared memory; cubins inside .so and .o files",
+        "pip install nvidia-cuda-cuobjdump",
+    ),
     "ptxas": ("spilled bytes", "pip install triton, or a CUDA toolkit"),
-    "nvcc": ("PTX of load_inline, load and CUDAExtension builds, and .cu files",
-             "pip install 'ptxview[cuda]', or a CUDA toolkit"),
+    "nvcc": (
+        "PTX of load_inline, load and CUDAExtension builds, and .cu files",
+        "pip install 'ptxview[cuda]', or a CUDA toolkit",
+    ),
     "c++filt": ("readable names of C++ kernels", "the system's binutils package"),
-    "ncu": ("ptxview ncu; reading .ncu-rep files (CSV exports need none)",
-            "Nsight Compute, a part of the CUDA toolkit"),
-}  # fmt: skip
+    "ncu": (
+        "ptxview ncu; reading .ncu-rep files (CSV exports need none)",
+        "Nsight Compute, a part of the CUDA toolkit",
+    ),
+}
 
 
 # Mangled names of C++; c++filt is not asked for others.
 _MANGLED = re.compile(r"_Z[\w$.]{1,20000}", re.ASCII)
-MOST_ARGUMENTS = 100_000
+MAX_ARGUMENT_BYTES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +99,11 @@ def _nsight_places() -> Iterator[tuple[str, Path]]:
     root = Path("/usr/local")
     for folder in sorted(root.glob("cuda-*/bin"), key=_release, reverse=True):
         yield "the usual place", folder
-    for pattern in ("/opt/nvidia/nsight-compute/*", "/usr/local/NVIDIA-Nsight-Compute*",
-                    "/usr/local/cuda*/nsight-compute-*"):  # fmt: skip
+    for pattern in (
+        "/opt/nvidia/nsight-compute/*",
+        "/usr/local/NVIDIA-Nsight-Compute*",
+        "/usr/local/cuda*/nsight-compute-*",
+    ):
         folders = Path("/").glob(pattern.removeprefix("/"))
         for folder in sorted(folders, key=_release, reverse=True):
             yield "Nsight Compute's own folder", folder
@@ -165,18 +175,15 @@ def need(name: str) -> Tool:
 def demangle(names: list[str]) -> list[str]:
     """C++ names as people write them, in the same order; unchanged where c++filt is missing."""
     mangled = list(dict.fromkeys(n for n in names if _MANGLED.fullmatch(n)))
-    tool = find("cu++filt") or find("c++filt") or _path_tool("llvm-cxxfilt")
-    if not mangled or tool is None:
-        return names
+    tool = find("cu++filt") or find("c++filt")
+    program = which("llvm-cxxfilt") if tool is None else tool.path
     readable: dict[str, str] = {}
-    for part in _parts(mangled):
-        try:
-            done = run_tool([tool.path, *part], seconds=20)
-        except PtxviewError:
-            continue
-        lines = done.text.splitlines()
-        if done.status == 0 and len(lines) == len(part):
-            readable.update(zip(part, lines, strict=True))
+    for part in _parts(mangled) if program is not None else ():
+        with suppress(PtxviewError):
+            done = run_tool([program or "", *part], seconds=20)
+            lines = done.text.splitlines()
+            if done.status == 0 and len(lines) == len(part):
+                readable.update(zip(part, lines, strict=True))
     return [readable.get(n, n) for n in names]
 
 
@@ -185,15 +192,10 @@ def _parts(names: list[str]) -> Iterator[list[str]]:
     part: list[str] = []
     size = 0
     for name in names:
-        if part and size + len(name) > MOST_ARGUMENTS:
+        if part and size + len(name) > MAX_ARGUMENT_BYTES:
             yield part
             part, size = [], 0
         part.append(name)
         size += len(name) + 1
     if part:
         yield part
-
-
-def _path_tool(name: str) -> Tool | None:
-    path = which(name)
-    return Tool(name, Path(path), None, "PATH") if path else None

@@ -14,15 +14,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inspector.listing import embedded
-from inspector.recording import cpp_wrapper, output_code
+from inspector.recording import output_code
 from tests.helpers.ptxview import REPOSITORY, call, printed, tool, variants_of
 from tests.helpers.tools import needs
 
 PACKAGE = REPOSITORY / "tests" / "data" / "aot" / "model.pt2"
 MODEL = "model/data/aotinductor/model/"
 NAME = "triton_per_fused_gelu_mul_sum_0"
-SIGNATURE = {"in_ptr0": "*fp32", "in_ptr1": "*fp32", "out_ptr0": "*fp32", "xnumel": "i32",
-             "r0_numel": "i32", "XBLOCK": "constexpr"}  # fmt: skip
+SIGNATURE = {
+    "in_ptr0": "*fp32",
+    "in_ptr1": "*fp32",
+    "out_ptr0": "*fp32",
+    "xnumel": "i32",
+    "r0_numel": "i32",
+    "XBLOCK": "constexpr",
+}
 
 
 def member(ending: str) -> bytes:
@@ -108,16 +114,22 @@ def test_a_package_from_a_stranger_leads_nowhere(tmp_path: Path) -> None:
 
 
 PARTS = (
-    "    async_compile.triton('k', '''", "    ''', device_str='cuda')", "    */", "}", "x",
-    "    launchKernel(kernels_.k, a, b, c, 4, 0, d);", "    call_k(x);", "'a': 'b'",
+    "    async_compile.triton('k', '''",
+    "    ''', device_str='cuda')",
+    "    */",
+    "}",
+    "x",
+    "    launchKernel(kernels_.k, a, b, c, 4, 0, d);",
+    "    call_k(x);",
+    "'a': 'b'",
     "'signature': {",
-)  # fmt: skip
+)
 
 
 @given(st.lists(st.sampled_from(PARTS)))
 def test_any_wrapper_is_read(lines: list[str]) -> None:
     text = "\n".join(["#include <torch/csrc/inductor/aoti_runtime/model.h>", *lines])
-    kernels = cpp_wrapper.kernels(text)
+    kernels = output_code.kernels(text)
     assert all(1 <= k.line <= k.last <= text.count("\n") + 1 for k in kernels)
     assert [k.name for k in output_code.parse(text).kernels] == [k.name for k in kernels]
 
@@ -144,8 +156,10 @@ def listed_alone(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def cubin_between(symbols: bytes, library: bytes) -> bytes:
     """The bytes from a symbol to another by what ``nm`` and ``readelf`` say of them."""
-    places = {name: int(at, 16) for at, _, name in (r.split() for r in symbols.decode().split("\n")
-                                                    if NAME in r)}  # fmt: skip
+    places = {
+        name: int(at, 16)
+        for at, _, name in (r.split() for r in symbols.decode().split("\n") if NAME in r)
+    }
     return library[places[f"__{NAME}_start"] : places[f"__{NAME}_end"]]
 
 
@@ -163,8 +177,7 @@ def test_cubins_within_an_object_or_a_library_are_found(tmp_path: Path) -> None:
     item, library = tmp_path / "cubins.o", tmp_path / "model.wrapper.so"
     item.write_bytes(in_package(EMBEDDED, "cubins_combined.o"))
     # The object's read-only data begins at the section's place in the file.
-    (row,) = (r for r in printed("readelf", "-SW", item).decode().split("\n")
-              if ".rodata" in r)  # fmt: skip
+    (row,) = (r for r in printed("readelf", "-SW", item).decode().split("\n") if ".rodata" in r)
     data = int(row.split("PROGBITS")[1].split()[1], 16)
     cubin = cubin_between(printed("nm", item), item.read_bytes()[data:])
     assert variant["hash"] == hashlib.sha256(cubin).hexdigest()
@@ -207,7 +220,7 @@ def test_fat_binaries_are_taken_apart(tmp_path: Path) -> None:
 
 
 @given(st.binary(max_size=64), st.integers(0, 14000), st.integers(0, 14000))
-def test_a_damaged_library_is_read_as_far_as_it_goes(junk: bytes, at: int, cut: int) -> None:
+def test_a_damaged_library_is_read_up_to_its_damage(junk: bytes, at: int, cut: int) -> None:
     data = in_package(EMBEDDED, "cubins_combined.o")
     broken = data[:at] + junk + data[at + len(junk) : len(data) - cut]
     for one in embedded.binaries(lambda offset, size: broken[offset : offset + size]):

@@ -71,7 +71,7 @@ def test_a_text_of_another_shape_is_not_guessed() -> None:
     # 64-bit encodings, before sm_70: one word a line.
     assert plain_of("  /*0008*/  MOV R1, R2 ;  /* 0x4c98078000870001 */\n") is None
     good = (
-        "k:\n\t//## File \"a\", line 3\n        /*0000*/  MOV R1, R2 ;  "
+        'k:\n\t//## File "a", line 3\n        /*0000*/  MOV R1, R2 ;  '
         "/* 0x00000a00ff017b82 */\n                       /* 0x000fe20000000800 */\n.L_x_1:\n"
-    )  # fmt: skip
+    )
     assert plain_of(good) == "k:\n        /*0000*/  MOV R1, R2 ;\n.L_x_1:\n"

@@ -1,4 +1,4 @@
-"""A recorded stage goes through the rest of Triton's compiler, held against Triton's own run."""
+"""A recorded stage goes through the rest of Triton's compiler, compared with Triton's own run."""
 
 from __future__ import annotations
 
@@ -52,9 +52,10 @@ def test_stages_are_those_that_triton_makes_of_the_file(matmul: Variant, tmp_pat
     file = tmp_path / "matmul_kernel.ttir"
     file.write_bytes(job_of(matmul, "ttir").text)
     subprocess.run(
-        [machine.interpreter(None), "-c", TRITONS, str(file), "90", str(tmp_path)], check=True,
+        [machine.interpreter(None), "-c", TRITONS, str(file), "90", str(tmp_path)],
+        check=True,
         env={"TRITON_CACHE_DIR": str(tmp_path / "cache"), "PATH": "/usr/bin:/bin"},
-    )  # fmt: skip
+    )
     for stage in ("ttgir", "llir", "ptx", "cubin"):
         assert ours.texts[stage] == (tmp_path / stage).read_bytes(), stage
     assert ours.metadata["shared"] and set(ours.seconds) == set(ours.texts)
@@ -85,7 +86,7 @@ def test_an_option_reaches_the_compiler_and_one_that_it_does_not_know_is_said(
         ("ptx", b"\tret;", b"\trat;", "Not a name of any known instruction: 'rat'", "cubin"),
     ],
 )
-def test_an_error_stands_at_its_line(
+def test_an_error_has_its_line(
     matmul: Variant, stage: str, old: bytes, new: bytes, says: str, at: str
 ) -> None:
     ended = made(matmul, stage, old, new)
@@ -101,8 +102,10 @@ def test_an_error_stands_at_its_line(
 
 def test_llvm_ir_that_cannot_be_read_is_a_sentence_with_its_line(matmul: Variant) -> None:
     text = made(matmul, "ttgir", until="llir").texts["llir"].replace(b"ret void", b"ret vod", 1)
-    ended = compile_on(replace(job_of(matmul, "ttgir"), text=text, stage="llir", name="x.llir"),
-                       machine.interpreter(None))  # fmt: skip
+    ended = compile_on(
+        replace(job_of(matmul, "ttgir"), text=text, stage="llir", name="x.llir"),
+        machine.interpreter(None),
+    )
     row = next(n for n, row in enumerate(text.splitlines(), 1) if b"ret vod" in row)
     assert ended.failed is not None and ended.failed_at == "ptx"
     assert any((m.file, m.line) == ("x.llir", row) for m in ended.messages)

@@ -17,10 +17,13 @@ from tests.helpers.ptxview import call, environment, ptxview
 
 SECRETS = ["tweedledum", "jabberwock", "bandersnatch", "mockturtle", "gryphon", "cheshire"]
 GIVEN = {
-    "AWS_SECRET_ACCESS_KEY": "tweedledum", "HF_TOKEN": "jabberwock", "WANDB_API_KEY": "gryphon",
-    "TORCHINDUCTOR_REDIS_PASSWORD": "bandersnatch", "TRITON_CACHE_DIR": "/tmp/plain-cache",
+    "AWS_SECRET_ACCESS_KEY": "tweedledum",
+    "HF_TOKEN": "jabberwock",
+    "WANDB_API_KEY": "gryphon",
+    "TORCHINDUCTOR_REDIS_PASSWORD": "bandersnatch",
+    "TRITON_CACHE_DIR": "/tmp/plain-cache",
     "TORCH_CUDA_ARCH_LIST": "9.0",
-}  # fmt: skip
+}
 WORDS = [
     "--api_key=mockturtle",
     "--db-password",
@@ -50,9 +53,19 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "train.py").write_text(EMITS + PROGRAM)
     out = folder / "rec.ptxview"
     done = ptxview(
-        "run", "--no-tui", "--target", "sm_90", "-o", out, "--python", sys.executable,
-        folder / "train.py", *WORDS, cwd=folder, env=environment(**GIVEN),
-    )  # fmt: skip
+        "run",
+        "--no-tui",
+        "--target",
+        "sm_90",
+        "-o",
+        out,
+        "--python",
+        sys.executable,
+        folder / "train.py",
+        *WORDS,
+        cwd=folder,
+        env=environment(**GIVEN),
+    )
     assert done.status == 0, done.said
     return out
 
@@ -64,8 +77,12 @@ def test_no_byte_of_a_recording_has_a_secret_of_the_environment_or_the_command(
         for secret in SECRETS:
             assert secret.encode() not in piece, piece[:300]
     with zipfile.ZipFile(recorded) as archive:
-        rows = [json.loads(line) for name in archive.namelist() if name.endswith(".jsonl")
-                for line in archive.read(name).splitlines()]  # fmt: skip
+        rows = [
+            json.loads(line)
+            for name in archive.namelist()
+            if name.endswith(".jsonl")
+            for line in archive.read(name).splitlines()
+        ]
     processes = [r["argv"] for r in rows if r["event"] == "process"]
     assert [argv[-len(WORDS) :] for argv in processes if "--child" not in argv] == [KEPT]
     assert [argv[-len(WORDS) - 1 : -1] for argv in processes if "--child" in argv] == [KEPT]
@@ -73,9 +90,10 @@ def test_no_byte_of_a_recording_has_a_secret_of_the_environment_or_the_command(
 
 def test_what_shapes_compiling_is_recorded_by_a_list_of_names(recorded: Path) -> None:
     listed = call("list", recorded, "--json").json["recording"]
-    assert listed["environment"].items() >= {
-        "TRITON_CACHE_DIR": "/tmp/plain-cache", "TORCH_CUDA_ARCH_LIST": "9.0",
-    }.items()  # fmt: skip
+    assert (
+        listed["environment"].items()
+        >= {"TRITON_CACHE_DIR": "/tmp/plain-cache", "TORCH_CUDA_ARCH_LIST": "9.0"}.items()
+    )
     assert set(listed["environment"]) <= set(ENVIRONMENT)
     assert listed["command"][-len(WORDS) :] == KEPT
     assert not [n for n in ENVIRONMENT if any(s in n.lower() for s in ("token", "key", "passw"))]

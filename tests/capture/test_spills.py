@@ -13,14 +13,23 @@ import pytest
 from inspector.capture.spills import assemblers, of_variant, on_record
 from inspector.listing.cubin import function_records, read_cubin
 from inspector.model import Resources, Stage, StageFile, Variant
+from inspector.recording.facts import from_ptxas
 from inspector.recording.layout import BytesContent, DerivedCache
-from inspector.recording.resources import from_ptxas
 from tests.helpers.ptxview import LECTURE, REPOSITORY, Done, call, printed, tool, variants_of
 
 LISTINGS = REPOSITORY / "tests" / "data" / "listing"
 TEXTS = (*sorted(LISTINGS.glob("*.ptx")), *sorted((LECTURE / "triton").glob("*/*.ptx")))
-OPTIONS = ((), ("-O1",), ("-O0",), ("-g",), ("-c",), ("-c", "--maxrregcount=16"),
-           ("--maxrregcount=16",), ("--maxrregcount=24",), ("--maxrregcount=40",))  # fmt: skip
+OPTIONS = (
+    (),
+    ("-O1",),
+    ("-O0",),
+    ("-g",),
+    ("-c",),
+    ("-c", "--maxrregcount=16"),
+    ("--maxrregcount=16",),
+    ("--maxrregcount=24",),
+    ("--maxrregcount=40",),
+)
 
 
 def many(values: int, target: str, pragma: str = "") -> str:

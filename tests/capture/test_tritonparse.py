@@ -44,9 +44,18 @@ def made(
     folder = tmp_path_factory.mktemp("traced")
     (folder / "traced.py").write_text(PROGRAM)
     done = ptxview(
-        "run", "--target", "sm_90", "--no-tui", "-o", "x.ptxview", "--python", warm_python(),
-        "traced.py", cwd=folder, env=environment(TRITON_CACHE_DIR=str(folder / "cache")),
-    )  # fmt: skip
+        "run",
+        "--target",
+        "sm_90",
+        "--no-tui",
+        "-o",
+        "x.ptxview",
+        "--python",
+        warm_python(),
+        "traced.py",
+        cwd=folder,
+        env=environment(TRITON_CACHE_DIR=str(folder / "cache")),
+    )
     assert done.status == 0, done.said
     (written,) = (folder / "logs").iterdir()
     return written, folder / "x.ptxview"
@@ -69,10 +78,12 @@ def test_what_tritonparse_wrote_is_what_was_recorded(made: tuple[Path, Path]) ->
         shown = [call("show", path, mine["id"], "--stage", stage).out for path in made]
         assert shown[0] == shown[1] and shown[0]
     calls = [
-        [(c["count"], c["grid"], c["block"], [(a["name"], a["shape"]) for a in c["arguments"]])
-         for c in variant["calls"]]
+        [
+            (c["count"], c["grid"], c["block"], [(a["name"], a["shape"]) for a in c["arguments"]])
+            for c in variant["calls"]
+        ]
         for variant in (mine, theirs)
-    ]  # fmt: skip
+    ]
     assert calls[0] == calls[1] and [c[0] for c in calls[0]] == [2, 1]
 
 
@@ -110,9 +121,7 @@ def test_a_trace_is_opened_packed_and_in_its_folder(
     assert variant_of(parsed)["hash"] == expected["hash"]
 
 
-def test_a_damaged_trace_is_read_as_far_as_it_can_be(
-    made: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_a_damaged_trace_is_read_up_to_its_damage(made: tuple[Path, Path], tmp_path: Path) -> None:
     events = made[0].read_bytes().splitlines(keepends=True)
     cut = tmp_path / "cut.ndjson"
     cut.write_bytes(events[0] + b'{"event_type": broken\n' + events[1] + events[2][:100])
@@ -133,8 +142,8 @@ def test_a_damaged_trace_is_read_as_far_as_it_can_be(
         assert call("list", tmp_path / "odd.ndjson").status == 4
 
 
-@pytest.mark.parametrize("field", ["name", "hash", "file", "message", "argument"])
-def test_whatever_stands_in_a_trace_reaches_the_terminal_harmless(
+@pytest.mark.parametrize("field", ["name", "file", "message"])
+def test_text_of_a_trace_reaches_the_terminal_harmless(
     made: tuple[Path, Path], tmp_path: Path, field: str
 ) -> None:
     evil = "\x1b[2J\x9b31m\u202e"

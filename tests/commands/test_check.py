@@ -29,8 +29,10 @@ def of_ptxas(cache: Path) -> dict[str, int]:
     (path,) = cache.rglob("*.ptx")
     made = subprocess.run(
         [tool("ptxas"), "-v", "-arch=sm_80", "-o", "/dev/null", path],
-        check=True, capture_output=True, text=True,
-    )  # fmt: skip
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     registers = re.search(r"Used (\d+) registers", made.stderr)
     spills = re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+)", made.stderr)
     assert registers and spills
@@ -50,8 +52,14 @@ def cache_of(folder: Path, text: str) -> Path:
     ptx.write_text(text, "utf-8")
     words = ("-lineinfo", "-arch=sm_80", "-o", ptx.with_suffix(".cubin"))
     subprocess.run([tool("ptxas"), *words, ptx], check=True, timeout=300)
-    told = {"hash": digest, "target": {"backend": "cuda", "arch": 80, "warp_size": 32},
-            "num_warps": 4, "num_stages": 3, "shared": 16384, "name": "matmul_kernel"}  # fmt: skip
+    told = {
+        "hash": digest,
+        "target": {"backend": "cuda", "arch": 80, "warp_size": 32},
+        "num_warps": 4,
+        "num_stages": 3,
+        "shared": 16384,
+        "name": "matmul_kernel",
+    }
     ptx.with_suffix(".json").write_text(json.dumps(told), "utf-8")
     return folder
 
@@ -100,8 +108,9 @@ def test_nothing_may_be_worse_than_the_baseline(free: Path, tight: Path) -> None
     worse = checks(tight, free, status=1)
     assert worse["spills"]["outcome"] == "broken" and worse["registers"]["outcome"] == "kept"
     assert (worse["spills"]["value"], worse["spills"]["baseline"]) == (
-        after["spills"], before["spills"],
-    )  # fmt: skip
+        after["spills"],
+        before["spills"],
+    )
     checks(tight, free, "--allow", f"spills={after['spills']}", status=0)
     checks(tight, "--baseline", free, "--allow", f"spills={after['spills'] - 1}", status=1)
     grown = checks(free, tight, "--allow", "registers=10%", status=1)["registers"]
@@ -151,10 +160,12 @@ def test_double_precision_is_found_at_its_line() -> None:
     found = checks(RECORDING, "--kernel", "gelu_kernel", "--no-fp64", status=1)["fp64"]
     shown = call("show", RECORDING, "gelu_kernel", "--json").json["lines"]
     double = [
-        line for line in shown
-        if line["kind"] == "instruction" and ".f64" in line["opcode"]
+        line
+        for line in shown
+        if line["kind"] == "instruction"
+        and ".f64" in line["opcode"]
         and line["base"] not in ("mov", "ld", "st", "selp")
-    ]  # fmt: skip
+    ]
     assert found["value"] == len(double) and found["line"] == double[0]["n"]
     assert found["source"] == double[0]["source"]
     said = f"fp64 instructions: {len(double)} of PTX, at most 0 allowed"
@@ -169,8 +180,16 @@ def test_double_precision_is_found_at_its_line() -> None:
 
 def test_what_the_tuner_left_is_not_checked() -> None:
     one = call("check", RECORDING, "--kernel", "matmul_kernel", "--max-registers", "100", "--json")
-    every = call("check", RECORDING, "--kernel", "matmul_kernel", "--max-registers", "100",
-                 "--all-variants", "--json")  # fmt: skip
+    every = call(
+        "check",
+        RECORDING,
+        "--kernel",
+        "matmul_kernel",
+        "--max-registers",
+        "100",
+        "--all-variants",
+        "--json",
+    )
     assert one.status == 0 and one.json["left_out"] == 2 and one.json["variants"] == 1
     told = json.loads(every.out)
     assert every.status == 1 and told["counts"] == {"kept": 1, "broken": 2, "unknown": 0}
@@ -229,10 +248,20 @@ def test_annotations_are_workflow_commands(tmp_path: Path, free: Path) -> None:
 
 def test_junit_and_markdown(tmp_path: Path) -> None:
     path = tmp_path / "junit.xml"
-    done = call("check", RECORDING, "--max-registers", "40", "--min-occupancy", "10", "--junit",
-                path, "--markdown")  # fmt: skip
-    told = json.loads(call("check", RECORDING, "--max-registers", "40", "--min-occupancy", "10",
-                           "--json").out)  # fmt: skip
+    done = call(
+        "check",
+        RECORDING,
+        "--max-registers",
+        "40",
+        "--min-occupancy",
+        "10",
+        "--junit",
+        path,
+        "--markdown",
+    )
+    told = json.loads(
+        call("check", RECORDING, "--max-registers", "40", "--min-occupancy", "10", "--json").out
+    )
     root = ET.parse(path).getroot()
     cases = list(root.iter("testcase"))
     assert len(cases) == len(told["checks"])
@@ -248,7 +277,7 @@ def test_junit_and_markdown(tmp_path: Path) -> None:
 
 def test_words_that_cannot_be_meant(free: Path) -> None:
     for words, said in (
-        (("--allow", "registers=1"), "there is none"),
+        (("--allow", "registers=1"), "needs a baseline"),
         (("--forbid", "bank-conflict"), "bank-conflicts"),
         (("--max-registers", "-1"), "not an amount"),
         (("--kernel", "nobody", "--no-spills"), "nobody"),

@@ -53,7 +53,7 @@ def lines_of(variant: str, stage: str) -> Any:
 # -- two variants ---------------------------------------------------------------------------------
 
 
-def test_the_contracts_fields_and_what_stands_in_them() -> None:
+def test_json_has_the_fields_of_the_contract() -> None:
     found = both(WIDE, EIGHT)
     assert list(found)[:7] == ["schema", "a", "b", "stage", "identical", "functions", "hunks"]
     assert (found["schema"], found["stage"], found["identical"]) == (1, "ptx", False)
@@ -115,7 +115,7 @@ def test_stalls_are_the_sum_of_the_control_words() -> None:
     assert held["stall_cycles"] == expected > 0
 
 
-def test_what_is_known_of_arguments_explains_wide_loads() -> None:
+def test_divisible_arguments_explain_wide_loads() -> None:
     found = both(PLAIN, WIDE)
     assert found["config"] == []
     assert found["explanation"][0].startswith(
@@ -160,12 +160,6 @@ def test_kernels_of_triton_and_nvcc_have_ptx_in_common() -> None:
     assert {c["name"]: c["b"] for c in found["config"]}["num_warps"] is None
 
 
-def test_it_is_small() -> None:
-    sizes = [len(diff(RECORDING, "290e47d8", "dcff378a", "--json").out),
-             len(call("show", RECORDING, "290e47d8", "--json").out)]  # fmt: skip
-    assert sizes[0] < 40_000 and sizes[0] * 10 < sizes[1]
-
-
 # -- single files ---------------------------------------------------------------------------------
 
 
@@ -204,10 +198,7 @@ def test_a_file_with_a_kernel_more(tmp_path: Path) -> None:
     two = tmp_path / "two.ptx"
     two.write_text(text + body.replace(name[1], "another"))
     found = diff(PTX, two, "--json").json
-    assert {f["b"]: f["identical"] for f in found["functions"]} == {
-        name[1]: True,
-        "another": False,
-    }
+    assert {f["b"]: f["identical"] for f in found["functions"]} == {name[1]: True, "another": False}
     assert found["identical"] is False
     assert found["resources"] == [] and found["functions"][0]["resources"] == []
     assert diff(PTX, two, "--exit-code").status == 1
@@ -296,20 +287,24 @@ def test_markdown_is_a_table_and_a_folded_diff() -> None:
     assert same.startswith("### `square_kernel`: the ptx is the same") and "```" not in same
 
 
-def test_markdown_stays_within_a_comment() -> None:
-    assert len(diff(RECORDING, "ff3a7da2", "290e47d8", "--markdown").out) < 65_536
-
-
 # -- all variants ---------------------------------------------------------------------------------
 
 
 def test_one_selector_of_several_variants_is_a_table() -> None:
-    for words in ([f"{RECORDING}::square_kernel"], [RECORDING, "square_kernel"],
-                  [RECORDING, "square_kernel", "--variants"]):  # fmt: skip
+    for words in (
+        [f"{RECORDING}::square_kernel"],
+        [RECORDING, "square_kernel"],
+        [RECORDING, "square_kernel", "--variants"],
+    ):
         rows = diff(*words, "--json").json["variants"]
         assert [r["variant"] for r in rows] == [
-            "a4fe74f3", "9c81a042", "158cd450", "780c582c", "812d5e0d", "f8f8a0a4",
-        ]  # fmt: skip
+            "a4fe74f3",
+            "9c81a042",
+            "158cd450",
+            "780c582c",
+            "812d5e0d",
+            "f8f8a0a4",
+        ]
     assert [r["resources"]["registers"] for r in rows] == [22, 14, 12, 18, 18, 20]
     assert {r["time_us"] for r in rows} == {None} and {r["winner"] for r in rows} == {None}
     assert [r["instructions"] for r in rows] == [79, 29, 25, 43, 43, 44]
@@ -349,29 +344,62 @@ def tuned(tmp_path: Path) -> Path:
     (tmp_path / "blobs" / digest).write_bytes(data)
 
     def tried(warps: int, hash_: str | None, time: float | None, reason: str | None) -> Any:
-        return {"config": {"num_warps": warps}, "hash": hash_, "reason": reason,
-                "times_ms": None if time is None else [time, time, time]}  # fmt: skip
+        return {
+            "config": {"num_warps": warps},
+            "hash": hash_,
+            "reason": reason,
+            "times_ms": None if time is None else [time, time, time],
+        }
 
     def compiled(hash_: str, warps: int) -> Any:
         meta = {"name": "square_kernel", "hash": hash_, "num_warps": warps}
-        return {"event": "triton", "pid": 1, "name": "square_kernel", "hash": hash_,
-                "metadata": meta, "files": {"ptx": digest}, "paths": {}}  # fmt: skip
+        return {
+            "event": "triton",
+            "pid": 1,
+            "name": "square_kernel",
+            "hash": hash_,
+            "metadata": meta,
+            "files": {"ptx": digest},
+            "paths": {},
+        }
 
     one, two = "1" * 64, "2" * 64
-    tuning = {"event": "autotune", "tuning": 0, "by": "triton", "key": {"n": 1}, "pid": 1,
-              "stopwatch": "do_bench", "from_cache": False, "seconds": 0.5}  # fmt: skip
+    tuning = {
+        "event": "autotune",
+        "tuning": 0,
+        "by": "triton",
+        "key": {"n": 1},
+        "pid": 1,
+        "stopwatch": "do_bench",
+        "from_cache": False,
+        "seconds": 0.5,
+    }
     return write_events(
         tmp_path,
         {"event": "recording", "schema": 1, "command": ["x"], "pid": 1},
         compiled(one, 4),
         compiled(two, 8),
-        tuning | {"name": "square_kernel", "file": "", "winner": 1, "configurations": [
-            tried(4, one, 0.020, None), tried(8, two, 0.010, None),
-            tried(16, None, None, "failed: out of shared memory"),
-            tried(32, None, None, "pruned: early_config_prune")]},
-        tuning | {"name": "hopeless", "file": "", "winner": None, "tuning": 1, "configurations": [
-            tried(4, None, None, "failed: PTXASError")]},
-    )  # fmt: skip
+        tuning
+        | {
+            "name": "square_kernel",
+            "file": "",
+            "winner": 1,
+            "configurations": [
+                tried(4, one, 0.020, None),
+                tried(8, two, 0.010, None),
+                tried(16, None, None, "failed: out of shared memory"),
+                tried(32, None, None, "pruned: early_config_prune"),
+            ],
+        },
+        tuning
+        | {
+            "name": "hopeless",
+            "file": "",
+            "winner": None,
+            "tuning": 1,
+            "configurations": [tried(4, None, None, "failed: PTXASError")],
+        },
+    )
 
 
 def test_tuned_configurations_with_their_times_the_winner_and_reasons(tuned: Path) -> None:
@@ -395,7 +423,7 @@ def test_a_kernel_of_which_nothing_compiled_has_a_table_too(tuned: Path) -> None
     assert len(diff(tuned, "--variants", "--json").json["variants"]) == 5
 
 
-def test_measured_times_are_told_of_two_variants(tuned: Path) -> None:
+def test_measured_times_of_two_variants_are_shown(tuned: Path) -> None:
     found = diff(tuned, "1" * 8, "2" * 8, "--json").json
     times = {r["name"]: (r["a"], r["b"]) for r in found["resources"]}["time_us"]
     assert times == (pytest.approx(20), pytest.approx(10))
@@ -449,7 +477,7 @@ def test_added_removed_changed_and_renumbered(caches: tuple[Path, Path]) -> None
     assert "added" in diff(a, b, "--markdown").text
 
 
-def test_a_change_is_told_with_what_it_takes_on_both_sides(caches: tuple[Path, Path]) -> None:
+def test_changes_have_the_resources_of_both_sides(caches: tuple[Path, Path]) -> None:
     a, b = caches
     squares = [f for f in sorted(b.iterdir()) if list(f.glob("square_kernel.cubin"))]
     one, other = squares[0], squares[1]
@@ -537,20 +565,6 @@ def test_damaged_ptx_is_compared_or_refused(tmp_path: Path, content: bytes) -> N
             assert diff(*words, *form).status in (0, 4)
 
 
-def test_hostile_names_are_shown_and_not_obeyed(tmp_path: Path) -> None:
-    text = PTX.read_text()
-    a, b = tmp_path / "a.ptx", tmp_path / "b.ptx"
-    a.write_text(text)
-    b.write_text(
-        text.replace("ret;", "// \x1b[2J | `x` <script> ```\n\tadd.s32 %r1, %r1, 7;\n\tret;")
-    )
-    for form in ((), ("--markdown",)):
-        done = diff(a, b, *form)
-        assert done.status == 0 and "\x1b" not in done.text
-    assert "\n````diff\n" in diff(a, b, "--markdown").text
-    assert json.loads(diff(a, b, "--json").out)["identical"] is False
-
-
 # -- what made them -----------------------------------------------------------------------------
 
 
@@ -572,7 +586,7 @@ def remade(tmp_path: Path, **tools: str) -> Path:
     return folder
 
 
-def test_versions_that_differ_are_told_as_a_cause(tmp_path: Path) -> None:
+def test_different_versions_are_a_cause(tmp_path: Path) -> None:
     other = remade(tmp_path, triton="3.9.0", torch="2.13.0", ptxas="12.9.86")
     found = diff(f"{RECORDING}::{PLAIN}", f"{other}::{WIDE}", "--json").json
     # The recording did not say which ptxas it was, and torch has no part in a Triton kernel.
@@ -582,7 +596,7 @@ def test_versions_that_differ_are_told_as_a_cause(tmp_path: Path) -> None:
     assert same["explanation"][0].startswith("triton 3.6.0 → 3.9.0: the ptx is the same")
 
 
-def test_a_generated_kernel_is_told_torchs_version_too(tmp_path: Path) -> None:
+def test_generated_kernels_have_torchs_version_too(tmp_path: Path) -> None:
     other = remade(tmp_path, torch="2.13.0")
     kernels = call("list", RECORDING, "--json").json["kernels"]
     made = [k for k in kernels if k["origin"] == "inductor"]
@@ -591,8 +605,8 @@ def test_a_generated_kernel_is_told_torchs_version_too(tmp_path: Path) -> None:
     assert found["versions"] == [{"name": "torch", "a": "2.11.0+cu130", "b": "2.13.0"}]
 
 
-def test_the_assembler_that_wrote_a_cubin_is_told(tmp_path: Path) -> None:
-    # A cubin of CUDA 12 does not name its assembler: the recording's is told, where it can be.
+def test_assembler_of_a_cubin_is_named(tmp_path: Path) -> None:
+    # A cubin of CUDA 12 does not name its assembler: the recording's is shown.
     a = remade(tmp_path / "a", ptxas="12.8.93")
     b = remade(tmp_path / "b", ptxas="12.9.86")
     found = diff(f"{a}::{WIDE}", f"{b}::{WIDE}", "--json").json

@@ -138,7 +138,7 @@ def test_passes_are_those_that_triton_dumps_in_their_order(
     assert {p.language for p in made.passes} == {"mlir", "llvm", "machine"}
     assert {p.stage for p in made.passes} == {"ttir", "ttgir", "llir", "ptx"}
     assert made.begins == "source" and made.failed is None
-    assert "the PTX that comes of it is the recorded one, byte for byte" in made.remarks
+    assert "the PTX of this compilation is the recorded one, byte for byte" in made.remarks
 
 
 def test_a_text_is_the_one_that_triton_dumps(made: PassList, dumped: list[tuple[str, str]]) -> None:

@@ -292,7 +292,7 @@ def test_a_reference_is_copied_into_the_script(
     assert ("agrees with the reference" in done.out) == (status == 0)
 
 
-def test_given_arrays_stand_in_the_script(recording: Path, forked: Run, tmp_path: Path) -> None:
+def test_given_arrays_are_in_the_script(recording: Path, forked: Run, tmp_path: Path) -> None:
     np.savez(tmp_path / "given.npz", x=np.full(100, 4.0, np.float32), n=np.array(7))
     (tmp_path / "ref.py").write_text(
         "import torch\ndef f(x, out, n):\n    assert n == 7 and float(x.sum()) == 400\n"
@@ -317,9 +317,13 @@ def test_a_launch_of_which_nothing_was_recorded_takes_all_from_the_user(
     assert done.status == 2 and "no launch of gather was recorded" in done.said
     assert "--grid" in done.said and "--inputs" in done.said and not done.out
     np.savez(
-        tmp_path / "all.npz", table=np.ones((9, 64), np.uint16), index=np.arange(3, dtype=np.int32),
-        out=np.zeros((3, 64), np.uint16), by_t=np.array(64), by_o=np.array(64),
-    )  # fmt: skip
+        tmp_path / "all.npz",
+        table=np.ones((9, 64), np.uint16),
+        index=np.arange(3, dtype=np.int32),
+        out=np.zeros((3, 64), np.uint16),
+        by_t=np.array(64),
+        by_o=np.array(64),
+    )
     options = ("--grid", "3", "--inputs", str(tmp_path / "all.npz"))
     again = ok(forked(script_of(alone, "gather", *options), env=interpreting))
     assert "it made out" in again.out and "3 of 3 programs" in again.out
@@ -358,9 +362,11 @@ def test_an_extension_has_its_own_sources_and_options() -> None:
     tree = ast.parse(done.text)
     assigned = {
         target.id: node.value
-        for node in tree.body if isinstance(node, ast.Assign)
-        for target in node.targets if isinstance(target, ast.Name)
-    }  # fmt: skip
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
     sources = ast.literal_eval(assigned["SOURCES"])
     events = read_events(recording)
     (built,) = [

@@ -1,4 +1,4 @@
-"""Renamings are identical, whatever they are; one change never is, and the hunk stands on it."""
+"""Any renaming is identical; one change never is, and its hunk has its line."""
 
 from __future__ import annotations
 
@@ -129,9 +129,7 @@ def test_one_change(name: str, data: st.DataObject, seed: int, also: bool) -> No
 
 def test_two_registers_that_changed_places_in_one_line_are_that_line() -> None:
     """Not the line that defines the one and the one that uses the other, whose text is the same."""
-    (n,) = (
-        line.n for line in original("nested.ptx").lines if "%f7, %f6, %f6, %f3" in line.text
-    )  # fmt: skip
+    (n,) = (line.n for line in original("nested.ptx").lines if "%f7, %f6, %f6, %f3" in line.text)
     text = text_of("nested.ptx").replace("%f7, %f6, %f6, %f3", "%f6, %f7, %f7, %f3")
     diff = diff_listings(original("nested.ptx"), parse(SPECIMENS["nested.ptx"][0], text))
     assert [h.a for h in diff.hunks if h.op is not Op.EQUAL] == [(n, n + 1)]

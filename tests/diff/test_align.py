@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inspector.diff import align as aligner
-from inspector.diff.align import Blocks, align, gaps, increasing, refine
+from inspector.diff.align import Blocks, align
 
 sequences = st.lists(st.integers(0, 6), max_size=40)
 
@@ -47,44 +47,8 @@ def test_with_anchors(a: list[int], b: list[int]) -> None:
         assert holds(blocks, a, b) == longest(a, b)
 
 
-@given(sequences, sequences)
-def test_gaps_are_what_is_left(a: list[int], b: list[int]) -> None:
-    blocks = align(a, b)
-    left = sum(x1 - x0 for x0, x1, _, _ in gaps(blocks, len(a), len(b)))
-    right = sum(y1 - y0 for _, _, y0, y1 in gaps(blocks, len(a), len(b)))
-    matched = sum(size for _, _, size in blocks)
-    assert (left, right) == (len(a) - matched, len(b) - matched)
-
-
-@given(sequences, sequences)
-def test_refined(a: list[int], b: list[int]) -> None:
-    """What is matched by a stronger key stays matched, whatever a weaker one says."""
-    strong = [(x, i // 2) for i, x in enumerate(a)]
-    other = [(x, j // 2) for j, x in enumerate(b)]
-    known: dict[tuple[int, int], int] = {}
-    first = align(
-        [known.setdefault(x, len(known)) for x in strong],
-        [known.setdefault(x, len(known)) for x in other],
-    )
-    both = refine(first, a, b)
-    holds(both, a, b)
-    pairs = {(i + k, j + k) for i, j, size in both for k in range(size)}
-    assert pairs >= {(i + k, j + k) for i, j, size in first for k in range(size)}
-
-
-@given(st.lists(st.integers(0, 50), unique=True, max_size=12))
-def test_increasing(order: list[int]) -> None:
-    pairs = list(enumerate(order))
-    found = increasing(pairs)
-    assert [y for _, y in found] == sorted(y for _, y in found)
-    best = [1] * len(order)
-    for i, x in enumerate(order):
-        best[i] = 1 + max((best[k] for k in range(i) if order[k] < x), default=0)
-    assert len(found) == max(best, default=0)
-
-
 def test_hundreds_of_thousands_of_lines() -> None:
-    """Bounded where there are anchors and where there are none."""
+    """Bounded with and without anchors."""
     size = 300_000
     unlike = [i % 7 if i % 50 else 100 + i for i in range(size)]
     edited = [x for i, x in enumerate(unlike) if i % 97]
@@ -99,10 +63,10 @@ def test_hundreds_of_thousands_of_lines() -> None:
 
 
 def test_a_large_gap_is_cut() -> None:
-    old = aligner.LARGEST
-    aligner.LARGEST = 16
+    old = aligner.MAX_PAIRS
+    aligner.MAX_PAIRS = 16
     try:
         a, b = [1, 2, 3, 4] * 20, [1, 2, 3, 4] * 19
         assert holds(align(a, b, anchors=False), a, b) >= 70
     finally:
-        aligner.LARGEST = old
+        aligner.MAX_PAIRS = old

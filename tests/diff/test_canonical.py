@@ -44,11 +44,7 @@ def same(a: Listing, b: Listing) -> bool:
         ("mov.b32 %r1, 1;", "mov.b32 %p1, 1;", False),
         ("$L__BB0_1:\nbra $L__BB0_1;", "$L__BB3_7:\nbra $L__BB3_7;", True),
         ("$L__BB0_1:\nbra.uni $L__BB0_1;", "loop:\nbra.uni loop;", True),
-        (
-            "$L__BB0_1:\n$L__BB0_2:\nbra $L__BB0_1;",
-            "$L__BB0_1:\n$L__BB0_2:\nbra $L__BB0_2;",
-            False,
-        ),
+        ("$L__BB0_1:\n$L__BB0_2:\nbra $L__BB0_1;", "$L__BB0_1:\n$L__BB0_2:\nbra $L__BB0_2;", False),
         (".loc 1 2 3\nbar.sync 0;", ".loc 4 5 6\nbar.sync 0;", True),
         ("ld.param.u64 %r1, [k_param_0];", "ld.param.u64 %r1, [k_param_1];", False),
         (
@@ -124,7 +120,7 @@ def ttgir(layout: str, used: str = "#blocked", other: str = "[1]") -> Listing:
     )
 
 
-def test_layouts_are_what_they_stand_for() -> None:
+def test_layouts_are_compared_by_definition() -> None:
     assert same(ttgir("[4]"), ttgir("[4]"))
     # the two names exchanged, definitions and all
     swapped = parse(

@@ -39,7 +39,7 @@ def test_the_same_compilation_goes_before_the_same_configuration() -> None:
     assert digests(a, [a[1], a[0]]) == [("1", "1"), ("2", "2")]
 
 
-def test_configurations_find_each_other_whatever_their_order() -> None:
+def test_configurations_match_in_any_order() -> None:
     a = [entry(digest=f"a{n}", num_warps=n) for n in (1, 2, 4)]
     b = [entry(digest=f"b{n}", num_warps=n) for n in (4, 1, 2)]
     assert digests(a, b) == [("a1", "b1"), ("a2", "b2"), ("a4", "b4")]
@@ -62,7 +62,7 @@ def test_a_changed_configuration_is_a_change_and_no_removal() -> None:
     assert digests(a, b) == [("a", "b")]
 
 
-def test_what_is_left_is_paired_with_what_shares_the_most() -> None:
+def test_remaining_variants_pair_with_the_most_similar() -> None:
     a = [entry(digest="a", num_warps=4, BLOCK=64, num_stages=3)]
     b = [
         entry(digest="far", num_warps=8, BLOCK=128, num_stages=4),

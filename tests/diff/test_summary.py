@@ -11,7 +11,7 @@ from tests.helpers.cards import ptx, ttir
 from tests.helpers.sides import LOAD, STORE, WIDE, said, side, tensor, using
 
 
-def test_every_figure_is_told_of_both_sides_and_unknown_is_none() -> None:
+def test_every_metric_has_both_sides() -> None:
     held = {c.name: c for c in said(side(resources=Resources(registers=20)), side()).resources}
     assert set(Resources.__dataclass_fields__) < set(held)
     assert held["registers"] == FigureChange("registers", 20, 20)
@@ -22,7 +22,7 @@ def test_every_figure_is_told_of_both_sides_and_unknown_is_none() -> None:
     assert held["time_us"] == FigureChange("time_us", None, None)
 
 
-def test_opcodes_are_counted_whole_and_only_those_that_differ_are_told() -> None:
+def test_full_opcodes_that_differ_are_counted() -> None:
     found = said(side(f"{LOAD}\n{LOAD}\n{STORE}"), side(f"{WIDE}\n{STORE}"))
     assert found.opcodes == (
         FigureChange("ld.global.b32", 2, 0),
@@ -58,7 +58,7 @@ def test_configuration_by_name_and_flags_by_those_that_one_side_has_alone() -> N
     assert not summaries.config(a, same)
 
 
-def test_parameters_of_triton_with_what_is_known_of_them() -> None:
+def test_parameters_have_types_and_divisibility() -> None:
     text = (
         "module {\n"
         '  tt.func public @f(%x_ptr: !tt.ptr<f16> {tt.divisibility = 16 : i32} loc("x"(#loc)), '
@@ -114,7 +114,7 @@ def test_the_first_stage_that_differs() -> None:
     assert said(side(), side(), {Stage.PTX: True}).first is None
 
 
-def test_grids_are_told_where_both_are_known() -> None:
+def test_grids_need_both_launches() -> None:
     assert said(side(grid=8), side(grid=16)).arguments == (
         FigureChange("grid", [8, 1, 1], [16, 1, 1]),
     )

@@ -26,19 +26,11 @@ def rows() -> list[str]:
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=NAMES)
-def test_script_compiles(path: Path, tmp_path: Path) -> None:
+def test_script_compiles_explains_itself_and_checks_its_result(path: Path, tmp_path: Path) -> None:
     py_compile.compile(str(path), cfile=str(tmp_path / "x.pyc"), doraise=True)
-
-
-@pytest.mark.parametrize("path", SCRIPTS, ids=NAMES)
-def test_script_has_docstring_of_more_than_a_line(path: Path) -> None:
-    doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
-    assert doc and len(doc.splitlines()) > 2
-
-
-@pytest.mark.parametrize("path", SCRIPTS, ids=NAMES)
-def test_script_checks_something_and_is_short(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
+    doc = ast.get_docstring(ast.parse(text))
+    assert doc and len(doc.splitlines()) > 2
     assert len(text.splitlines()) <= 75
     if path.name not in ("04_load_inline_hello.py", "12_load_inline_error.py", "setup.py"):
         assert "torch.testing.assert_close(" in text
@@ -74,6 +66,7 @@ def run_cpu(
     )
 
 
+@pytest.mark.nightly
 @needs("g++", "ninja", "Python.h")
 def test_hello_world_builds_and_runs_on_the_cpu(
     tmp_path: Path, plain_python: Callable[..., str]

@@ -73,13 +73,14 @@ def test_every_text_link_hint_and_card_is_what_show_says(page: bytes) -> None:
             assert told.get(str(line["n"]), "").split("\n") == (said or [""])
 
 
-def test_a_text_that_is_too_long_is_told_by_its_size(tmp_path: Path) -> None:
+def test_too_long_text_is_replaced_by_its_size(tmp_path: Path) -> None:
     source = tmp_path / "long.ptx"
     body = "  // " + "x" * 995 + "\n"
     source.write_text(
         ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k()\n{\n"
-        + body * 4500 + "  ret;\n}\n"
-    )  # fmt: skip
+        + body * 4500
+        + "  ret;\n}\n"
+    )
     out = tmp_path / "long.html"
     done = call("export", source, "-o", out, "--json")
     assert (
@@ -101,7 +102,7 @@ def test_the_same_recording_gives_the_same_bytes(page: bytes, tmp_path: Path) ->
 
 
 def code_blocks(text: str) -> list[tuple[str, list[str]]]:
-    """Fenced blocks as CommonMark has them: what is said after the fence, and the lines."""
+    """Fenced blocks as CommonMark has them: the info string and the lines."""
     out: list[tuple[str, list[str]]] = []
     fence = ""
     for line in text.split("\n"):
@@ -153,8 +154,10 @@ def test_no_text_breaks_out_of_its_block(tmp_path: Path) -> None:
     ]
     source.write_text(
         ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k()\n{\n"
-        + "".join(f".pragma \"\n{text}\n\";\n" for text in inside) + "ret;\n}\n", "utf-8"
-    )  # fmt: skip
+        + "".join(f'.pragma "\n{text}\n";\n' for text in inside)
+        + "ret;\n}\n",
+        "utf-8",
+    )
     text = call("export", source, "-o", "-").text
     blocks = code_blocks(text)
     assert [language for language, _ in blocks] == ["text", "ptx"]
@@ -212,7 +215,7 @@ def test_one_file_opens_as_what_it_was_made_of(path: Path, tmp_path: Path) -> No
     assert listing(again)["kernels"] == before["kernels"]
 
 
-# -- what is asked for wrongly --------------------------------------------------------------------
+# -- invalid arguments --------------------------------------------------------------------------
 
 
 def test_each_mistake_is_a_sentence_and_leaves_nothing(tmp_path: Path) -> None:
@@ -235,7 +238,7 @@ def test_each_mistake_is_a_sentence_and_leaves_nothing(tmp_path: Path) -> None:
         (2, "cannot be taken out", SAMPLE, "--without", "names", "-o", tmp_path / "x.html"),
         (2, "is what is to be exported", SAMPLE, "-o", SAMPLE),
         (2, "no device sm_1 is known", SAMPLE, "--device", "sm_1", "-o", tmp_path / "x.html"),
-    ):  # fmt: skip
+    ):
         done = call("export", *map(str, words))
         assert done.status == status, (words, done.said)
         assert said in done.said and "Traceback" not in done.said

@@ -35,7 +35,7 @@ SILENT = re.compile(r"\s*(\.loc\b|//|\$L__\w+:|$)")
 
 @asynccontextmanager
 async def shown(page: Path, place: str, folder: Path) -> AsyncIterator[Page]:
-    """The page at an address of its own; in the end nothing was complained of or sent for."""
+    """The page at its own address; it ends without console errors or requests."""
     async with browser(folder / "browser") as tab:
         await tab.window(1400, 900)
         await tab.ask("Page.navigate", url=f"{page.as_uri()}#{place}")
@@ -47,8 +47,10 @@ async def shown(page: Path, place: str, folder: Path) -> AsyncIterator[Page]:
 
 def said(variant: str, stage: str) -> Any:
     """What ``show --json`` says of the lines of a stage, by number."""
-    return {line["n"]: line for line in
-            call("show", SAMPLE, variant, "--stage", stage, "--json").json["lines"]}  # fmt: skip
+    return {
+        line["n"]: line
+        for line in call("show", SAMPLE, variant, "--stage", stage, "--json").json["lines"]
+    }
 
 
 async def test_a_line_marks_what_belongs_to_it_in_both_directions(
@@ -102,9 +104,7 @@ async def test_the_mouse_and_the_arrows_move_and_bring_the_marked_line_into_view
         assert await tab.value(HERE) == (str(belongs[0] - 1) if belongs else str(source))
 
 
-async def test_what_is_said_of_each_line_is_what_the_command_line_says(
-    lecture: Path, tmp_path: Path
-) -> None:
+async def test_line_annotations_equal_the_command_line(lecture: Path, tmp_path: Path) -> None:
     lines = said(SOFTMAX, "sass")
     async with shown(lecture, f"{SOFTMAX}/sass/1/sass", tmp_path) as tab:
         await tab.type("w")
@@ -130,9 +130,7 @@ async def test_what_is_said_of_each_line_is_what_the_command_line_says(
             assert live == ("" if known is None else str(known["gpr"]))
 
 
-async def test_a_search_finds_what_stands_in_the_text_and_in_which_kernels(
-    lecture: Path, tmp_path: Path
-) -> None:
+async def test_search_finds_text_and_its_kernels(lecture: Path, tmp_path: Path) -> None:
     text = call("show", SAMPLE, MATMUL, "--stage", "ptx").text.split("\n")
     hits = [n for n, line in enumerate(text, 1) if "wgmma.mma_async" in line.lower()]
     assert len(hits) > 1
@@ -208,9 +206,9 @@ async def test_the_list_is_filtered_and_walked_by_the_keyboard(
         await tab.value("document.activeElement.blur()")
         for _ in range(40):
             await tab.press("Tab")
-            reached.add(await tab.value(
-                "(document.activeElement.id || document.activeElement.className)"
-            ))  # fmt: skip
+            reached.add(
+                await tab.value("(document.activeElement.id || document.activeElement.className)")
+            )
         assert {"skip", "filter", "list", "search", "theme", "ask", "tab-code"} <= reached
         assert any(str(r).startswith("pane") for r in reached)
 
@@ -242,9 +240,13 @@ async def test_a_comparison_says_what_diff_says(lecture: Path, tmp_path: Path) -
     verdict = "document.querySelector('.verdict')?.textContent"
     async with shown(lecture, f"{SOFTMAX}", tmp_path) as tab:
         # Two kernels of different names, and variants of one: beforehand or from their texts.
-        for a, b, stage in (("780c582c", "812d5e0d", "sass"), ("780c582c", "a7c93eac", "sass"),
-                            ("780c582c", "812d5e0d", "ptx"), ("4848992d", "2e569683", "ptx"),
-                            (SOFTMAX, MATMUL, "ptx")):  # fmt: skip
+        for a, b, stage in (
+            ("780c582c", "812d5e0d", "sass"),
+            ("780c582c", "a7c93eac", "sass"),
+            ("780c582c", "812d5e0d", "ptx"),
+            ("4848992d", "2e569683", "ptx"),
+            (SOFTMAX, MATMUL, "ptx"),
+        ):
             value = call(
                 "diff", f"{SAMPLE}::{a}", f"{SAMPLE}::{b}", "--stage", stage, "--json"
             ).json
@@ -389,8 +391,9 @@ async def test_what_a_stranger_wrote_is_text(tmp_path: Path) -> None:
     source = tmp_path / "evil.ptx"
     source.write_text(
         ".version 8.0\n.target sm_80\n.address_size 64\n"
-        f".visible .entry k()\n{{\n  // {evil} ]]> ${{alert(1)}} ' \" &lt;\n  ret;\n}}\n", "utf-8"
-    )  # fmt: skip
+        f".visible .entry k()\n{{\n  // {evil} ]]> ${{alert(1)}} ' \" &lt;\n  ret;\n}}\n",
+        "utf-8",
+    )
     page = tmp_path / f"{evil.replace('/', '')[:60]}.html".replace("\x1b", "")
     assert call("export", source, "-o", page).status == 0
     text = page.read_bytes()
@@ -405,7 +408,7 @@ async def test_what_a_stranger_wrote_is_text(tmp_path: Path) -> None:
         )
         line = next(text for text in lines if "pwned" in text)
         assert evil[:60] in line and "‹U+202E›" in line and "␛" in line
-        # The policy lets nothing in, whatever a script of somebody else's would try.
+        # The policy lets nothing in, for any foreign script.
         await tab.value(
             "(() => { const s = document.createElement('script');"
             " s.textContent = 'window.pwned = 2';"
@@ -441,9 +444,11 @@ async def test_two_hundred_kernels_open_by_what_is_seen_alone(
             assert tab.complaints == []
     size = page.stat().st_size
     ratio = first[page] / first[lecture]
-    print(f"\n200 kernels: {size / 1e6:.1f} MB, first content after {first[page]:.0f} ms,"
-          f" {ratio:.1f} times that of 16 ({lecture.stat().st_size / 1e6:.1f} MB)")  # fmt: skip
-    # Of thousands of pieces some are unpacked, and the list is built as far as it is seen.
+    print(
+        f"\n200 kernels: {size / 1e6:.1f} MB, first content after {first[page]:.0f} ms,"
+        f" {ratio:.1f} times that of 16 ({lecture.stat().st_size / 1e6:.1f} MB)"
+    )
+    # Of thousands of pieces some are unpacked, and the visible part of the list is built.
     assert len(blocks_of(page.read_bytes())) > 1000
     assert unpacked <= 8
     assert elements < 12_000
@@ -480,13 +485,20 @@ def many(
             data = changed(n, own).encode()
             files[stage] = hashlib.sha256(data).hexdigest()
             (recording / "blobs" / files[stage]).write_bytes(data)
-        kernels.append({
-            "event": "triton", "name": f"square_kernel_{n}",
-            "hash": hashlib.sha256(b"%d" % n).hexdigest(),
-            "metadata": {"num_warps": 4, "num_stages": 3, "shared": 0}, "files": files,
-            "paths": {}, "source": {"file": "/work/square.py"}, "signature": {}, "pid": 1,
-            "time": float(n),
-        })  # fmt: skip
+        kernels.append(
+            {
+                "event": "triton",
+                "name": f"square_kernel_{n}",
+                "hash": hashlib.sha256(b"%d" % n).hexdigest(),
+                "metadata": {"num_warps": 4, "num_stages": 3, "shared": 0},
+                "files": files,
+                "paths": {},
+                "source": {"file": "/work/square.py"},
+                "signature": {},
+                "pid": 1,
+                "time": float(n),
+            }
+        )
     began = {"event": "recording", "schema": 1, "time": 0.0, "command": ["python", "x.py"]}
     return write_events(recording, began, *kernels)
 

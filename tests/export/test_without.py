@@ -47,16 +47,25 @@ scale_kernel[(8,)](x, torch.empty_like(x), 1000, BLOCK=128)
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory, warm_python: Callable[..., Path]) -> Path:
-    """A recording of a program that lies in a folder of a user's."""
+    """A recording of a program in a user's folder."""
     folder = tmp_path_factory.mktemp("run") / "home" / "alice.liddell" / "wonderland-project"
     folder.mkdir(parents=True)
     (folder / "looking_glass.py").write_text(SCRIPT)
     out = folder.parent / "rec.ptxview"
     done = ptxview(
-        "run", "--no-tui", "--target", "sm_90", "-o", out, "--python", warm_python(),
-        folder / "looking_glass.py", "--token=tweedledee", cwd=folder,
+        "run",
+        "--no-tui",
+        "--target",
+        "sm_90",
+        "-o",
+        out,
+        "--python",
+        warm_python(),
+        folder / "looking_glass.py",
+        "--token=tweedledee",
+        cwd=folder,
         env=environment(TRITON_CACHE_DIR=str(folder / "cache")),
-    )  # fmt: skip
+    )
     assert done.status == 0, done.said
     return out
 
@@ -113,8 +122,9 @@ def test_no_line_of_the_source_and_no_path_is_left(
         # No needle has a zero byte in it: one search for each finds it in any piece.
         pieces = b"\0".join(set(unpacked(path)))
         own = [p.read_bytes() for p in (ROOT / "inspector/export/web").glob("*.js")]
-        return {n for n in needles if n.encode() in pieces
-                and not any(n.encode() in o for o in own)}  # fmt: skip
+        return {
+            n for n in needles if n.encode() in pieces and not any(n.encode() in o for o in own)
+        }
 
     assert left(whole, lines), "the test sees a source where there is one"
     assert left(without, lines) == set()
@@ -127,8 +137,17 @@ def test_no_line_of_the_source_and_no_path_is_left(
 
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_tells_who_ran_what_where(recorded: Path, name: str, tmp_path: Path) -> None:
-    secret = ["alice", "liddell", "wonderland", "looking_glass", "tweedledee", "nobody else",
-              "gave us the lead", "nobody knows", str(recorded.parent)]  # fmt: skip
+    secret = [
+        "alice",
+        "liddell",
+        "wonderland",
+        "looking_glass",
+        "tweedledee",
+        "nobody else",
+        "gave us the lead",
+        "nobody knows",
+        str(recorded.parent),
+    ]
     out = tmp_path / name
     whole = tmp_path / f"whole-{name}"
     assert call("export", recorded, "-o", whole).status == 0
@@ -224,15 +243,20 @@ def test_names_that_nvcc_makes_of_a_file_are_others(tmp_path: Path) -> None:
     write_events(
         folder,
         {"event": "recording", "schema": 1, "time": 0.0, "command": ["x"]},
-        {"event": "device_code", "object": "/home/alice.liddell/b/looking_glass.o", "ptx": digest,
-         "source": "/home/alice.liddell/looking_glass.cu", "flags": ["-I/home/alice.liddell/inc"]},
+        {
+            "event": "device_code",
+            "object": "/home/alice.liddell/b/looking_glass.o",
+            "ptx": digest,
+            "source": "/home/alice.liddell/looking_glass.cu",
+            "flags": ["-I/home/alice.liddell/inc"],
+        },
         {"event": "ptxas", "hash": digest, "symbol": local, "spill_store_bytes": 8},
-    )  # fmt: skip
+    )
     out = tmp_path / "out.ptxview"
     assert call("export", folder, "-o", out, "--without", "paths").status == 0
     for piece in unpacked(out):
         assert b"looking" not in piece and b"alice" not in piece
     ((kernel, variant),) = variants_of(call("list", out, "--json").json)
     assert len(kernel["name"]) == len(local) and kernel["name"] != local
-    # What was told of the function is still told of it.
+    # The function keeps its annotations.
     assert variant["resources"]["spill_store_bytes"] == 8

@@ -1,7 +1,7 @@
 """What is opened: regular files alone, opened once, within bounds that are said and can be raised.
 
 Every bound follows from ``PTXVIEW_MAX_BYTES``, so that most are met here at a thousandth of their
-usual size. Memory is the peak of a process of its own.
+usual size. Memory is the peak of a child.
 """
 
 from __future__ import annotations
@@ -31,8 +31,6 @@ from hypothesis import strategies as st
 from inspector import files
 from inspector.errors import Unreadable, UsageError
 from inspector.listing.cubin import cubin_parameters, debug_ptx, read_cubin
-from inspector.tui.app.config import read_config
-from inspector.tui.main.remembered import Memory
 from tests.helpers.ptxview import (
     EXTENSION,
     MATMUL,
@@ -44,8 +42,12 @@ from tests.helpers.ptxview import (
 )
 
 START: dict[str, object] = {
-    "event": "recording", "schema": 1, "time": 1.0, "command": ["python", "x.py"], "mode": "gpu",
-}  # fmt: skip
+    "event": "recording",
+    "schema": 1,
+    "time": 1.0,
+    "command": ["python", "x.py"],
+    "mode": "gpu",
+}
 END: dict[str, object] = {"event": "end", "time": 1e9, "exit_status": 0}
 PTX = b".version 8.0\n.target sm_90\n.visible .entry k()\n{\n ret;\n}\n"
 MB = 1 << 20
@@ -73,7 +75,7 @@ def zipped(path: Path, members: Mapping[str, bytes], method: int = zipfile.ZIP_D
 
 @dataclass(frozen=True)
 class Child:
-    """A command in a process of its own: how it ended, what it said, the peak of its memory."""
+    """A command in a child: its end, its output, its peak of memory."""
 
     status: int
     out: bytes
@@ -88,7 +90,7 @@ class Child:
 
 
 def child(*args: str | Path, cwd: Path | None = None, **changes: str | None) -> Child:
-    """``ptxview`` in a process of its own, which may not hang."""
+    """``ptxview`` in a child, which may not hang."""
     done = ptxview(*args, cwd=cwd, env=environment(**changes), seconds=90)
     assert done.peak is not None
     return Child(done.status, done.out, done.said, done.peak)
@@ -132,7 +134,7 @@ def raised(said: str) -> str:
 
 
 def read_whole(path: Path, first: str) -> tuple[list[str], Any]:
-    """What is said at first, and what is read once one has done what the sentences say."""
+    """The first sentences, and the result after their advice is followed."""
     done = told("list", path, "--json", PTXVIEW_MAX_BYTES=first)
     sentences = [done.said] if done.status == 4 else done.problems
     value = first
@@ -179,7 +181,7 @@ Make = Callable[[Path], None]
 
 
 @pytest.mark.parametrize("make", ODD)
-@pytest.mark.parametrize("name", ["x.ptx", "x.ptxview", "x.so", "x.cubin", "x", "x.csv"])
+@pytest.mark.parametrize("name", ["x.ptx", "x.ptxview", "x.csv"])
 def test_one_that_is_named_is_refused_in_a_sentence(tmp_path: Path, make: Make, name: str) -> None:
     path = tmp_path / name
     make(path)
@@ -194,10 +196,15 @@ def test_commands_do_not_wait_for_one(tmp_path: Path, make: Make) -> None:
     path = tmp_path / "x.csv"
     make(path)
     for words in (
-        ["show", path, "k"], ["diff", path, SQUARE], ["diff", f"{path}::k", f"{path}::j"],
-        ["time", path, "k"], ["profile", "--stored", path], ["open", path],
-        ["list", SQUARE, "--ncu", path], ["open", SQUARE, "--no-tui", "--ncu", path],
-    ):  # fmt: skip
+        ["show", path, "k"],
+        ["diff", path, SQUARE],
+        ["diff", f"{path}::k", f"{path}::j"],
+        ["time", path, "k"],
+        ["profile", "--stored", path],
+        ["open", path],
+        ["list", SQUARE, "--ncu", path],
+        ["open", SQUARE, "--no-tui", "--ncu", path],
+    ):
         done = told(*words)
         assert done.status == 4, (words, done)
         assert str(path) in done.said
@@ -209,8 +216,12 @@ def test_one_in_a_recording_is_passed_over_and_said(tmp_path: Path, make: Make) 
     blob = hashlib.sha256(PTX).hexdigest()
     folder = write_events(tmp_path / "r", START, variant("k", blob), variant("j", "a" * 64), END)
     (folder / "blobs" / blob).write_bytes(PTX)
-    odd = [folder / "blobs" / ("a" * 64), folder / "events-1-x.jsonl", folder / "timings.jsonl",
-           folder / "ncu.jsonl"]  # fmt: skip
+    odd = [
+        folder / "blobs" / ("a" * 64),
+        folder / "events-1-x.jsonl",
+        folder / "timings.jsonl",
+        folder / "ncu.jsonl",
+    ]
     for path in odd:
         make(path)
     done = told("list", folder, "--json")
@@ -218,7 +229,7 @@ def test_one_in_a_recording_is_passed_over_and_said(tmp_path: Path, make: Make) 
         assert any(str(path) in p and " is a " in p for p in done.problems), (path, done.problems)
     assert told("show", folder, "k").out == PTX
     shown = told("show", folder, "j")
-    # A link is none of the recording's own.
+    # A link is no file of the recording.
     assert shown.status in (2, 4) and not shown.out
     for words in (
         ["time", "--stored", folder],
@@ -235,8 +246,14 @@ def test_one_in_a_cache_or_a_build_is_passed_over_and_said(tmp_path: Path, make:
     (cache / "whole").mkdir(parents=True)
     for file in SQUARE.iterdir():
         (cache / "whole" / file.name).write_bytes(file.read_bytes())
-    odd = [cache / "whole" / "x.json", cache / "torch_trace_1.log", cache / "k.autotune.json",
-           cache / f"c{'a' * 51}.py", cache / "y.ptx", cache / "z.best_config"]  # fmt: skip
+    odd = [
+        cache / "whole" / "x.json",
+        cache / "torch_trace_1.log",
+        cache / "k.autotune.json",
+        cache / f"c{'a' * 51}.py",
+        cache / "y.ptx",
+        cache / "z.best_config",
+    ]
     for path in odd:
         make(path)
     done = told("list", cache, "--json")
@@ -254,30 +271,7 @@ def test_one_in_a_cache_or_a_build_is_passed_over_and_said(tmp_path: Path, make:
         assert any(name in p for p in done.problems), done.problems
 
 
-@pytest.mark.parametrize("make", ODD)
-def test_files_of_the_users_own_may_be_odd(tmp_path: Path, make: Make) -> None:
-    make(tmp_path / "config.toml")
-    make(tmp_path / "remembered.json")
-    code = (
-        "import sys\nfrom pathlib import Path\n"
-        "from inspector.tui.app.config import read_config\n"
-        "from inspector.tui.main.remembered import Memory\n"
-        "print(*read_config(Path(sys.argv[1], 'config.toml')).problems)\n"
-        "print(Memory(Path(sys.argv[1], 'remembered.json')).view('x'))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=120,
-        stdin=subprocess.DEVNULL, check=True,
-    )  # fmt: skip
-    assert "cannot be read" in done.stdout and done.stdout.endswith("None\n")
-
-
-def test_configuration_that_is_not_there_is_no_problem(tmp_path: Path) -> None:
-    assert read_config(tmp_path / "config.toml").problems == ()
-    assert Memory(tmp_path / "x.json").fresh
-
-
-def test_what_becomes_a_pipe_between_the_look_and_the_opening_is_none(
+def test_a_file_that_becomes_a_pipe_before_it_is_opened_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What counts is what was opened, and opening does not wait."""
@@ -289,7 +283,7 @@ def test_what_becomes_a_pipe_between_the_look_and_the_opening_is_none(
         files.read(path)
 
 
-def test_what_becomes_a_link_between_the_look_and_the_opening_is_not_followed(
+def test_a_file_that_becomes_a_link_before_it_is_opened_is_not_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, secret = tmp_path / "x", tmp_path / "secret"
@@ -298,13 +292,6 @@ def test_what_becomes_a_link_between_the_look_and_the_opening_is_not_followed(
     monkeypatch.setattr(Path, "lstat", lambda self: os.stat(secret))  # noqa: PTH116
     with pytest.raises(Unreadable):
         files.read(path, follow=False)
-
-
-def test_descriptors_are_not_inherited(tmp_path: Path) -> None:
-    (tmp_path / "x").write_bytes(b"x")
-    with files.opened(tmp_path / "x") as file:
-        assert not os.get_inheritable(file.fileno())
-        assert not file.writable()
 
 
 def opens(folder: Path, *args: str | Path) -> list[str]:
@@ -318,9 +305,13 @@ def opens(folder: Path, *args: str | Path) -> list[str]:
         "from inspector.cli import main\nsys.exit(main(sys.argv[2:]))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, str(folder), *map(str, args)], capture_output=True, text=True,
-        env=environment(), timeout=90, check=True,
-    )  # fmt: skip
+        [sys.executable, "-c", code, str(folder), *map(str, args)],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=90,
+        check=True,
+    )
     return [line[7:] for line in done.stderr.splitlines() if line.startswith("OPENED ")]
 
 
@@ -343,7 +334,7 @@ def test_a_zip_is_opened_once_however_many_blobs_are_read(tmp_path: Path) -> Non
 # -- bounds ---------------------------------------------------------------------------------------
 
 
-def test_number_that_is_none_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_byte_limit_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
     for said in ("x", "-1", "1.5G", "1P", "²", "0x10"):
         monkeypatch.setenv(files.VARIABLE, said)
         with pytest.raises(UsageError, match=files.VARIABLE):
@@ -357,9 +348,20 @@ def test_number_that_is_none_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize(
     "name",
-    ["x.ptx", "x.ttir", "x.llir", "x.so", "x.o", "x.cubin", "x.fatbin", "x.ptxview", "x", "x.log",
-     "x.csv"],
-)  # fmt: skip
+    [
+        "x.ptx",
+        "x.ttir",
+        "x.llir",
+        "x.so",
+        "x.o",
+        "x.cubin",
+        "x.fatbin",
+        "x.ptxview",
+        "x",
+        "x.log",
+        "x.csv",
+    ],
+)
 @pytest.mark.parametrize(
     "head", [b"", b"\x7fELF" + bytes(14) + b"\xbe\0", b"\x7fELF", PTX, b"PK\3\4"]
 )
@@ -375,24 +377,6 @@ def test_sparse_file_of_any_size_is_refused(
     assert "MemoryError" not in done.said
     if head == PTX:  # one for all that the memory does not grow
         assert child("list", path).peak < usual + 100 * MB
-
-
-def test_sparse_file_in_a_folder_is_said_and_costs_nothing_else(tmp_path: Path, usual: int) -> None:
-    cache = tmp_path / "cache"
-    cache.mkdir()
-    for file in SQUARE.iterdir():
-        (cache / file.name).write_bytes(file.read_bytes())
-    sparse = [cache / "square_kernel.ttir", cache / "torch_trace_1.log", cache / "x.json",
-              cache / f"c{'a' * 51}.py", cache / "k.autotune.json"]  # fmt: skip
-    for path in sparse:
-        with path.open("ab") as out:
-            out.truncate(1 << 40)
-    done = child("list", cache, "--json")
-    assert [k["name"] for k in json.loads(done.out)["kernels"]] == ["square_kernel"]
-    for path in sparse:
-        assert any(str(path) in p and "too large" in p for p in done.problems), path
-    assert done.peak < usual + 150 * MB
-    assert told("show", cache, "square_kernel").out == (SQUARE / "square_kernel.ptx").read_bytes()
 
 
 def test_sparse_events_and_blobs_are_said(tmp_path: Path, usual: int) -> None:
@@ -424,26 +408,6 @@ def test_line_that_is_too_long_is_left_out_and_said(tmp_path: Path) -> None:
     assert whole["recording"]["complete"] is True
 
 
-def test_report_that_is_too_large_is_left_out_and_said(tmp_path: Path) -> None:
-    folder = write_events(tmp_path / "r", START, END)
-    (folder / "ncu.jsonl").write_bytes(jsonl({"schema": 1, "csv": "x" * 40_000}))
-    done = told("list", folder, PTXVIEW_MAX_BYTES="64K")
-    assert done.status == 0 and "ncu.jsonl: record 1" in done.said
-    assert raised(done.said) == "128K"
-
-
-def test_memory_of_a_line_of_300_megabytes(tmp_path: Path, usual: int) -> None:
-    folder = write_events(tmp_path / "r", START)
-    with (folder / "events.jsonl").open("ab") as file:
-        file.write(b'{"event":"problem","where":"w","text":"')
-        for _ in range(300):
-            file.write(b"A" * 1_000_000)
-        file.write(b'"}\n' + jsonl(problem("last"), END))
-    done = child("list", folder, "--json")
-    assert "w: last" in done.problems and any("line 2" in p for p in done.problems)
-    assert done.peak < usual + 100 * MB
-
-
 def test_members_are_bounded_in_total(tmp_path: Path, usual: int) -> None:
     row = jsonl(problem("x" * 4000))
     path = tmp_path / "x.ptxview"
@@ -458,17 +422,7 @@ def test_members_are_bounded_in_total(tmp_path: Path, usual: int) -> None:
     assert done.peak < usual + 200 * MB
 
 
-def test_what_a_total_leaves_out_is_said_and_can_be_had(tmp_path: Path) -> None:
-    rows = [problem(f"{n} {'x' * 1000}") for n in range(600)]
-    path = zipped(tmp_path / "x.ptxview", {"events.jsonl": jsonl(START, END),
-                                           "events-1-x.jsonl": jsonl(*rows)})  # fmt: skip
-    sentences, whole = read_whole(path, "1M")
-    assert any(s.startswith("events-1-x.jsonl: line ") for s in sentences)
-    assert 100 < len(sentences) < 600, "what stands before it is kept"
-    assert len(whole["recording"]["problems"]) == 600
-
-
-@pytest.mark.parametrize("empty", ["{}", "[]", '""', "0", '"a":{}'])
+@pytest.mark.parametrize("empty", ["{}", '""', '"a":{}'])
 def test_record_that_would_swell_is_left_out(tmp_path: Path, empty: str, usual: int) -> None:
     row = ",".join([empty] * (7_000_000 // (len(empty) + 1)))
     held = f"{{{row}}}" if ":" in empty else f"[{row}]"
@@ -501,7 +455,7 @@ def test_weight_is_no_less_than_what_a_value_takes(value: object, ascii_only: bo
     assert taken <= files.weight(data) + 8192 + len(data)
 
 
-@pytest.mark.parametrize("depth", [101, 900, 100_000])
+@pytest.mark.parametrize("depth", [101, 100_000])
 @pytest.mark.parametrize("pair", ["[]", '{"a":}'])
 def test_deep_nesting_is_said_wherever_it_stands(tmp_path: Path, depth: int, pair: str) -> None:
     deep = pair[:-1] * depth + "0" + pair[-1] * depth
@@ -521,12 +475,6 @@ def test_deep_nesting_is_said_wherever_it_stands(tmp_path: Path, depth: int, pai
     assert done.status in (0, 4) and "Traceback" not in done.said
 
 
-@pytest.mark.parametrize("depth", [1, 50, 99])
-def test_nesting_of_a_sane_depth_is_read(depth: int) -> None:
-    data = b"[" * depth + b'"[[[[\\"{{{{"' + b"," + b'"' + b"[{" * 500 + b'"' + b"]" * depth
-    assert files.parsed(data) == json.loads(data)
-
-
 def test_folder_of_more_files_than_are_looked_at(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     for n in range(40):
@@ -540,28 +488,6 @@ def test_folder_of_more_files_than_are_looked_at(tmp_path: Path) -> None:
     sentences, whole = read_whole(cache, "256K")
     assert any("more than 128 files and folders" in s for s in sentences)
     assert len(whole["kernels"][0]["variants"]) == 40
-
-
-def test_folder_of_many_files_in_one_place(tmp_path: Path, usual: int) -> None:
-    folder = tmp_path / "many"
-    folder.mkdir()
-    for n in range(20_000):
-        (folder / f"{n}.json").touch()
-        if n % 100 == 0:
-            (folder / f"{n}.ptx").write_bytes(PTX)
-    done = child("list", folder, PTXVIEW_MAX_BYTES="16M")
-    assert "more than 8,192 files and folders" in done.said
-    assert done.peak < usual + 60 * MB
-
-
-def test_folders_that_lie_too_deep_are_said(tmp_path: Path) -> None:
-    deep = tmp_path / "cache" / "1/2/3/4/5/6/7/8"
-    deep.mkdir(parents=True)
-    for file in SQUARE.iterdir():
-        (deep / file.name).write_bytes(file.read_bytes())
-        (tmp_path / "cache" / file.name).write_bytes(file.read_bytes())
-    problems = call("list", tmp_path / "cache", "--json").json["recording"]["problems"]
-    assert any("deeper" in p and str(tmp_path / "cache") in p for p in problems)
 
 
 # -- lines ----------------------------------------------------------------------------------------
@@ -591,23 +517,13 @@ def test_lines_are_those_of_the_file(tmp_path_factory: Any, data: bytes, longest
 def test_zip_of_more_members_than_are_looked_at(tmp_path: Path) -> None:
     blob = hashlib.sha256(PTX).hexdigest()
     members = {f"blobs/{n:064x}": b"" for n in range(600)}
-    path = zipped(tmp_path / "x.ptxview",
-                  {"events.jsonl": jsonl(START, variant("k", blob), END), f"blobs/{blob}": PTX,
-                   **members})  # fmt: skip
+    path = zipped(
+        tmp_path / "x.ptxview",
+        {"events.jsonl": jsonl(START, variant("k", blob), END), f"blobs/{blob}": PTX, **members},
+    )
     sentences, whole = read_whole(path, "1M")
     assert "602 members" in sentences[0] and "512" in sentences[0]
     assert [k["name"] for k in whole["kernels"]] == ["k"]
-
-
-def test_zip_of_many_members_takes_little_memory(tmp_path: Path, usual: int) -> None:
-    path = tmp_path / "x.ptxview"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("events.jsonl", jsonl(START, END))
-        for n in range(100_000):
-            archive.writestr(f"blobs/{n:064x}", b"")
-    done = child("list", path, PTXVIEW_MAX_BYTES="16M")
-    assert done.status == 4 and "too large" in done.said and raised(done.said) == "128M"
-    assert done.peak < usual + 60 * MB
 
 
 def test_member_that_unpacks_to_more_than_is_read(tmp_path: Path, usual: int) -> None:
@@ -627,9 +543,10 @@ def test_member_that_unpacks_to_more_than_is_read(tmp_path: Path, usual: int) ->
 @pytest.mark.parametrize("member", ["events-1-x.jsonl", f"blobs/{'b' * 64}"])
 def test_member_that_unpacks_to_more_than_it_says(tmp_path: Path, member: str, usual: int) -> None:
     """The directory says 100 bytes, the data is 300 MB."""
-    path = zipped(tmp_path / "x.ptxview",
-                  {"events.jsonl": jsonl(START, variant("k", "b" * 64), END),
-                   member: bytes(300 * MB)})  # fmt: skip
+    path = zipped(
+        tmp_path / "x.ptxview",
+        {"events.jsonl": jsonl(START, variant("k", "b" * 64), END), member: bytes(300 * MB)},
+    )
     data = bytearray(path.read_bytes())
     at = data.rindex(b"PK\x01\x02", 0, data.rindex(member.encode()))
     data[at + 24 : at + 28] = struct.pack("<I", 100)
@@ -637,17 +554,6 @@ def test_member_that_unpacks_to_more_than_it_says(tmp_path: Path, member: str, u
     done, shown = child("list", path), child("show", path, "k")
     assert shown.status == 4 and "damaged" in done.said + shown.said
     assert max(done.peak, shown.peak) < usual + 60 * MB
-
-
-def test_member_that_holds_less_than_it_says(tmp_path: Path) -> None:
-    path = zipped(tmp_path / "x.ptxview", {"events.jsonl": jsonl(START, END)})
-    data = bytearray(path.read_bytes())
-    at = data.index(b"PK\x01\x02")
-    (size,) = struct.unpack("<I", data[at + 24 : at + 28])
-    data[at + 24 : at + 28] = struct.pack("<I", size + 50)
-    path.write_bytes(data)
-    done = call("list", path)
-    assert done.status == 4 and str(path) in done.said and "damaged" in done.said
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
@@ -668,13 +574,6 @@ def test_zip_with_one_name_twice_says_so(tmp_path: Path) -> None:
     assert ("w: one" in problems) + ("w: other" in problems) == 1
 
 
-@pytest.mark.parametrize("name", ["/etc/passwd", "../../x", "a/../../b", "C:\\x", "..\\x"])
-def test_zip_with_names_that_lead_out_says_so(tmp_path: Path, name: str) -> None:
-    path = zipped(tmp_path / "x.ptxview", {"events.jsonl": jsonl(START, END), name: b"x"})
-    (said,) = call("list", path, "--json").json["recording"]["problems"]
-    assert "lead out" in said and repr(name) in said
-
-
 def test_zip_that_was_cut_short_says_so(tmp_path: Path) -> None:
     whole = zipped(tmp_path / "x.ptxview", {"events.jsonl": jsonl(START, END)}).read_bytes()
     for size in (10, len(whole) // 2, len(whole) - 23):
@@ -682,15 +581,6 @@ def test_zip_that_was_cut_short_says_so(tmp_path: Path) -> None:
         done = call("list", tmp_path / "x.ptxview")
         assert done.status == 4 and "cut short" in done.said
         assert str(tmp_path / "x.ptxview") in done.said
-
-
-def test_blob_of_a_zip_must_be_what_was_recorded(tmp_path: Path) -> None:
-    blob = hashlib.sha256(PTX).hexdigest()
-    path = zipped(tmp_path / "x.ptxview",
-                  {"events.jsonl": jsonl(START, variant("k", blob), END),
-                   f"blobs/{blob}": b"// forged"})  # fmt: skip
-    done = call("show", path, "k")
-    assert done.status == 4 and not done.out and "damaged" in done.said
 
 
 def test_zip_that_is_replaced_while_it_is_read_stays_what_it_was(tmp_path: Path) -> None:
@@ -701,30 +591,7 @@ def test_zip_that_is_replaced_while_it_is_read_stays_what_it_was(tmp_path: Path)
     assert files.archive(path).read("a") == b"after!"
 
 
-def test_archives_close_with_their_last_use(tmp_path: Path) -> None:
-    path = zipped(tmp_path / "x.zip", {"a": b"x"})
-
-    def count() -> int:
-        links = (Path("/proc/self/fd") / n for n in os.listdir("/proc/self/fd"))  # noqa: PTH208
-        return sum(os.path.realpath(p) == str(path) for p in links)
-
-    held = files.archive(path)
-    assert count() == 1 and files.archive(path) is held
-    del held
-    assert count() == 0
-
-
-def test_trace_that_unpacks_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(files.VARIABLE, "1M")
-    out = io.BytesIO()
-    with pytest.raises(files.TooLarge, match="PTXVIEW_MAX_BYTES"):
-        files.unpack(gzip.compress(bytes(8 * MB)), out, "the trace")
-    assert len(out.getvalue()) <= 2 * MB
-    with pytest.raises(Unreadable, match="damaged"):
-        files.unpack(gzip.compress(b"x" * 1000)[:-10], io.BytesIO(), "the trace")
-
-
-# -- machine code that lies -----------------------------------------------------------------------
+# -- machine code with false sizes --------------------------------------------------------------
 
 
 def elf(sections: list[tuple[str, int, int, int, int]], body: bytes) -> bytes:
@@ -733,8 +600,22 @@ def elf(sections: list[tuple[str, int, int, int, int]], body: bytes) -> bytes:
     start = 64
     table = start + len(body) + len(names)
     head = b"\x7fELF\x02\x01\x01" + bytes([0, 7]) + bytes(7)
-    head += struct.pack("<HHIQQQIHHHHHH", 2, 190, 1, 0, 0, table, 0, 64, 0, 0, 64,
-                        len(sections) + 2, len(sections) + 1)  # fmt: skip
+    head += struct.pack(
+        "<HHIQQQIHHHHHH",
+        2,
+        190,
+        1,
+        0,
+        0,
+        table,
+        0,
+        64,
+        0,
+        0,
+        64,
+        len(sections) + 2,
+        len(sections) + 1,
+    )
     rows = [bytes(64)]
     at = 1
     for name, kind, flags, offset, size in sections:
@@ -744,11 +625,6 @@ def elf(sections: list[tuple[str, int, int, int, int]], body: bytes) -> bytes:
         at += len(name) + 1
     rows.append(struct.pack("<IIQQQQIIQQ", at, 3, 0, 0, start + len(body), len(names), 0, 0, 1, 0))
     return head + body + names + b"".join(rows)
-
-
-def test_cubin_of_plain_sections_is_read() -> None:
-    found = read_cubin(elf([(".text.k", 1, 0, 0, 100), (".text.j", 1, 0, 100, 50)], b"x" * 150))
-    assert found is not None and {n: len(c) for n, c in found.code.items()} == {"k": 100, "j": 50}
 
 
 @pytest.mark.parametrize("kind", ["overlapping", "empty of a terabyte", "packed"])
@@ -776,12 +652,6 @@ def test_cubin_whose_sections_are_more_than_the_file(kind: str) -> None:
     assert peak < 10 * len(data) + 8 * MB
 
 
-def test_real_cubins_are_read_as_before() -> None:
-    for folder, name in ((SQUARE, "square_kernel"), (MATMUL, "matmul_kernel")):
-        found = read_cubin((folder / f"{name}.cubin").read_bytes())
-        assert found is not None and found.entries == (name,) and found.code[name]
-
-
 class Growing(files.File):
     """A file to which somebody appends as much as is read, before each read."""
 
@@ -801,7 +671,7 @@ def test_a_file_that_grows_as_quickly_as_it_is_read_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: Callable[[files.File], object]
 ) -> None:
     """And it is read by the piece: by the byte, nothing that grows is caught up with."""
-    monkeypatch.setenv(files.VARIABLE, str(files.LEAST))
+    monkeypatch.setenv(files.VARIABLE, str(files.MIN_TOTAL_BYTES))
     path = tmp_path / "x.so"
     path.write_bytes(b"x" * 1000)
     descriptor = os.open(path, os.O_RDONLY)
@@ -809,3 +679,65 @@ def test_a_file_that_grows_as_quickly_as_it_is_read_ends(
         with pytest.raises(files.TooLarge):
             read(file)
         assert file.reads < 10 + 3 * files.limits().streamed / files.CHUNK
+
+
+def test_sparse_file_in_a_folder_is_said_and_costs_nothing_else(tmp_path: Path, usual: int) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    for file in SQUARE.iterdir():
+        (cache / file.name).write_bytes(file.read_bytes())
+    sparse = [
+        cache / "square_kernel.ttir",
+        cache / "torch_trace_1.log",
+        cache / "x.json",
+        cache / f"c{'a' * 51}.py",
+        cache / "k.autotune.json",
+    ]
+    for path in sparse:
+        with path.open("ab") as out:
+            out.truncate(1 << 40)
+    done = child("list", cache, "--json")
+    assert [k["name"] for k in json.loads(done.out)["kernels"]] == ["square_kernel"]
+    for path in sparse:
+        assert any(str(path) in p and "too large" in p for p in done.problems), path
+    assert done.peak < usual + 150 * MB
+    assert told("show", cache, "square_kernel").out == (SQUARE / "square_kernel.ptx").read_bytes()
+
+
+def test_what_a_total_leaves_out_is_said_and_can_be_had(tmp_path: Path) -> None:
+    rows = [problem(f"{n} {'x' * 1000}") for n in range(600)]
+    path = zipped(
+        tmp_path / "x.ptxview",
+        {"events.jsonl": jsonl(START, END), "events-1-x.jsonl": jsonl(*rows)},
+    )
+    sentences, whole = read_whole(path, "1M")
+    assert any(s.startswith("events-1-x.jsonl: line ") for s in sentences)
+    assert 100 < len(sentences) < 600, "all before it is kept"
+    assert len(whole["recording"]["problems"]) == 600
+
+
+def test_folders_that_lie_too_deep_are_said(tmp_path: Path) -> None:
+    deep = tmp_path / "cache" / "1/2/3/4/5/6/7/8"
+    deep.mkdir(parents=True)
+    for file in SQUARE.iterdir():
+        (deep / file.name).write_bytes(file.read_bytes())
+        (tmp_path / "cache" / file.name).write_bytes(file.read_bytes())
+    problems = call("list", tmp_path / "cache", "--json").json["recording"]["problems"]
+    assert any("deeper" in p and str(tmp_path / "cache") in p for p in problems)
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "a/../../b", "C:\\x"])
+def test_zip_with_names_that_lead_out_says_so(tmp_path: Path, name: str) -> None:
+    path = zipped(tmp_path / "x.ptxview", {"events.jsonl": jsonl(START, END), name: b"x"})
+    (said,) = call("list", path, "--json").json["recording"]["problems"]
+    assert "lead out" in said and repr(name) in said
+
+
+def test_trace_that_unpacks_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(files.VARIABLE, "1M")
+    out = io.BytesIO()
+    with pytest.raises(files.TooLarge, match="PTXVIEW_MAX_BYTES"):
+        files.unpack(gzip.compress(bytes(8 * MB)), out, "the trace")
+    assert len(out.getvalue()) <= 2 * MB
+    with pytest.raises(Unreadable, match="damaged"):
+        files.unpack(gzip.compress(b"x" * 1000)[:-10], io.BytesIO(), "the trace")

@@ -22,7 +22,7 @@ ROUNDS = 20
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Fuzz, tell what was done by reader, and what was found."""
+    """Fuzz, and print inputs and findings by reader."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("readers", nargs="*", metavar="READER")
     parser.add_argument("--inputs", type=int, default=10_000, metavar="N", help="of all readers")
@@ -50,7 +50,7 @@ def main(argv: list[str] | None = None) -> int:
         each = [Fuzzing(reader, folder, args.seed) for reader in chosen]
         end = time.monotonic() + args.seconds if args.seconds else None
         spent = dict.fromkeys(by_name, 0.0)
-        with contextlib.suppress(KeyboardInterrupt):  # what was done until then is told
+        with contextlib.suppress(KeyboardInterrupt):  # print the results until then
             for turn in range(1, ROUNDS + 1):
                 for one in each:
                     due = args.inputs * one.reader.share * turn // (all_shares * ROUNDS)
@@ -73,7 +73,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _write(one: Fuzzing, folder: Path) -> None:
-    """Put what was found into files, as soon as it is: the input, and what it led to."""
+    """Write each finding into files at once: the input, and its effect."""
     for finding in one.findings.values():
         digest = hashlib.sha256(finding.where.encode()).hexdigest()[:8]
         folder.mkdir(parents=True, exist_ok=True)
@@ -87,10 +87,14 @@ def _tell(each: list[Fuzzing], spent: dict[str, float], as_json: bool) -> None:
     total = sum(one.inputs for one in each)
     if as_json:
         said = {
-            one.reader.name: {"inputs": one.inputs, "reached": one.reached(),
-                              "kept": len(one.kept), "findings": len(one.findings)}
+            one.reader.name: {
+                "inputs": one.inputs,
+                "reached": one.reached(),
+                "kept": len(one.kept),
+                "findings": len(one.findings),
+            }
             for one in each
-        }  # fmt: skip
+        }
         print(json.dumps({"inputs": total, "readers": said}))
         return
     for one in each:

@@ -40,14 +40,37 @@ GROWS = 2.5
 """How much more than five times the work five times the text may take; quadratic is 5."""
 
 KEPT_LONGEST = 400
-STARTS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty",
-          "pty.spawn", "os.startfile")  # fmt: skip
-REACHES = ("socket.connect", "socket.bind", "socket.sendto", "ctypes.dlopen", "os.kill",
-           "os.putenv", "os.unsetenv", "os.chdir")  # fmt: skip
+STARTS = (
+    "subprocess.Popen",
+    "os.system",
+    "os.exec",
+    "os.posix_spawn",
+    "os.fork",
+    "os.forkpty",
+    "pty.spawn",
+    "os.startfile",
+)
+REACHES = (
+    "socket.connect",
+    "socket.bind",
+    "socket.sendto",
+    "ctypes.dlopen",
+    "os.kill",
+    "os.putenv",
+    "os.unsetenv",
+    "os.chdir",
+)
 CHANGES = {
-    "os.remove": (1,), "os.rmdir": (1,), "os.mkdir": (2,), "os.chmod": (2,), "os.chown": (3,),
-    "os.utime": (3,), "os.truncate": (), "os.rename": (2, 3), "os.link": (2, 3),
-}  # fmt: skip
+    "os.remove": (1,),
+    "os.rmdir": (1,),
+    "os.mkdir": (2,),
+    "os.chmod": (2,),
+    "os.chown": (3,),
+    "os.utime": (3,),
+    "os.truncate": (),
+    "os.rename": (2, 3),
+    "os.link": (2, 3),
+}
 """What changes files: where the descriptors of the folders stand that the paths begin in."""
 
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -128,7 +151,7 @@ def prepare(folder: Path) -> None:
 
 
 class Fuzzing:
-    """One reader, its inputs that are kept, and what was found."""
+    """One reader, its inputs that are kept, and its findings."""
 
     def __init__(self, reader: Reader, folder: Path, seed: int) -> None:
         self.reader = reader

@@ -116,7 +116,7 @@ def instrumented(source: bytes | str, path: str) -> CodeType:
 
 
 class _Loader(SourceFileLoader):
-    """Loads a module from its source, whatever was compiled of it before."""
+    """Loads a module from its source, never from a compiled file."""
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)

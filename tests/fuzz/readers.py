@@ -3,7 +3,7 @@
 A reader takes bytes and raises what it should not: an ``AssertionError`` where something was lost,
 whatever else where a sentence was owed. What it may raise is ``PtxviewError``.
 
-No vendor's tool is started: what they print has readers of its own here. This module is imported
+No vendor's tool is started: what they print has readers here. This module is imported
 after ``tests.fuzz.guided.prepare``, so that what it imports is counted.
 """
 
@@ -51,10 +51,10 @@ from inspector.reader import tables as knowledge
 from inspector.reader.reader import Reader as RecordingReader
 from inspector.recording import output_code
 from inspector.recording.assemble import Assembly
+from inspector.recording.facts import from_ptxas, from_res_usage, max_threads
 from inspector.recording.kept import REPORTS, kept
 from inspector.recording.layout import BytesContent, DerivedCache
 from inspector.recording.origins import graph_lines, stack_places
-from inspector.recording.resources import from_ptxas, from_res_usage, max_threads
 from inspector.report import jsons, tables
 from inspector.report.words import as_json
 from inspector.text import harmless as draws_itself
@@ -72,7 +72,7 @@ BETWEEN = b"\n=====\n"
 
 @dataclass(frozen=True)
 class Reader:
-    """``read`` takes an input and a folder of its own to put it into.
+    """``read`` takes an input and a new folder to put it into.
 
     ``share``: how many inputs it gets beside others. ``work`` and ``least``: an input may run
     ``least + work`` a byte of counted stretches. ``repeats``: whether five times the text is
@@ -333,14 +333,13 @@ def _ncu_said(data: bytes, _: Path) -> None:
     ncu.status_of(text, 1)
 
 
-def _log(data: bytes, _: Path) -> None:
+def _log(data: bytes, folder: Path) -> None:
     text = text_of_bytes(data)
     torch_logs.is_log(text)
     torch_logs.is_trace(text)
-    found = [*torch_logs.from_log(text), *torch_logs.from_trace(text)]
-    _look_at(
-        Assembly(lambda v: v if isinstance(v, BytesContent) else None).recording("x", found)
-    )  # fmt: skip
+    (folder / "trace.log").write_bytes(data)
+    found = [*torch_logs.from_log(text), *torch_logs.from_trace_file(folder / "trace.log")]
+    _look_at(Assembly(lambda v: v if hasattr(v, "read") else None).recording("x", found))
 
 
 def _triton_cache(data: bytes, folder: Path) -> None:

@@ -27,7 +27,7 @@ from inspector.capture.opening import open_path
 from inspector.listing.cubin import read_cubin
 from inspector.model import Resources, Stage
 from inspector.reader import tables
-from inspector.recording.resources import from_res_usage
+from inspector.recording.facts import from_res_usage
 from inspector.system.process import run_tool
 from inspector.system.toolchain import every
 

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from inspector.system.process import Finished, run_tool
 
@@ -54,14 +55,14 @@ def said_of(file: str | Path, tool: str | Path, *options: str) -> bytes:
     return kept.read_bytes()
 
 
-def remembered(argv: Sequence[str | Path]) -> Finished:
+def remembered(argv: Sequence[str | Path], **more: Any) -> Finished:
     """``run_tool`` of NVIDIA's own disassembler, a third of a second to start: once of a content.
 
     What it said well is the same each time; another tool of its name is started as ever.
     """
     tool, *options, file = map(str, argv)
     if SAID is None or not _disassembles(tool):
-        return run_tool(argv)
+        return run_tool(argv, **more)
     asked = hashlib.sha256(
         repr((str(Path(tool).resolve()), options)).encode() + Path(file).read_bytes()
     )
@@ -69,7 +70,7 @@ def remembered(argv: Sequence[str | Path]) -> Finished:
     try:
         ended: Finished = pickle.loads(kept.read_bytes())
     except FileNotFoundError:
-        ended = run_tool(argv)
+        ended = run_tool(argv, **more)
         if ended.status == 0:
             _keep(kept, pickle.dumps(ended))
     return ended

@@ -5,7 +5,7 @@
     ptxview run --target sm_90 --no-tui -o specimens.ptxview -m kernels
     python tests/kernels/hints_table.py specimens.ptxview
 
-writes the table anew; the text around it stays.
+replaces the table; the text around it stays.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ HEAD = ("| specimen | kernel | compiled as | hints |", "| --- | --- | --- | --- 
 STAGES = (Stage.TTGIR, Stage.PTX, Stage.SASS)
 
 
-def rows(recording: str) -> list[str]:
-    """The table's rows, sorted."""
+def rows(recording: str, *names: str) -> list[str]:
+    """The table's rows, sorted; of all specimens, or of these."""
     reader = open_reader(recording)
-    variants = [(k, v) for k, v in reader.recording.variants() if _specimen(v) is not None]
+    specimens = set(names) or {path.stem for path in KERNELS.glob("*.py")}
+    variants = [(k, v) for k, v in reader.recording.variants() if _specimen(v) in specimens]
     alike = Counter((k.name, *_configuration(v)) for k, v in variants)
     out = []
     for kernel, variant in variants:

@@ -23,11 +23,24 @@ def compiled(tmp_path: Path, warm_python: Callable[..., Path]) -> Callable[..., 
     def compile_now(*names: str) -> list[str]:
         recording = tmp_path / "specimens.ptxview"
         done = ptxview(
-            "run", "--target", "sm_90", "--no-tui", "-o", recording, "--python", warm_python(),
-            "-m", "kernels", *names, cwd=ROOT,
-            env=environment(TRITON_CACHE_DIR=str(tmp_path / "triton"), TRITON_DEFAULT_FP_FUSION="1",
-                            XDG_STATE_HOME=str(tmp_path / "state")),
-        )  # fmt: skip
+            "run",
+            "--target",
+            "sm_90",
+            "--no-tui",
+            "-o",
+            recording,
+            "--python",
+            warm_python(),
+            "-m",
+            "kernels",
+            *names,
+            cwd=ROOT,
+            env=environment(
+                TRITON_CACHE_DIR=str(tmp_path / "triton"),
+                TRITON_DEFAULT_FP_FUSION="1",
+                XDG_STATE_HOME=str(tmp_path / "state"),
+            ),
+        )
         assert done.status == 0, done.said[-3000:]
         return hints_table.rows(str(recording))
 
@@ -40,23 +53,29 @@ def documented(*names: str) -> list[str]:
     return [row for row in rows if row.split("|")[1].strip() in names]
 
 
-def test_hints_of_triton_specimens_are_as_documented(compiled: Callable[..., list[str]]) -> None:
-    names = ("hint_triton", "square", "softmax")
-    assert compiled(*names) == documented(*names)
-
-
-@pytest.mark.nvcc
-def test_hints_of_cuda_specimens_are_as_documented(compiled: Callable[..., list[str]]) -> None:
-    skip_without("nvcc")
-    assert compiled("hint_cuda") == documented("hint_cuda")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "square",
+        pytest.param("softmax", marks=pytest.mark.nightly),
+        pytest.param("hint_triton", marks=pytest.mark.nightly),
+        pytest.param("hint_cuda", marks=[pytest.mark.nightly, pytest.mark.nvcc]),
+    ],
+)
+def test_hints_of_specimens_are_as_documented(
+    compiled: Callable[..., list[str]], name: str
+) -> None:
+    if name == "hint_cuda":
+        skip_without("nvcc")
+    assert compiled(name) == documented(name)
 
 
 def test_hints_of_recorded_cuda_specimens_are_as_documented() -> None:
-    """Half a minute of nvcc each: what a GPU's machine once built of them tells as much."""
+    """nvcc takes half a minute for each: they are read from a recording made on a GPU."""
     names = ("gelu_cuda", "gelu_cuda_float", "square_cuda")
-    rows = hints_table.rows(str(ROOT / "examples" / "recordings" / "lecture-h200.ptxview"))
-    found = [row for row in rows if row.split("|")[1].strip() in names]
-    assert found == documented(*names) and len(found) == len(names)
+    recording = ROOT / "examples" / "recordings" / "lecture-h200.ptxview"
+    assert hints_table.rows(str(recording), *names) == documented(*names)
+    assert len(documented(*names)) == len(names)
 
 
 def test_the_pair_of_literals_differs_in_one_hint() -> None:

@@ -1,4 +1,4 @@
-"""A real notebook, run cell by cell in a kernel of its own: ``%%ptxview`` and what it shows."""
+"""A real notebook, run cell by cell in a separate kernel: ``%%ptxview`` and its output."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ add_kernel[(8,)](x, x, out, 1000, BLOCK=128)
     "syntax": "%%ptxview --quiet -o syntax\ndef (",
     "nothing": "%%ptxview -o nothing\n1 + 1",
     "block": "import inspector\nwith inspector.record('block') as block:\n"
-             "    add_kernel[(2,)](x, x, out, 1000, BLOCK=512)\nblock",
+    "    add_kernel[(2,)](x, x, out, 1000, BLOCK=512)\nblock",
     "other": "%ptxview target sm_80",
     "wrong": "%%ptxview --nonsense\n1",
     "help": "%ptxview",
     "command": "%ptxview list first.ptxview",
     "left": "import os; print([n for n in os.environ if n == 'PTXVIEW_RECORDING'])",
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +57,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list[
         cells=[nbformat.v4.new_code_cell(source) for source in CELLS.values()]
     )
     client = NotebookClient(
-        notebook, timeout=600, allow_errors=True, kernel_name="python3",
+        notebook,
+        timeout=600,
+        allow_errors=True,
+        kernel_name="python3",
         resources={"metadata": {"path": str(folder)}},
-    )  # fmt: skip
+    )
     client.execute(
         env=environment(
             PYTHONPATH=str(REPOSITORY), TRITON_CACHE_DIR=str(folder / "cache"), NO_COLOR="1"
@@ -83,7 +86,7 @@ def launches(path: Path) -> list[tuple[int, int]]:
 
 
 class Frame(HTMLParser):
-    """The page that stands in a frame, as a browser takes it out of the attribute."""
+    """The page in a frame, as a browser takes it out of the attribute."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -110,7 +113,7 @@ def test_a_cell_is_recorded_and_shown(run: tuple[Path, dict[str, list[Any]]]) ->
     assert {"source", "ttir", "ptx", "sass"} <= set(kernel["variants"][0]["stages"])
 
 
-def test_what_an_earlier_cell_compiled_is_recorded_when_it_is_launched(
+def test_launches_of_kernels_from_earlier_cells_are_recorded(
     run: tuple[Path, dict[str, list[Any]]],
 ) -> None:
     folder, cells = run
@@ -137,7 +140,7 @@ def test_a_block_in_a_cell_is_the_same(run: tuple[Path, dict[str, list[Any]]]) -
     assert said(cells["left"]).strip() == "[]"
 
 
-def test_what_cannot_be_is_a_sentence_and_no_traceback(
+def test_usage_errors_are_sentences_without_a_traceback(
     run: tuple[Path, dict[str, list[Any]]],
 ) -> None:
     _, cells = run

@@ -1,7 +1,7 @@
 """``inspector.record()``: what a block of a program compiles and launches, and nothing else.
 
-Each program is a process of its own, on the emulated device or without any, and says in JSON what
-it saw; what was recorded is read by the command line.
+Each program is a separate process, with or without the emulated device, and prints its result as
+JSON; the command line reads the recording.
 """
 
 from __future__ import annotations
@@ -38,29 +38,41 @@ DEVICE = "import inspector.notebook.recorder\ninspector.notebook.recorder.emulat
 
 
 def program(tmp_path: Path, text: str, **changes: str | None) -> Any:
-    """What a program said, the last line of its standard output."""
+    """Run a program; return the JSON in the last line of its standard output."""
     script = tmp_path / "program.py"
     script.write_text(text)
     done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, cwd=tmp_path, timeout=600,
-        env=environment(PYTHONPATH=str(REPOSITORY), TRITON_CACHE_DIR=str(tmp_path / "cache"),
-                        **changes), check=False,
-    )  # fmt: skip
+        [sys.executable, str(script)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=600,
+        env=environment(
+            PYTHONPATH=str(REPOSITORY), TRITON_CACHE_DIR=str(tmp_path / "cache"), **changes
+        ),
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
 
 def grids(path: Path) -> dict[int, int]:
-    """How often each number of blocks was launched, as the command line says it."""
+    """Launches by the number of blocks, from the command line."""
     listed = call("list", path, "--json").json
     return {
         c["grid"][0]: c["count"]
-        for kernel in listed["kernels"] for v in kernel["variants"] for c in v["calls"]
-    }  # fmt: skip
+        for kernel in listed["kernels"]
+        for v in kernel["variants"]
+        for c in v["calls"]
+    }
 
 
-def test_blocks_record_what_is_in_them_and_nothing_else(tmp_path: Path) -> None:
-    said = program(tmp_path, DEVICE + KERNEL + textwrap.dedent("""
+def test_blocks_record_their_own_launches_alone(tmp_path: Path) -> None:
+    said = program(
+        tmp_path,
+        DEVICE
+        + KERNEL
+        + textwrap.dedent("""
         import inspector
         launch(256)  # compiled and loaded before, and before the recording launched
         launch(512)
@@ -100,7 +112,8 @@ def test_blocks_record_what_is_in_them_and_nothing_else(tmp_path: Path) -> None:
             path=str(two.path), name=one.kernels[0].name, shown=shown.getvalue(),
             html=one._repr_html_()[:100], text=repr(one),
         )))
-    """))  # fmt: skip
+    """),
+    )
     assert said["back"] and said["raised"] == "the block's own"
     assert "made already" in said["again"]
     # 4 blocks of 256, 8 of 128, 16 of 64, 32 of 32.
@@ -121,8 +134,13 @@ def test_blocks_record_what_is_in_them_and_nothing_else(tmp_path: Path) -> None:
         assert all(set(v["stages"]) == stages for v in kernel["variants"])
 
 
+@pytest.mark.nightly
 def test_a_compiled_graph_is_recorded_with_its_code(tmp_path: Path) -> None:
-    said = program(tmp_path, DEVICE + KERNEL + textwrap.dedent("""
+    said = program(
+        tmp_path,
+        DEVICE
+        + KERNEL
+        + textwrap.dedent("""
         import inspector
         import torch._inductor.runtime.triton_heuristics
         with inspector.record("graph") as recording:
@@ -131,14 +149,19 @@ def test_a_compiled_graph_is_recorded_with_its_code(tmp_path: Path) -> None:
         print(json.dumps(dict(
             kernels=[k.origin.value for k in recording.kernels],
         )))
-    """), TORCHINDUCTOR_COMPILE_THREADS="1")  # fmt: skip
+    """),
+        TORCHINDUCTOR_COMPILE_THREADS="1",
+    )
     assert said["kernels"] == ["inductor"]
     (graph,) = call("list", tmp_path / "graph", "--json").json["graphs"]
     assert graph["stages"] == ["output_code"]
 
 
-def test_without_a_device_what_is_compiled_is_recorded(tmp_path: Path) -> None:
-    said = program(tmp_path, KERNEL.replace(', device="cuda"', "") + textwrap.dedent("""
+def test_compilations_without_a_device_are_recorded(tmp_path: Path) -> None:
+    said = program(
+        tmp_path,
+        KERNEL.replace(', device="cuda"', "")
+        + textwrap.dedent("""
         import inspector
         from inspector.errors import UsageError
         from triton.backends.compiler import GPUTarget
@@ -159,7 +182,8 @@ def test_without_a_device_what_is_compiled_is_recorded(tmp_path: Path) -> None:
             late=late, unknown=unknown, environment=sorted(os.environ),
             targets=[v.target for k in recording.kernels for v in k.variants],
         )))
-    """))  # fmt: skip
+    """),
+    )
     assert "torch is imported already" in said["late"] and "fresh process" in said["late"]
     assert "no device is known of sm_1" in said["unknown"]
     assert said["targets"] == ["sm_80"]
@@ -173,26 +197,37 @@ def test_a_program_that_ptxview_runs_is_recorded_once(tmp_path: Path) -> None:
         "except PtxviewError as error:\n    print(error)\n"
     )
     done = subprocess.run(
-        command(["run", "--no-tui", "-o", "x", "twice.py"]), capture_output=True, text=True,
-        cwd=tmp_path, env=environment(PYTHONPATH=str(REPOSITORY)), check=True,
-    )  # fmt: skip
+        command(["run", "--no-tui", "-o", "x", "twice.py"]),
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment(PYTHONPATH=str(REPOSITORY)),
+        check=True,
+    )
     assert "recorded already: ptxview run started it" in done.stdout
 
 
-def test_a_place_that_cannot_be_written_is_said_before_the_block(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_refused_before_the_block(tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
-    said = program(tmp_path, textwrap.dedent("""
-        import inspector, json, os
-        from inspector.errors import PtxviewError
-        entered, before = False, dict(os.environ)
-        try:
-            with inspector.record("full"):
-                entered = True
-        except PtxviewError as error:
-            print(json.dumps([entered, error.message, before == dict(os.environ)]))
-    """))  # fmt: skip
-    assert said[0] is False and "not empty" in said[1] and said[2]
+    (tmp_path / "x.txt").touch()
+    said = program(
+        tmp_path,
+        """
+import inspector, json, os
+from inspector.errors import PtxviewError
+before, said = dict(os.environ), []
+for place in ("full", "x.txt/y", "/proc/x"):
+    try:
+        with inspector.record(place):
+            said.append("entered")
+    except PtxviewError as error:
+        said.append(error.message)
+print(json.dumps([*said, before == dict(os.environ)]))
+""",
+    )
+    assert "not empty" in said[0] and said[3]
+    assert "cannot be written" in said[1] and "cannot be written" in said[2]
 
 
 def test_importing_it_costs_nothing() -> None:
@@ -204,17 +239,3 @@ def test_importing_it_costs_nothing() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["inspector", ""]
-
-
-@pytest.mark.parametrize("wrong", ["x.txt/y", "/proc/x"])
-def test_a_folder_that_is_none_is_a_sentence(tmp_path: Path, wrong: str) -> None:
-    (tmp_path / "x.txt").write_text("")
-    said = program(tmp_path, textwrap.dedent(f"""
-        import inspector, json
-        from inspector.errors import PtxviewError
-        try:
-            inspector.record({wrong!r}).__enter__()
-        except PtxviewError as error:
-            print(json.dumps(error.message))
-    """))  # fmt: skip
-    assert "cannot be written" in said

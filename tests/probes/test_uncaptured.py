@@ -19,7 +19,7 @@ from inspector.capture.running import RunOutcome
 from inspector.commands.run import summary
 from inspector.model import Uncaptured
 from inspector.probes import uncaptured
-from inspector.recording.assemble import MOST_NAMED, Assembly
+from inspector.recording.assemble import MAX_NAMED, Assembly
 
 PROBES = Path(__file__).parents[2] / "inspector" / "probes"
 CUDA = """
@@ -258,9 +258,9 @@ def test_a_recording_has_a_problem_for_each_and_all_of_them_by_name() -> None:
         "the kernel k0 was made by CuPy, which is not captured",
         "the kernel k1 was made by CuPy, which is not captured",
     )
-    rec = Assembly(lambda digest: None).recording("r", made(MOST_NAMED + 5))
-    assert len(rec.uncaptured) == MOST_NAMED + 5
-    assert len(rec.problems) == MOST_NAMED + 1
+    rec = Assembly(lambda digest: None).recording("r", made(MAX_NAMED + 5))
+    assert len(rec.uncaptured) == MAX_NAMED + 5
+    assert len(rec.problems) == MAX_NAMED + 1
     assert rec.problems[-1] == "5 more kernels were made by CuPy, which is not captured"
 
 

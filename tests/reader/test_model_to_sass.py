@@ -77,8 +77,9 @@ def test_the_json_says_what_it_was_made_from(recorded: Path) -> None:
     found = ptxview("list", "--json", recorded).json
     kernel = next(k for k in found["kernels"] if k["origin"] == "inductor")
     assert [m["code"] for m in kernel["made_from"]] == [
-        "y = torch.sin(x) * x", "return torch.relu(y) + 1.0"
-    ]  # fmt: skip
+        "y = torch.sin(x) * x",
+        "return torch.relu(y) + 1.0",
+    ]
     assert kernel["variants"][0]["stages"][:2] == ["source", "output_code"]
     shown = ptxview(
         "show", "--json", "--stage", "source", recorded, kernel["variants"][0]["id"]

@@ -1,4 +1,4 @@
-"""Events of any shape: whatever stands in a recording, reading it gives values or one error."""
+"""Events of any shape: reading them gives values or one error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from inspector import printing
-from inspector.capture import torch_logs
 from inspector.capture.opening import open_path
 from inspector.errors import PtxviewError
 from inspector.model import Recording, Stage
@@ -46,7 +45,8 @@ KINDS = ["recording", "triton", "graph", "extension", "device_code", "file", "lo
          "triton_failed", "triton_said", "graph_failed", "not_loaded", "not_launched", "launched",
          "note", "compile_start", "compile_end", "compile_phases", "graph_break",
          "recompile", "guards", "compile_cache", "symbol",
-         "graph_nodes", "dynamo_nodes", "user_file"]  # fmt: skip
+         "graph_nodes", "dynamo_nodes", "user_file", "autotune", "autotune_failed", "configured",
+         "written", "fusion_tried", "compiled", "removed", "unmade"]  # fmt: skip
 FIELDS = ["name", "hash", "metadata", "files", "paths", "source", "pid", "rank", "signature",
           "constexprs", "specialization", "declared", "cache_key", "cache_hit", "blob", "path",
           "frame_id", "frame_compile_id", "id", "directory", "sources", "error", "cubin", "ptx",
@@ -56,7 +56,8 @@ FIELDS = ["name", "hash", "metadata", "files", "paths", "source", "pid", "rank",
           "target", "started", "python", "version", "shared", "time", "no_lines", "stack",
           "figures", "marks", "said", "kind", "attempt", "began", "seconds", "stage_seconds",
           "fresh", "compiled_autograd_id", "graph", "message", "messages", "log", "required",
-          "limit", "resource", "tool"]  # fmt: skip
+          "limit", "resource", "tool", "tuning", "key", "configurations", "configuration",
+          "winner", "config", "times_ms", "reason", "num_warps"]  # fmt: skip
 words = st.one_of(
     st.sampled_from(
         [
@@ -131,7 +132,7 @@ def _refuse(name: str) -> object:
     raise AssertionError(f"{name} is no JSON")
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(events, max_size=5))
 @example([{"event": "device_code", "cubin": "cubin", "origin": "nobody"}])
 @example([{"event": "file", "stage": "nothing", "blob": "ptx"}])
@@ -173,12 +174,6 @@ def test_events_of_any_shape_become_values(found: list[dict[str, object]]) -> No
     look_at(Assembly(content).recording("x", found))
 
 
-def test_ten_thousand_mangled_names_are_read(tmp_path: Path) -> None:
-    long = "_Z" + "9x" * 300
-    found = [{"event": "triton", "name": f"{long}{n}", "hash": f"{n:064x}"} for n in range(10_000)]
-    assert len(Assembly(content).recording("x", found).kernels) == 10_000
-
-
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.one_of(
     st.binary(max_size=80).map(lambda b: b.replace(b"\n", b" ") + b"\n"),
@@ -206,35 +201,6 @@ def test_output_code_of_any_text_is_read(lines: list[str]) -> None:
     parsed = output_code.parse("\n".join(lines))
     for kernel in parsed.kernels:
         assert kernel.line is None or 1 <= kernel.line <= len("\n".join(lines).split("\n"))
-
-
-HEAD = "V1121 05:33:36.844000 408 torch/_inductor/graph.py:2552] [0/0] "
-LOGS = [HEAD + "[__output_code] Output code: ", HEAD + "[__output_code] x = 1",
-        HEAD + "[__output_code] Output code written to: /x.py", "[rank3]:" + HEAD + "x",
-        HEAD + '{"inductor_output_code": {"filename": 3}, "frame_id": []}',
-        HEAD + '{"inductor_output_code": [], "frame_id": 0, "frame_compile_id": "x"}',
-        HEAD + '{"inductor_output_code": {', "\tcode", "plain",
-        HEAD + '{"str": ["/a/b.py", 0]}', HEAD + '{"str": [0]}', HEAD + '{"str": 3}',
-        HEAD + '{"dynamo_start": {"stack": [{"line": 3, "filename": 0}, {"filename": []}, 3]}, '
-        '"frame_id": 0, "frame_compile_id": 0}',
-        HEAD + '{"create_symbol": [], "frame_id": 0, "frame_compile_id": 0}',
-        HEAD + '{"compilation_metrics": {"co_name": 3}, "frame_id": 0, "frame_compile_id": 0}',
-        HEAD + '{"artifact": {"name": "dynamo_graph_break_reason"}, "frame_id": 0, '
-        '"frame_compile_id": 0}', HEAD + '{"artifact": {"name": "fx_graph_cache_hit"}}',
-        HEAD + '{"chromium_event": {}, "frame_id": 0, "frame_compile_id": 0}',
-        '\t{"ph": "B", "name": "a", "ts": 3}', '\t{"ph": "E", "name": [], "ts": {}}',
-        "\t[["]  # fmt: skip
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.lists(st.one_of(st.sampled_from(LOGS), st.text(max_size=30)), max_size=12))
-def test_logs_of_any_text_are_read(lines: list[str]) -> None:
-    text = "\n".join(lines)
-    torch_logs.is_log(text)
-    torch_logs.is_trace(text)
-    for event in (*torch_logs.from_log(text), *torch_logs.from_trace(text)):
-        look_at(Assembly(lambda b: b if isinstance(b, BytesContent) else None)
-                .recording("x", [event]))  # fmt: skip
 
 
 @given(st.one_of(st.text(), st.from_regex(r"_ZN?K?L?(\d{1,3}\w{0,8}){1,4}", fullmatch=True)))

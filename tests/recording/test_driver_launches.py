@@ -89,7 +89,7 @@ def test_a_kernel_of_a_library_has_its_maker_and_its_machine_code(folder: Folder
     assert not recording.problems
 
 
-def test_two_kernels_of_one_module_are_told_apart(folder: Folder) -> None:
+def test_two_kernels_of_one_module_are_distinct(folder: Folder) -> None:
     cubin = (DATA / ZOO).read_bytes()
     parsed = read_cubin(cubin)
     assert parsed is not None
@@ -102,23 +102,32 @@ def test_two_kernels_of_one_module_are_told_apart(folder: Folder) -> None:
 
 @pytest.mark.parametrize("captured", [False, True])
 def test_parameters_have_the_types_of_the_demangled_name(folder: Folder, captured: bool) -> None:
-    """A parameter that not every launch had alike has no value."""
+    """What not every launch had has no value."""
     digest = folder.blob((DATA / "nested.cubin").read_bytes())
     if captured:
         source = folder.blob((DATA / "nested.cu").read_bytes())
-        folder.event("device_code", cubin=digest, source="/home/x/nested.cu", source_blob=source,
-                     arch="sm_90", object="nested.o", flags=[])  # fmt: skip
-    parameters = [struct.pack("<Q", ADDRESS).hex(), struct.pack("<Q", ADDRESS + 24).hex(),
-                  struct.pack("<i", 781).hex()]  # fmt: skip
+        folder.event(
+            "device_code",
+            cubin=digest,
+            source="/home/x/nested.cu",
+            source_blob=source,
+            arch="sm_90",
+            object="nested.o",
+            flags=[],
+        )
+    parameters = [
+        struct.pack("<Q", ADDRESS).hex(),
+        struct.pack("<Q", ADDRESS + 24).hex(),
+        struct.pack("<i", 781).hex(),
+    ]
     folder.launch(0, NESTED, [9, 0, 0], module=digest, parameters=parameters)
     folder.launch(1, NESTED, [2, 0, 0b101], module=digest, parameters=parameters, grid=[1, 1, 1])
     kernel = next(k for k in folder.opened().kernels if k.name == NESTED)
     (variant,) = kernel.variants
     assert kernel.origin is (Origin.NVCC if captured else Origin.EXTERN)
     assert variant.launches == 11
-    names = [f"parameter {n}" for n in range(3)]
     first, second = variant.calls
-    assert [a.name for a in first.arguments] == names
+    assert [a.name for a in first.arguments] == [f"parameter {n}" for n in range(3)]
     assert [a.value for a in first.arguments] == [hex(ADDRESS), hex(ADDRESS + 24), 781]
     assert [a.alignment for a in first.arguments] == [512, 8, None]
     assert [a.type for a in first.arguments] == ["float*", "float const*", "int"]
@@ -133,8 +142,16 @@ def test_launches_of_tritons_are_counted_where_they_are_made(folder: Folder) -> 
     name, digest = parsed.entries[0], folder.blob(cubin)
     folder.event("triton", name=name, hash="ab" * 32, files={"cubin": digest}, metadata={})
     folder.event("process")
-    folder.event("call", id=0, kind="triton", name=name, subject="ab" * 32, hash="ab" * 32,
-                 grid=[4, 1, 1], arguments=[])  # fmt: skip
+    folder.event(
+        "call",
+        id=0,
+        kind="triton",
+        name=name,
+        subject="ab" * 32,
+        hash="ab" * 32,
+        grid=[4, 1, 1],
+        arguments=[],
+    )
     folder.event("calls", counts={"0": 6})
     folder.launch(0, name, [105, 30, 0, 1], module=digest)
     kernel = the_kernel(folder.opened())
@@ -149,8 +166,13 @@ def test_what_a_compiler_was_given_is_the_source_of_its_kernel(folder: Folder) -
     assert parsed is not None
     name = parsed.entries[0]
     text = f'extern "C" __global__ void {name}(float* out) {{\n  out[0] = 1;\n}}\n'
-    folder.event("uncaptured", by="CuPy", name=name, source=folder.blob(text.encode()),
-                 options=["-std=c++17"])  # fmt: skip
+    folder.event(
+        "uncaptured",
+        by="CuPy",
+        name=name,
+        source=folder.blob(text.encode()),
+        options=["-std=c++17"],
+    )
     folder.launch(0, name, [1, 0, 0], module=folder.blob(cubin), libraries=["/x/_ctypes.so"])
     recording = folder.opened()
     kernel = the_kernel(recording)
@@ -165,8 +187,9 @@ def test_without_a_gpu_the_ptx_of_nvrtc_is_there_and_its_maker_named(folder: Fol
     folder.rows = [row for row in folder.rows if row["event"] != "driver"]
     ptx = (DATA / "nested.ptx").read_bytes()
     source = folder.blob((DATA / "nested.cu").read_bytes())
-    folder.event("uncaptured", by="NVRTC", name="nested", symbol=NESTED, ptx=folder.blob(ptx),
-                 source=source)  # fmt: skip
+    folder.event(
+        "uncaptured", by="NVRTC", name="nested", symbol=NESTED, ptx=folder.blob(ptx), source=source
+    )
     recording = folder.opened()
     kernel = the_kernel(recording)
     (variant,) = kernel.variants
@@ -197,7 +220,7 @@ def test_what_was_not_seen_is_said(folder: Folder) -> None:
     assert "could not be kept" in variant.missing[Stage.SASS]
 
 
-def test_a_launch_that_was_only_captured_is_none(folder: Folder) -> None:
+def test_a_launch_that_was_only_captured_is_not_counted(folder: Folder) -> None:
     folder.launch(0, "captured_and_never_replayed", in_graph=True)
     folder.launch(1, "killed_before_it_was_counted")
     assert [k.name for k in folder.opened().kernels] == ["killed_before_it_was_counted"]
@@ -212,13 +235,15 @@ def test_a_launch_that_was_only_captured_is_none(folder: Folder) -> None:
         (("/v/nvidia/nccl/lib/libnccl.so.2", ATEN), "NCCL"),
         (("/v/site-packages/cupy/cuda/cub.cpython-312-x86_64-linux-gnu.so",), "CuPy"),
         (("/v/site-packages/jax_plugins/xla_cuda13/xla_cuda_plugin.so",), "JAX (XLA)"),
-        (("/v/site-packages/flash_attn_2_cuda.cpython-312-x86_64-linux-gnu.so", ATEN),
-         "FlashAttention"),
+        (
+            ("/v/site-packages/flash_attn_2_cuda.cpython-312-x86_64-linux-gnu.so", ATEN),
+            "FlashAttention",
+        ),
         (("/home/x/.cache/torch_extensions/sq_ext/sq_ext.so", ATEN), "sq_ext"),
         (("/usr/bin/python",), None),
         ((), None),
     ],
-)  # fmt: skip
+)
 def test_the_innermost_library_names_the_maker(
     libraries: tuple[str, ...], maker: str | None
 ) -> None:
@@ -235,7 +260,9 @@ def test_the_architecture_is_the_one_that_cuobjdump_names(sample: str) -> None:
 # -- one kernel of many -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sample", [ZOO, "zoo_sm75.cubin", "zoo_sm120.cubin", "nested.cubin"])
+@pytest.mark.parametrize(
+    "sample", [ZOO, pytest.param("zoo_sm75.cubin", marks=pytest.mark.nightly), "nested.cubin"]
+)
 def test_a_kernel_taken_out_is_what_it_was(sample: str, tmp_path: Path) -> None:
     """By NVIDIA's own tools: the same instructions, registers, stack and shared memory."""
     cubin = (DATA / sample).read_bytes()
@@ -291,13 +318,13 @@ def test_five_ways_to_square() -> None:
         if call.operators
     }
     assert by_operator["square"] == (
-        "vectorized_elementwise_kernel<pow_tensor_scalar_kernel_impl>", "ATen", 2,
-    )  # fmt: skip
+        "vectorized_elementwise_kernel<pow_tensor_scalar_kernel_impl>",
+        "ATen",
+        2,
+    )
     # Once for what is expected, and once as one of the five.
     assert by_operator["mul_Tensor"] == ("vectorized_elementwise_kernel<MulFunctor>", "ATen", 2)
     kernels = {kernel.called: kernel for kernel in open_path(path).kernels}
     (call,) = kernels["square_matrix_kernel"].variants[0].calls
     assert (call.grid, call.block) == ((49, 114, 1), (16, 16, 1))
-    assert [(a.name, a.value) for a in call.arguments[2:]] == [
-        ("parameter 2", 781), ("parameter 3", 1823),
-    ]  # fmt: skip
+    assert [(a.type, a.value) for a in call.arguments[2:]] == [("int", 781), ("int", 1823)]

@@ -41,15 +41,35 @@ def module(number: int, data: bytes = CUBIN) -> bytes:
 
 
 def entry(number: int, symbol: bytes, module: int = 0, frames: Sequence[int] = ()) -> bytes:
-    head = struct.pack("<Iii3I3II3I5I", number, module, 0, 4, 1, 1, 128, 1, 1, 64, 0, 0, 0, 0,
-                       len(frames), 2, 12, len(symbol))  # fmt: skip
+    head = struct.pack(
+        "<Iii3I3II3I5I",
+        number,
+        module,
+        0,
+        4,
+        1,
+        1,
+        128,
+        1,
+        1,
+        64,
+        0,
+        0,
+        0,
+        0,
+        len(frames),
+        2,
+        12,
+        len(symbol),
+    )
     values = struct.pack("<HH", 8, 4) + bytes(8) + b"\1\2\3\4"
     return record(3, head, struct.pack(f"<{len(frames)}Q", *frames), values, symbol)
 
 
 def counts(number: int, count: int, sampled: int = 0) -> bytes:
-    return record(5, struct.pack("<II6Q", sampled, 1, *[0] * 6),
-                  struct.pack("<5Q", number, count, 0, 0, 0))  # fmt: skip
+    return record(
+        5, struct.pack("<II6Q", sampled, 1, *[0] * 6), struct.pack("<5Q", number, count, 0, 0, 0)
+    )
 
 
 def frame(address: int, library: bytes, symbol: bytes = b"") -> bytes:
@@ -73,9 +93,15 @@ def folder(tmp_path: Path) -> Path:
 
 def whole(symbol: bytes, sampled: int = 0) -> bytes:
     return b"".join(
-        (began(), module(0), entry(0, symbol, 0, (1, 2)), frame(1, CPU, POW), frame(2, ATEN),
-         counts(0, 5, sampled))
-    )  # fmt: skip
+        (
+            began(),
+            module(0),
+            entry(0, symbol, 0, (1, 2)),
+            frame(1, CPU, POW),
+            frame(2, ATEN),
+            counts(0, 5, sampled),
+        )
+    )
 
 
 def test_a_folder_whose_run_was_killed_has_its_launches(folder: Path, symbol: bytes) -> None:
@@ -126,12 +152,18 @@ def test_records_that_are_cut_short_anywhere_are_read_so_far(folder: Path, symbo
         assert "driver_counts" not in kinds and "problem" not in kinds
 
 
-def test_a_damaged_record_is_told_and_passed_over(folder: Path, symbol: bytes) -> None:
+def test_a_damaged_record_is_a_problem_and_passed_over(folder: Path, symbol: bytes) -> None:
     bad = (
-        record(3, b"short"), record(3, struct.pack("<18I", *[2**32 - 1] * 18)), record(99, b"x"),
-        record(5, struct.pack("<II6Q", 0, 2**31, *[0] * 6)), record(6, b""), record(4, bytes(40)),
-        entry(0, symbol), module(0), entry(10**6, symbol),
-    )  # fmt: skip
+        record(3, b"short"),
+        record(3, struct.pack("<18I", *[2**32 - 1] * 18)),
+        record(99, b"x"),
+        record(5, struct.pack("<II6Q", 0, 2**31, *[0] * 6)),
+        record(6, b""),
+        record(4, bytes(40)),
+        entry(0, symbol),
+        module(0),
+        entry(10**6, symbol),
+    )
     (folder / NAME).write_bytes(whole(symbol) + b"".join(bad) + counts(0, 6))
     read = read_events(folder).events
     assert [e["text"] for e in read if e["event"] == "problem"] == [

@@ -1,4 +1,4 @@
-"""A kernel that Triton could not compile is told with its reason, not passed over."""
+"""A kernel that Triton could not compile is listed with its reason, not passed over."""
 
 from __future__ import annotations
 
@@ -74,11 +74,19 @@ def test_a_kernel_whose_launch_was_refused_has_that_as_its_failure_where_none_wa
     ]
     texts = {"p": PTX, "q": PTX.replace(b"ret", b"trap;\nret")}
     refused = {
-        "event": "not_launched", "name": "matmul", "symbol": "matmul", "ran": False,
-        "hash": hashlib.sha256(PTX).hexdigest(), "kind": "cudaErrorLaunchOutOfResources",
-        "error": "too many resources requested for launch: of 1024 threads", "required": 131072,
-        "limit": 65536, "resource": "registers", "grid": [1, 1, 1], "block": [1024, 1, 1],
-    }  # fmt: skip
+        "event": "not_launched",
+        "name": "matmul",
+        "symbol": "matmul",
+        "ran": False,
+        "hash": hashlib.sha256(PTX).hexdigest(),
+        "kind": "cudaErrorLaunchOutOfResources",
+        "error": "too many resources requested for launch: of 1024 threads",
+        "required": 131072,
+        "limit": 65536,
+        "resource": "registers",
+        "grid": [1, 1, 1],
+        "block": [1024, 1, 1],
+    }
     called = {"event": "call", "kind": "cuda", "name": "matmul", "grid": [1], "count": 3}
     launched = {"event": "launched", "symbol": "matmul", "hash": refused["hash"]}
 
@@ -101,11 +109,20 @@ def test_a_build_that_failed_before_its_compilers_is_the_failure_of_its_kernels(
     text = b"__global__ void twice(float* x) { *x *= 2; }\n"
     said = "Ninja is required to load C++ extensions"
     build: dict[str, object] = {
-        "event": "extension", "directory": "/b/mine", "name": "mine", "files": {}, "pid": 1,
-        "sources": {"/b/mine/k.cu": "t"}, "error": f"{said}\n(pip install ninja)",
-    }  # fmt: skip
-    source: dict[str, object] = {"event": "device_code", "source": "/b/mine/k.cu",
-                                 "source_blob": "t", "directory": "/b/mine"}  # fmt: skip
+        "event": "extension",
+        "directory": "/b/mine",
+        "name": "mine",
+        "files": {},
+        "pid": 1,
+        "sources": {"/b/mine/k.cu": "t"},
+        "error": f"{said}\n(pip install ninja)",
+    }
+    source: dict[str, object] = {
+        "event": "device_code",
+        "source": "/b/mine/k.cu",
+        "source_blob": "t",
+        "directory": "/b/mine",
+    }
     texts = {"t": text, "p": PTX}
 
     def built(*events: dict[str, object]) -> Recording:

@@ -22,7 +22,7 @@ BEGUN = {"event": "recording", "schema": 1, "command": ["python"], "mode": "targ
 
 
 def noted(path: Path) -> list[str]:
-    """What the events of a recording tell, without what is said of it as a whole."""
+    """The content of a recording's events, without facts of the whole run."""
     return [p for p in open_path(path).problems if p.startswith("noted: ")]
 
 
@@ -71,8 +71,15 @@ def with_kernel(folder: Path) -> dict[str, str]:
         for path in MATMUL.iterdir()
         if path.suffix in (".ttir", ".ptx", ".cubin")
     }
-    writer.event(event="triton", name="matmul_kernel", hash="a" * 64, time=2.0, pid=7,
-                 metadata={"name": "matmul_kernel"}, files=files)  # fmt: skip
+    writer.event(
+        event="triton",
+        name="matmul_kernel",
+        hash="a" * 64,
+        time=2.0,
+        pid=7,
+        metadata={"name": "matmul_kernel"},
+        files=files,
+    )
     writer.close()
     return files
 
@@ -107,8 +114,10 @@ def test_a_file_that_was_not_made_is_read_from_the_folder_beside_it(tmp_path: Pa
     assert "unfinished" in listed.text.splitlines()[1]
     assert f"{target} was not made" in listed.said.replace("\n", "") and "noted: 2" in listed.said
     commands: list[list[str | Path]] = [
-        ["open", "--no-tui", target], ["list", "--json", target], ["list", folder],
-    ]  # fmt: skip
+        ["open", "--no-tui", target],
+        ["list", "--json", target],
+        ["list", folder],
+    ]
     for words in commands:
         assert call(*words).status == 0
     # An older recording of that name is read, and a later run beside it told.
@@ -138,14 +147,18 @@ sys.exit(3)
 def small_disk(folder: Path) -> Iterator[list[str]]:
     """A folder with room for a megabyte, and the words that a command on it begins with.
 
-    Where nothing can be mounted, a limit on the size of files stands for it.
+    Where nothing can be mounted, a limit on the size of files replaces it.
     """
     skip_without("bash", "mount")
     folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(folder)], capture_output=True,
-        check=False,
-    ).returncode == 0  # fmt: skip
+    mounted = (
+        subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(folder)],
+            capture_output=True,
+            check=False,
+        ).returncode
+        == 0
+    )
     try:
         yield [] if mounted else ["bash", "-c", 'ulimit -f 30; exec "$@"', "limited"]
     finally:
@@ -170,7 +183,7 @@ def test_a_disk_that_is_full_costs_the_rest_of_the_recording_alone(tmp_path: Pat
         assert listed.status == 0 and listed.text.startswith(f"{folder}\n")
 
 
-def test_a_home_that_cannot_be_written_is_told_before_the_program_runs(tmp_path: Path) -> None:
+def test_a_home_that_cannot_be_written_is_reported_before_the_program_runs(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text("import sys; print('ran', file=sys.stderr); sys.exit(4)\n")
     no = "/proc/nowhere"
@@ -194,7 +207,7 @@ def test_a_home_that_cannot_be_written_is_told_before_the_program_runs(tmp_path:
 
 
 def test_every_command_reads_the_folder_in_the_place_of_the_file(tmp_path: Path) -> None:
-    """As whoever was killed names it: by the file that was to be made."""
+    """By the name of the file that was to be made."""
     target = tmp_path / "x.ptxview"
     with_kernel(work_folder(target))
     assert call("export", target, "-o", tmp_path / "whole.ptxview").status == 0
@@ -204,13 +217,16 @@ def test_every_command_reads_the_folder_in_the_place_of_the_file(tmp_path: Path)
     env = environment(PYTHONPATH=None)
     bare = subprocess.run(
         [sys.executable, "-m", "inspector", "show", target, "matmul_kernel", "--stage", "ptx"],
-        capture_output=True, env=env, cwd=Path(__file__).parents[2], check=False,
-    )  # fmt: skip
+        capture_output=True,
+        env=env,
+        cwd=Path(__file__).parents[2],
+        check=False,
+    )
     assert bare.returncode == 0 and b".entry matmul_kernel" in bare.stdout
     assert call("show", target, "--stage", "ttir").status == 0  # of one word, it is the PATH
 
 
-def test_a_name_that_another_run_takes_meanwhile_costs_neither_recording(tmp_path: Path) -> None:
+def test_two_runs_into_one_file_cost_neither_recording(tmp_path: Path) -> None:
     """Two runs into one file: what lay there before is replaced, what came there since is not."""
     target = tmp_path / "x.ptxview"
     folder = tmp_path / "other"

@@ -20,15 +20,22 @@ def frame(began: float, *phases: tuple[str, float, float, int]) -> FrameCompile:
 
 def test_each_moment_is_the_innermost_parts() -> None:
     one = frame(
-        10.0, ("dynamo", 10.0, 8.0, 0), ("nobody knows", 11.0, 1.0, 1),
-        ("create_aot_dispatcher_function", 12.0, 5.0, 1), ("inductor_compile", 13.0, 3.0, 2),
-    )  # fmt: skip
+        10.0,
+        ("dynamo", 10.0, 8.0, 0),
+        ("nobody knows", 11.0, 1.0, 1),
+        ("create_aot_dispatcher_function", 12.0, 5.0, 1),
+        ("inductor_compile", 13.0, 3.0, 2),
+    )
     kernel = KernelCompile("k", "triton", 1, 14.0, 1.0, (("ttir", 0.25), ("cubin", 0.5)))
     rows = PHASES.rows(Recording("r", (), frame_compiles=(one,), kernel_compiles=(kernel,)))
     (row,) = rows
     assert by_part(row.stretches) == {
-        "Dynamo": 3.0, "AOTAutograd": 2.0, "Inductor": 2.0, "Triton": 0.5, "ptxas": 0.5
-    }  # fmt: skip
+        "Dynamo": 3.0,
+        "AOTAutograd": 2.0,
+        "Inductor": 2.0,
+        "Triton": 0.5,
+        "ptxas": 0.5,
+    }
     assert Axis(rows, 16).bar(row.stretches) == "DDDDAAIITpIIAADD"
 
 
@@ -49,8 +56,9 @@ def test_what_torch_told_no_phases_of_is_no_time_made_up() -> None:
     assert PHASES.rows(rec)[0].stretches == ()
     value = compiles.document(rec, PHASES)
     assert (value["seconds"], value["phases"]) == (None, {})
-    assert "–" in next(line.text.plain for line in compiles.lines(rec, PHASES, 80)
-                       if "0/0 f" in line.text.plain)  # fmt: skip
+    assert "–" in next(
+        line.text.plain for line in compiles.lines(rec, PHASES, 80) if "0/0 f" in line.text.plain
+    )
 
 
 def counted(what: Callable[[], object]) -> int:

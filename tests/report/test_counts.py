@@ -37,10 +37,21 @@ def test_a_launch_of_one_block_is_of_one_block(
 
 def test_a_window_of_one_launch_says_so() -> None:
     one = Overhead(
-        window_us=100, devices=1, busy_us=5, kernels=1, kernel_us=5, median_kernel_us=5,
-        launches=1, launch_us=4, median_launch_us=4, syncs=1, sync_us=2, gaps=1, gap_us=90,
+        window_us=100,
+        devices=1,
+        busy_us=5,
+        kernels=1,
+        kernel_us=5,
+        median_kernel_us=5,
+        launches=1,
+        launch_us=4,
+        median_launch_us=4,
+        syncs=1,
+        sync_us=2,
+        gaps=1,
+        gap_us=90,
         median_gap_us=90,
-    )  # fmt: skip
+    )
     said = sentence(one)
     for part in ("1 launch takes", "1 kernel ", "1 gap between", "(1 call)"):
         assert part in said, (part, said)
@@ -55,9 +66,18 @@ def test_a_profiled_launch_of_one_block() -> None:
 
 @pytest.mark.parametrize(
     ("count", "said"),
-    [(0, "0"), (16, "16 B"), (1023, "1023 B"), (1024, "1 KiB"), (1040, "1.02 KiB"),
-     (33_792, "33 KiB"), (99_328, "97 KiB"), (233_472, "228 KiB"), (1 << 20, "1,024 KiB")],
-)  # fmt: skip
+    [
+        (0, "0"),
+        (16, "16 B"),
+        (1023, "1023 B"),
+        (1024, "1 KiB"),
+        (1040, "1.02 KiB"),
+        (33_792, "33 KiB"),
+        (99_328, "97 KiB"),
+        (233_472, "228 KiB"),
+        (1 << 20, "1,024 KiB"),
+    ],
+)
 def test_memory_has_three_digits(count: int, said: str) -> None:
     assert kibibytes(count) == said
 

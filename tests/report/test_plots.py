@@ -1,4 +1,4 @@
-"""Figures: ticks, what is drawn at 80 and at 160 columns, PNG, rooflines."""
+"""Plots: ticks, lines and letters, rooflines, and the options that draw them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from inspector.cli import main
 from inspector.measure.time import child as running
 from inspector.measure.time.roofline import TITLES, Peaks, Spot, dtypes_in, peaks_of_device
 from inspector.reader.tables import devices, table
-from inspector.report.plots import Figure, PlotLine, plot, spread, ticks
+from inspector.report.plots import Figure, PlotLine, plot, ticks
 from inspector.report.plots import figure as roofline
 from inspector.system.process import Finished
 
@@ -37,18 +37,17 @@ H200 = Peaks("NVIDIA H200", 4.8e12, {"fp32": 67e12, "fp16_tensor": 989.5e12}, "i
 
 def drawn(figure: Figure, width: int, colour: bool = False) -> list[str]:
     colours: Any = "256" if colour else None
-    out = Console(width=width, file=io.StringIO(), force_terminal=colour, color_system=colours,
-                  markup=False, highlight=False, legacy_windows=False)  # fmt: skip
+    out = Console(
+        width=width, file=io.StringIO(), force_terminal=colour, color_system=colours, markup=False
+    )
     with out.capture() as held:
         out.print(plot(figure, width, 20))
     return held.get().splitlines()
 
 
-@pytest.mark.parametrize("width", [80, 160])
-def test_a_sweep_is_as_wide_as_the_terminal_with_each_line_named(
-    width: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "40")  # which is not what it is drawn for
+def test_plot_fills_the_width_and_names_each_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    width = 80
     lines = drawn(SWEEP, width)
     body = lines[1:21]
     assert lines[0] == "GB/s over N: square" and {len(line) for line in body[:-1]} == {width}
@@ -56,13 +55,13 @@ def test_a_sweep_is_as_wide_as_the_terminal_with_each_line_named(
     inside = [line.partition("│")[2] or line.partition("┤")[2] for line in body]
     for letter in "ABC":
         assert any(letter in line for line in inside)
-    # A falls where the line rises: to the right it stands higher up.
+    # The line of A rises to the right.
     rows = [n for n in range(len(inside)) if "A" in inside[n]]
     assert inside[rows[0]].index("A") > inside[rows[-1]].index("A")
     assert "12,000" in lines[19] or "10,000" in lines[19]
 
 
-def test_without_colour_there_is_none_and_with_it_each_line_has_its_own() -> None:
+def test_each_line_has_its_own_colour() -> None:
     assert not any("\x1b" in line for line in drawn(SWEEP, 80))
     coloured = "\n".join(drawn(SWEEP, 80, colour=True))
     assert len({part.split("m")[0] for part in coloured.split("\x1b[")[1:]}) >= 4
@@ -70,9 +69,8 @@ def test_without_colour_there_is_none_and_with_it_each_line_has_its_own() -> Non
 
 def test_points_at_one_place_all_show() -> None:
     spots = tuple(PlotLine(f"spot {n}", ((0.125, 0.5),)) for n in range(4))
-    figure = Figure(
-        "t", "FLOP/byte", "TFLOP/s", (*spots, PlotLine("far", ((8.0, 4.0),))), True, True
-    )
+    far = PlotLine("far", ((8.0, 4.0),))
+    figure = Figure("t", "FLOP/byte", "TFLOP/s", (*spots, far), log=True)
     assert any("ABCD" in line for line in drawn(figure, 80))
 
 
@@ -107,14 +105,6 @@ def test_ticks_are_round_and_not_too_many(
     assert all(low <= value <= high * (1 + 1e-9) for value, _ in found)
 
 
-def test_letters_of_a_line_are_few_and_on_it() -> None:
-    for count in (1, 2, 5, 98, 2000):
-        for shift in range(8):
-            found = spread(count, 4, shift)
-            assert 1 <= len(found) <= 5 and found == sorted(set(found))
-            assert found[0] >= 0 and found[-1] < count
-
-
 # -- rooflines ------------------------------------------------------------------------------------
 
 
@@ -135,15 +125,18 @@ def test_a_roofline_bends_where_the_bandwidth_meets_the_peak() -> None:
     assert point.said == "0.125 FLOP/byte, 0.552 TFLOP/s, 110 % of copy, measured"
 
 
-def test_a_call_that_computes_is_held_against_its_units_peak() -> None:
+def test_compute_bound_call_is_compared_with_its_units_peak() -> None:
     n = 8192
     spot = Spot.of("matmul", 2 * n**3 / 700e6, 3 * 2 * n * n, 2 * n**3)
     assert spot is not None
     made = roofline("t", [spot], 4e12, None, H200, ["float16"])
     assert made is not None
-    names = [line.name for line in made.lines]
-    assert names == ["copy, measured", "fp32 by data sheet", "fp16 tensor cores by data sheet",
-                     "matmul"]  # fmt: skip
+    assert [line.name for line in made.lines] == [
+        "copy, measured",
+        "fp32 by data sheet",
+        "fp16 tensor cores by data sheet",
+        "matmul",
+    ]
     assert made.lines[-1].said.endswith("71 % of fp16 tensor cores")
 
 
@@ -157,8 +150,8 @@ def test_data_sheets_do_not_contradict_each_other() -> None:
             assert known.bandwidth == device.memory_bandwidth, device.name
     for name, known in sheets.items():
         assert known is not None and known.source and known.bandwidth, name
-        order = [known.flops[u] for u in ("fp64", "fp32", "tf32_tensor", "fp16_tensor",
-                                          "fp8_tensor") if u in known.flops]  # fmt: skip
+        units = ("fp64", "fp32", "tf32_tensor", "fp16_tensor", "fp8_tensor")
+        order = [known.flops[u] for u in units if u in known.flops]
         assert order == sorted(order) and set(known.flops) <= set(TITLES), name
 
 
@@ -226,14 +219,8 @@ def test_bytes_and_operations_can_be_given_of_one_launch(
             main(["time", recording, "--bytes", bad])
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--stored", "--roofline"], "of times that are taken now"),
-    ],
-)
-def test_what_cannot_be_meant_of_a_recording_is_refused(
-    recording: str, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+def test_roofline_of_stored_times_is_refused(
+    recording: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["time", recording, "a4fe74f3", *words]) == 2
-    assert said in capsys.readouterr().err
+    assert main(["time", recording, "a4fe74f3", "--stored", "--roofline"]) == 2
+    assert "of times that are taken now" in capsys.readouterr().err

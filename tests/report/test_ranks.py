@@ -40,16 +40,29 @@ class Program:
         """It asked Triton for a kernel."""
         ptx = self._writer.blob(PTX.replace(b"square_kernel", name.encode() + digest.encode()))
         self._event(
-            pid, event="triton", name=name, hash=digest * 16, files={"ptx": ptx}, cache_hit=hit,
-            seconds=0.1, metadata={"name": name + digest, **config},
-        )  # fmt: skip
+            pid,
+            event="triton",
+            name=name,
+            hash=digest * 16,
+            files={"ptx": ptx},
+            cache_hit=hit,
+            seconds=0.1,
+            metadata={"name": name + digest, **config},
+        )
 
     def refused(self, pid: int, name: str, digest: str) -> None:
         """It asked Triton for a kernel, in vain."""
         self._event(
-            pid, event="triton_failed", name=name, hash=digest * 16, stage="sass", tool="triton",
-            message="ptxas was not there", began=1.0, seconds=2.0,
-        )  # fmt: skip
+            pid,
+            event="triton_failed",
+            name=name,
+            hash=digest * 16,
+            stage="sass",
+            tool="triton",
+            message="ptxas was not there",
+            began=1.0,
+            seconds=2.0,
+        )
 
     def function(
         self, pid: int, frame: int, number: int = 0, name: str = "step", cache: str = "hit"
@@ -58,8 +71,9 @@ class Program:
         own = {"frame_id": frame, "frame_compile_id": number}
         if number:
             said = ["0/0: tensor 'x' size mismatch"]
-            self._event(pid, event="recompile", **own,
-                        blob=self._writer.blob(json.dumps(said).encode()))  # fmt: skip
+            self._event(
+                pid, event="recompile", **own, blob=self._writer.blob(json.dumps(said).encode())
+            )
         stack = [{"file": "/home/me/model.py", "line": 3, "name": name, "code": ""}]
         self._event(pid, event="compile_start", **own, stack=stack)
         self._event(pid, event="compile_cache", **own, name=f"fx_graph_cache_{cache}", said={})
@@ -69,15 +83,16 @@ class Program:
     def end(self, status: int = 0) -> Path:
         """The run has ended."""
         self._moment += 1
-        self._writer.event(event="end", exit_status=status, seconds=1.5, time=self._moment,
-                           finishing=True)  # fmt: skip
+        self._writer.event(
+            event="end", exit_status=status, seconds=1.5, time=self._moment, finishing=True
+        )
         self._writer.event(event="finished", time=self._moment + 1)
         self._writer.close()
         return self.folder
 
 
 def alike(folder: Path, numbers: Iterable[int]) -> Program:
-    """Ranks that do the same, started by a process that is none."""
+    """Ranks that do the same, started by another process."""
     program = Program(folder)
     program.process(9, None)
     for n in numbers:
@@ -102,7 +117,7 @@ def test_ranks_that_do_the_same_differ_in_nothing(tmp_path: Path) -> None:
     assert ranks(open_path(alone)) == () and "compiled differently" not in call("list", alone).text
 
 
-def test_another_variant_is_told_by_what_it_differs_in(tmp_path: Path) -> None:
+def test_other_variants_are_named_by_their_settings(tmp_path: Path) -> None:
     program = alike(tmp_path / "rec", range(4))
     for n in range(4):
         odd = n == 2
@@ -118,7 +133,7 @@ def test_another_variant_is_told_by_what_it_differs_in(tmp_path: Path) -> None:
     assert one["by_rank"]["rank 2"] != one["by_rank"]["rank 0"] == one["by_rank"]["rank 3"]
 
 
-def test_what_some_lack_recompiles_and_misses_are_told(tmp_path: Path) -> None:
+def test_missing_kernels_recompiles_and_misses_are_listed(tmp_path: Path) -> None:
     program = alike(tmp_path / "rec", range(3))
     program.kernel(10, "first_alone", "dddd")
     program.function(11, 0, 1)
@@ -138,7 +153,7 @@ def test_what_some_lack_recompiles_and_misses_are_told(tmp_path: Path) -> None:
     assert "≠ first_alone" in call("list", path, "--compiles").text
 
 
-def test_what_one_could_not_compile_is_told_apart_from_what_it_did_not(tmp_path: Path) -> None:
+def test_failed_and_missing_compiles_are_distinguished(tmp_path: Path) -> None:
     program = alike(tmp_path / "rec", range(3))
     program.kernel(10, "scale", "bbbb")
     program.refused(11, "scale", "bbbb")
@@ -193,7 +208,7 @@ def test_machines_are_read_as_one(tmp_path: Path, packed: bool) -> None:
     assert set(by_kernel) == {"of_node0", "of_node1"}
     did = {name for name, ids in by_kernel["of_node1"].by_rank.items() if ids}
     assert did == {f"rank 2 of {machines[1]}"}
-    for kernel, variant in recording.variants():  # each from the disk that it lies on
+    for kernel, variant in recording.variants():  # each from its own disk
         symbol = f"{kernel.name}{variant.hash[:4]}"
         assert symbol.encode() in variant.stages[Stage.PTX].content.read()
     for words in (["list"], ["open", "--no-tui"]):
@@ -244,7 +259,7 @@ def test_what_is_no_recording_cannot_be_one_of_several(tmp_path: Path, name: str
     assert done.status == 4 and name in done.said and "Traceback" not in done.said
 
 
-def test_many_ranks_are_told_in_few_words(tmp_path: Path) -> None:
+def test_many_ranks_are_abbreviated(tmp_path: Path) -> None:
     program = alike(tmp_path / "rec", range(64))
     for n in range(64):
         program.kernel(10 + n, "scale", "cccc" if n in (5, 6, 7, 40) else "bbbb")

@@ -20,14 +20,7 @@ from mcp import Client, StdioServerParameters, types
 
 from inspector.cli import COMMANDS
 from inspector.text import shown
-from tests.helpers.ptxview import (
-    REPOSITORY,
-    call,
-    count_hints,
-    imported,
-    ptxview,
-    write_events,
-)
+from tests.helpers.ptxview import REPOSITORY, call, count_hints, imported, ptxview, write_events
 from tests.helpers.schemas import hold
 
 RECORDED = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
@@ -48,9 +41,11 @@ def parameters(root: Path, *options: str, **env: str) -> StdioServerParameters:
     # Without its own environment: a client hands little of it on.
     inherited = {name: os.environ[name] for name in os.environ if name.startswith(("XDG_", "TMP"))}
     return StdioServerParameters(
-        command=sys.executable, args=["-P", "-m", "inspector", "mcp", *options], cwd=root,
+        command=sys.executable,
+        args=["-P", "-m", "inspector", "mcp", *options],
+        cwd=root,
         env={"PYTHONPATH": str(REPOSITORY), **inherited, **env},
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture(scope="session")
@@ -118,19 +113,39 @@ async def test_the_tools_are_listed_with_what_they_take_and_do(
 CALLS: list[tuple[str, dict[str, Any], list[str]]] = [
     ("list", {}, ["list", "{path}", "--brief"]),
     ("show", {"kernel": "softmax_kernel"}, ["show", "{path}", "softmax_kernel", "--brief"]),
-    ("show", {"kernel": "softmax_kernel", "lines": "60:70"},
-     ["show", "{path}", "softmax_kernel", "--lines", "60:70", "--brief"]),
-    ("show", {"kernel": "softmax_kernel", "stage": "source", "lines": "40:44", "full": True},
-     ["show", "{path}", "softmax_kernel", "--stage", "source", "--lines", "40:44"]),
-    ("diff", {"kernel_a": "square_grid_kernel", "kernel_b": "square_loop_kernel"},
-     ["diff", "{path}", "square_grid_kernel", "square_loop_kernel", "--brief"]),
+    (
+        "show",
+        {"kernel": "softmax_kernel", "lines": "60:70"},
+        ["show", "{path}", "softmax_kernel", "--lines", "60:70", "--brief"],
+    ),
+    (
+        "show",
+        {"kernel": "softmax_kernel", "stage": "source", "lines": "40:44", "full": True},
+        ["show", "{path}", "softmax_kernel", "--stage", "source", "--lines", "40:44"],
+    ),
+    (
+        "diff",
+        {"kernel_a": "square_grid_kernel", "kernel_b": "square_loop_kernel"},
+        ["diff", "{path}", "square_grid_kernel", "square_loop_kernel", "--brief"],
+    ),
     ("diff", {"kernel_a": "matmul_kernel"}, ["diff", "{path}", "matmul_kernel", "--brief"]),
     ("explain", {"words": ["ld.global.v4.b32"]}, ["explain", "ld.global.v4.b32"]),
-    ("check", {"max_registers": 64, "forbid": ["small-grid"], "kernel": ["softmax_kernel"]},
-     ["check", "{path}", "--max-registers", "64", "--forbid", "small-grid", "--kernel",
-      "softmax_kernel"]),
+    (
+        "check",
+        {"max_registers": 64, "forbid": ["small-grid"], "kernel": ["softmax_kernel"]},
+        [
+            "check",
+            "{path}",
+            "--max-registers",
+            "64",
+            "--forbid",
+            "small-grid",
+            "--kernel",
+            "softmax_kernel",
+        ],
+    ),
     ("time", {}, ["time", "{path}", "--stored"]),
-]  # fmt: skip
+]
 
 
 async def test_an_answer_is_what_the_command_line_gives(connected: Connect, root: Path) -> None:
@@ -173,11 +188,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("show", {"path": "x.ptxview", "kernel": "softmax_kernal"}, "softmax_kernel"),
     ("show", {"path": "x.ptxview", "kernel": "square_kernel"}, "6 variants"),
     ("show", {"path": "x.ptxview", "kernel": "--help"}, "not the name of a kernel"),
-    (
-        "show",
-        {"path": "x.ptxview", "kernel": "softmax_kernel", "stage": "asm"},
-        "invalid choice",
-    ),
+    ("show", {"path": "x.ptxview", "kernel": "softmax_kernel", "stage": "asm"}, "invalid choice"),
     ("show", {"path": "x.ptxview", "kernel": "softmax_kernel", "lines": "x"}, "40:80"),
     ("show", {"path": "x.ptxview", "kernel": "softmax_kernel", "lines": "9999"}, "and none in"),
     ("show", {"path": "x.ptxview", "fields": ["registers"]}, "it has path"),
@@ -214,7 +225,7 @@ async def test_nothing_outside_of_the_roots_is_read(
     secret.write_text(".version 8.0\n.target sm_90\n// the secret\n.visible .entry k() { ret; }\n")
     (root / "link.ptx").symlink_to(secret)
     (root / "folder").symlink_to(outside)
-    # A build whose file names a source that lies elsewhere.
+    # A build whose file names a source elsewhere.
     built = REPOSITORY / "tests" / "data" / "core" / "lecture" / "ext" / "square_gelu"
     shutil.copytree(built, root / "build")
     source = outside / "cuda.cu"
@@ -222,8 +233,17 @@ async def test_nothing_outside_of_the_roots_is_read(
     ninja = root / "build" / "build.ninja"
     ninja.write_text(ninja.read_text().replace("/tmp/cap/lecture/ext/square_gelu", str(outside)))
     (root / "build" / "cuda.cu").unlink()
-    paths = [str(secret), "../outside/secret.ptx", "link.ptx", "folder/secret.ptx", "folder",
-             "/etc", "/etc/passwd", "~", "/proc/self/environ"]  # fmt: skip
+    paths = [
+        str(secret),
+        "../outside/secret.ptx",
+        "link.ptx",
+        "folder/secret.ptx",
+        "folder",
+        "/etc",
+        "/etc/passwd",
+        "~",
+        "/proc/self/environ",
+    ]
     async with connected(root) as client:
         for path in paths:
             for name in ("path", "baseline"):
@@ -235,7 +255,7 @@ async def test_nothing_outside_of_the_roots_is_read(
             "show", {"path": "build", "kernel": "gelu_kernel", "stage": "source", "lines": "1:5"}
         )
         assert "the secret" not in text(result)
-    # A file of limits above the roots is none of theirs.
+    # A file of limits above the roots is not read.
     (tmp_path / "pyproject.toml").write_text("[tool.ptxview.check]\nmax-registers = 1\n")
     async with connected(root) as client:
         value = answer(await client.call_tool("check", {"path": "x.ptxview", "max_registers": 255}))
@@ -320,7 +340,7 @@ def is_alive(pid: int) -> bool:
 async def test_ptx_is_compiled_for_targets_and_what_may_include_or_run_is_not(
     connected: Connect, root: Path
 ) -> None:
-    """PTX is read alone; CUDA C++ could tell of any file by including it."""
+    """PTX is read alone; CUDA C++ could include any file."""
     ptx = REPOSITORY / "tests" / "data" / "listing" / "matmul_sm90.ptx"
     shutil.copy(ptx, root / "k.ptx")
     (root / "k.cu").write_text('#include "/etc/passwd"\n')
@@ -375,9 +395,13 @@ def started(root: Path, *options: str) -> subprocess.Popen[bytes]:
     """A server of which nothing but its pipes is known."""
     given = parameters(root, *options)
     return subprocess.Popen(
-        [given.command, *given.args], cwd=root, env={**os.environ, **(given.env or {})},
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        [given.command, *given.args],
+        cwd=root,
+        env={**os.environ, **(given.env or {})},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
 
 
 def say(server: subprocess.Popen[bytes], **message: object) -> None:
@@ -386,8 +410,11 @@ def say(server: subprocess.Popen[bytes], **message: object) -> None:
     server.stdin.flush()
 
 
-HELLO = {"protocolVersion": "2025-06-18", "capabilities": {},
-         "clientInfo": {"name": "test", "version": "0"}}  # fmt: skip
+HELLO = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "test", "version": "0"},
+}
 
 
 def greeted(server: subprocess.Popen[bytes]) -> None:
@@ -403,8 +430,12 @@ async def test_a_client_that_goes_ends_it_and_all_that_runs(root: Path, way: str
     server = started(root, "--allow-run")
     try:
         greeted(server)
-        say(server, id=2, method="tools/call",
-            params={"name": "run", "arguments": {"script": "sleeps.py"}})  # fmt: skip
+        say(
+            server,
+            id=2,
+            method="tools/call",
+            params={"name": "run", "arguments": {"script": "sleeps.py"}},
+        )
         await until((root / "pid").exists, "the program")
         await until(lambda: (root / "pid").read_text() != "", "its number")
         pid = int((root / "pid").read_text())
@@ -430,9 +461,10 @@ async def test_nothing_but_the_protocol_is_on_standard_output(root: Path) -> Non
     try:
         greeted(server)
         asked: tuple[tuple[str, dict[str, Any]], ...] = (
-            ("run", {"script": "loud.py"}), ("show", {"path": "x.ptxview", "kernel": "nope"}),
+            ("run", {"script": "loud.py"}),
+            ("show", {"path": "x.ptxview", "kernel": "nope"}),
             ("list", {"path": "x.ptxview"}),
-        )  # fmt: skip
+        )
         for number, (name, given) in enumerate(asked, 2):
             say(server, id=number, method="tools/call", params={"name": name, "arguments": given})
         assert server.stdin is not None and server.stdout is not None
@@ -466,8 +498,13 @@ def test_without_the_sdk_it_says_how_to_get_it(tmp_path: Path) -> None:
         "from inspector.cli import main\n"
         "raise SystemExit(main(['mcp']))\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True,
-                          text=True, stdin=subprocess.DEVNULL)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+    )
     assert done.returncode == 3 and not done.stdout
     assert "pip install 'ptxview[mcp]'" in done.stderr and len(done.stderr.splitlines()) == 2
 

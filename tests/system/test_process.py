@@ -25,7 +25,7 @@ def test_cores_are_those_that_the_process_may_use() -> None:
     assert done.stdout == "1\n"
 
 
-def test_side_by_side_gives_what_was_made_in_the_order_of_the_items() -> None:
+def test_side_by_side_keeps_the_order_of_the_items() -> None:
     def run(item: int) -> int:
         time.sleep(0.02 if item % 2 else 0)
         return -item
@@ -82,26 +82,26 @@ def test_who_waits_for_tools_sees_a_signal_that_nothing_wakes_him_for() -> None:
     assert done.stdout == "interrupted\n", done.stderr
 
 
-MEANWHILE = """
+PRELOAD = """
 import os, signal, sys, threading
 from inspector.system import process
-process.MEANWHILE = float(sys.argv[1])
-def meanwhile():
+process.PRELOAD_SECONDS = float(sys.argv[1])
+def preload():
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [])
     alone = threading.current_thread() is not threading.main_thread()
-    print("meanwhile", alone and process.forwarded() <= blocked, file=sys.stderr)
-    raise OSError("nobody is told of this")
+    print("preload", alone and process.forwarded() <= blocked, file=sys.stderr)
+    raise OSError("nobody reads this")
 program = [sys.executable, "-c", "import time; time.sleep(1.5); raise SystemExit(7)"]
-print("status", process.run_program(program, os.environ, meanwhile=meanwhile), file=sys.stderr)
+print("status", process.run_program(program, os.environ, preload=preload), file=sys.stderr)
 """
 
 
-@pytest.mark.parametrize(("seconds", "said"), [("0", "meanwhile True\n"), ("60", "")])
+@pytest.mark.parametrize(("seconds", "said"), [("0", "preload True\n"), ("60", "")])
 def test_what_is_done_while_a_program_runs_sees_no_signal_and_says_nothing(
     seconds: str, said: str
 ) -> None:
     """A signal that came to such a thread would not be handed on to the program."""
-    words = [sys.executable, "-c", MEANWHILE, seconds]
+    words = [sys.executable, "-c", PRELOAD, seconds]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert done.stderr == f"{said}status 7\n"
 

@@ -174,25 +174,6 @@ def counted_function(name: str, function: Callable[..., Any], facts: dict[str, A
 
 # -- kernels of CUDA C++, on the emulated device ------------------------------------------------
 
-_told: list[Any] = []
-
-
-def listen_to_launches() -> None:
-    """Let extensions that run on the host say what they launch: name, grid, block, shared bytes.
-
-    On a GPU nobody sees these launches: they go from the extension to the CUDA runtime.
-    """
-    import ctypes
-    import os
-
-    def told(name: bytes, numbers: Any) -> None:
-        _launched(name.decode("utf-8", "replace"), [int(numbers[n]) for n in range(7)])
-
-    kind = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint))
-    _told.append(kind(guarded(told, "launches of CUDA C++")))
-    address = ctypes.cast(_told[-1], ctypes.c_void_p).value
-    os.environ["PTXVIEW_LAUNCHES"] = f"{os.getpid()}:{address}"
-
 
 def _launched(name: str, numbers: list[int]) -> None:
     block, shared = numbers[3:6], numbers[6]

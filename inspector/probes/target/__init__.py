@@ -5,49 +5,105 @@ Triton kernel is compiled for the target and its PTX run, Inductor's graphs are 
 target and run operator by operator, and CUDA C++ is compiled by nvcc and its PTX run. A value
 is real or absent, and reading an absent one raises; nothing is timed.
 
-The package runs in the user's interpreter and imports nothing of ours but its two neighbours
-``hooks`` and ``writer``; ``executor`` loads what runs PTX when a kernel is first launched.
+The package runs in the user's interpreter and imports only its two neighbours ``hooks`` and
+``writer``; ``executor`` loads ``inspector.execute`` when a kernel is first launched.
 ``install`` imports no torch: each part is set up when its module is.
 
-    devices     the limits of each architecture, from reference/devices.toml
+    devices     limits of each architecture, from reference/devices.toml
     build       compiles shim/ once for each torch;  native: loads it
-    cuda        torch.cuda on top of the shim;  streams, memory: parts of it
-    driver      Triton's driver;  launch: one launch;  writes: what it may have written
-    ptx         a launch's PTX, run;  executor: loads what runs it;  faults: errors of a launch
-    tuning      autotuning and benchmarks that measure nothing
-    inductor    torch.compile
-    waiting     what a long program waits for, said now and then
-    lacking     NVIDIA's own libraries and tools, which are not here
-    extension   load_inline, load, CUDAExtension;  nvcc, nvcc_main: parts of it
-    cudart      what extensions ask of the CUDA runtime: launches, variables
+    cuda        torch.cuda on top of the shim;  streams: Stream and Event
+    driver      Triton's driver;  cubin: resources of machine code
+    launch      Triton's launches, and CUDA C++'s;  kernel_launch: one of them
+    writes      the memory that a kernel may write
+    ptx         runs a launch's PTX;  executor: loads what runs it;  faults: errors of a launch
+    tuning      autotuning and benchmarks without measurements
+    inductor    torch.compile;  graphs: values of its graphs
+    say         lines on stderr, and their times in long programs
+    extension   load_inline, load, CUDAExtension;  nvcc, nvcc_main: compile for them
+    cudart      services for the CUDA runtime's replacement;  limits: limits and refused launches
 """
 
 from __future__ import annotations
 
-from ..hooks import before_import, when_imported
-from . import settings as _settings
+import math
+import os
+from dataclasses import dataclass
+from functools import partial
 
-# Parts that work on CPU tensors, where the shim could not be compiled.
+from ..hooks import before_import, when_imported
+
+DEFAULT_SECONDS = 20.0
+
+PARTS = (
+    ("torch", "cuda"),
+    ("torch", "cudart"),
+    ("triton.runtime.driver", "driver"),
+    ("triton.compiler.compiler", "launch"),
+    ("triton.runtime.autotuner", "tuning"),
+    ("triton.testing", "tuning"),
+    ("torch._inductor.compile_fx", "inductor"),
+    ("torch._inductor.select_algorithm", "inductor"),
+    ("torch._inductor.runtime.benchmarking", "inductor"),
+    ("torch.utils.cpp_extension", "extension"),
+)
+"""Modules, and the part that changes each right after its import."""
 WITHOUT_SHIM = ("driver", "launch", "tuning")
-_current: _settings.Settings | None = None
+"""Parts that work on CPU tensors, where the shim cannot be compiled."""
+_current: Settings | None = None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One process's settings; children inherit them through the environment."""
+
+    target: str
+    """The architecture, as in ``sm_90``."""
+    devices: int
+    """How many CUDA devices the program sees."""
+    kernels: bool
+    """Whether torch.compile's graphs run the kernels generated for them (``--values ptx``)."""
+    seconds: float
+    """Seconds that one launch may take; infinite with ``--values all``."""
+
+    @property
+    def capability(self) -> tuple[int, int]:
+        """Major and minor compute capability: sm_120 is (12, 0)."""
+        number = self.number
+        return number // 10, number % 10
+
+    @property
+    def number(self) -> int:
+        """90 for sm_90 and for sm_90a."""
+        return int("".join(c for c in self.target.removeprefix("sm_") if c.isdigit()))
+
+
+def _number(name: str, otherwise: float) -> float:
+    try:
+        value = float(os.environ.get(name, "") or otherwise)
+    except ValueError:
+        return otherwise
+    return otherwise if math.isnan(value) else value
+
+
+def read_settings(target: str) -> Settings:
+    """The settings of this process."""
+    values = os.environ.get("PTXVIEW_VALUES")
+    seconds = _number("PTXVIEW_VALUE_SECONDS", DEFAULT_SECONDS)
+    return Settings(
+        target=target,
+        devices=max(1, int(_number("PTXVIEW_DEVICES", 1))),
+        kernels=values == "ptx",
+        seconds=math.inf if values == "all" else seconds,
+    )
 
 
 def install(target: str) -> None:
     """Arrange for an emulated device of this architecture (``sm_90``) when torch is imported."""
     global _current
-    _current = _settings.read(target)
+    _current = read_settings(target)
     before_import("torch", _load_shim)
-    when_imported("torch", lambda module: _part("cuda", module))
-    when_imported("torch", lambda module: _part("cudart", module))
-    when_imported("torch", lambda module: _part("lacking", module))
-    when_imported("triton.runtime.driver", lambda module: _part("driver", module))
-    when_imported("triton.runtime.driver", lambda module: _part("lacking", module))
-    when_imported("triton.compiler.compiler", lambda module: _part("launch", module))
-    when_imported("triton.runtime.autotuner", lambda module: _part("tuning", module))
-    when_imported("triton.testing", lambda module: _part("tuning", module))
-    for name in ("compile_fx", "select_algorithm", "runtime.benchmarking"):
-        when_imported(f"torch._inductor.{name}", lambda module: _part("inductor", module))
-    when_imported("torch.utils.cpp_extension", lambda module: _part("extension", module))
+    for module, part in PARTS:
+        when_imported(module, partial(_attach, part))
 
 
 def installed() -> bool:
@@ -55,18 +111,17 @@ def installed() -> bool:
     return _current is not None
 
 
-def current() -> _settings.Settings:
+def current() -> Settings:
     """The settings of this process; install() must have run."""
     assert _current is not None
     return _current
 
 
 def _load_shim() -> None:
-    from . import build, lacking, native, say
+    from . import build, native, say
 
     try:
         native.load()
-        lacking.install()
     except build.CannotBuild as error:
         say.once(
             "no-shim",
@@ -75,7 +130,7 @@ def _load_shim() -> None:
         )
 
 
-def _part(name: str, module: object) -> None:
+def _attach(name: str, module: object) -> None:
     from importlib import import_module
 
     from .. import private_names

@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from importlib.machinery import PathFinder
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from .. import children
 
 SOURCES = Path(__file__).parent / "shim"
 INCLUDE = Path(__file__).parent / "include"
+RUNTIME = INCLUDE / "ptxview_runtime.cpp"
 CPU_BUILD = INCLUDE / "cpu_build"  # c10/cuda files that torch's CPU wheels lack
 LIBRARY = "libptxview_target.so"
 
@@ -69,6 +71,42 @@ def writable(folder: Path) -> Path:
     return Path(tempfile.mkdtemp(prefix="ptxview-"))
 
 
+def made(place: Path, name: str, make: Callable[[Path], None]) -> Path:
+    """A file that is made once for all processes: ``make`` writes it, it is renamed into place.
+
+    Raises CannotBuild, as ``make`` does. A failure is remembered for this compiler, so that child
+    processes do not try again.
+    """
+    file = place / name
+    if file.exists():
+        return file
+    place = writable(place)
+    cxx = compiler()
+    tried = f"{cxx} {os.stat(cxx).st_mtime_ns if cxx else ''}"
+    failed = place / f"failed-{hashlib.sha256(tried.encode()).hexdigest()[:16]}"
+    file = place / name
+    with open(place / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if failed.exists():
+            raise CannotBuild(failed.read_text(encoding="utf-8"))
+        if not file.exists():
+            part = file.with_name(f".{os.getpid()}.{name}")
+            try:
+                make(part)
+            except CannotBuild as error:
+                failed.write_text(str(error), encoding="utf-8")
+                raise
+            os.replace(part, file)
+    return file
+
+
+def _digest(torch: Path, *files: Path, more: str = "") -> str:
+    digest = hashlib.sha256(f"{torch_version(torch)} {platform.machine()} {more}".encode())
+    for file in files:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:20]
+
+
 def shim() -> Path:
     """The compiled shim for the installed torch; compiles it the first time (6 to 12 seconds).
 
@@ -77,38 +115,8 @@ def shim() -> Path:
     torch = torch_folder()
     if torch is None:
         raise CannotBuild("torch is not installed in this Python")
-    digest = hashlib.sha256(f"{torch_version(torch)} {platform.machine()}".encode())
-    for source in (*sorted(SOURCES.iterdir()), Path(__file__)):
-        digest.update(source.read_bytes())
-    place = cache_root() / "target" / digest.hexdigest()[:20]
-    library = place / LIBRARY
-    if library.exists():
-        return library
-    place = writable(place)
-    library = place / LIBRARY
-    with open(place / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not library.exists():
-            _compile_once(torch, library)
-    return library
-
-
-def _compile_once(torch: Path, library: Path) -> None:
-    """Compile; a failure is remembered for this compiler, so that child processes do not retry."""
-    cxx = compiler()
-    marker = library.with_name("failed")
-    tried = f"{cxx} {os.stat(cxx).st_mtime_ns if cxx else ''}\n"
-    try:
-        text = marker.read_text(encoding="utf-8")
-    except OSError:
-        text = ""
-    if text.startswith(tried):
-        raise CannotBuild(text[len(tried) :])
-    try:
-        _compile(torch, library)
-    except CannotBuild as error:
-        marker.write_text(tried + str(error), encoding="utf-8")
-        raise
+    digest = _digest(torch, *sorted(SOURCES.iterdir()), Path(__file__))
+    return made(cache_root() / "target" / digest, LIBRARY, lambda part: _compile(torch, part))
 
 
 def new_abi(torch: Path) -> int:
@@ -120,39 +128,40 @@ def new_abi(torch: Path) -> int:
     return int(symbol not in (torch / "lib" / "libc10.so").read_bytes())
 
 
+def _flags(torch: Path) -> list[str]:
+    """A compiler's options for torch's headers."""
+    include = torch / "include"
+    abi = f"-D_GLIBCXX_USE_CXX11_ABI={new_abi(torch)}"
+    return [abi, f"-I{include}", f"-I{include}/torch/csrc/api/include", "-O1", "-fPIC", "-w"]
+
+
 def _compile(torch: Path, library: Path) -> None:
     cxx = compiler()
     if cxx is None:
         raise CannotBuild("no C++ compiler was found (g++, or $CXX)")
-    include = torch / "include"
-    if not (include / "torch" / "library.h").exists():
-        raise CannotBuild(f"torch's C++ headers are not in {include}")
-    part = library.with_name(f".{os.getpid()}.{LIBRARY}")
+    if not (torch / "include" / "torch" / "library.h").exists():
+        raise CannotBuild(f"torch's C++ headers are not in {torch / 'include'}")
+    argv = [cxx, "-shared", *_flags(torch), str(SOURCES / "shim.cpp"), "-o", str(library)]
+    argv += [f"-L{torch / 'lib'}", "-lc10", "-ltorch_cpu"]
     log = ""
     for standard in ("c++20", "c++17"):  # torch 2.12 and later need 20; older compilers know 17
-        argv = [
-            cxx, "-O1", f"-std={standard}", "-shared", "-fPIC", "-w",
-            f"-D_GLIBCXX_USE_CXX11_ABI={new_abi(torch)}",
-            f"-I{include}", f"-I{include}/torch/csrc/api/include",
-            str(SOURCES / "shim.cpp"), "-o", str(part),
-            f"-L{torch / 'lib'}", "-lc10", "-ltorch_cpu",
-        ]  # fmt: skip
-        done = subprocess.run(argv, capture_output=True, text=True, errors="replace")
+        done = subprocess.run(
+            [*argv, f"-std={standard}"], capture_output=True, text=True, errors="replace"
+        )
         if done.returncode == 0:
-            _try(torch, part)
-            os.replace(part, library)
+            _try(torch, library)
             return
         log = log or done.stderr
     library.with_name("log").write_text(log, encoding="utf-8")
     first = next((line for line in log.splitlines() if "error" in line), log[:200])
     raise CannotBuild(
         f"{cxx} could not compile the shim against torch {torch_version(torch).split()[0]}: "
-        f"{first.strip()} (all of it: {library.with_name('log')})"
+        f"{first.strip()} (the log: {library.with_name('log')})"
     )
 
 
 def _try(torch: Path, library: Path) -> None:
-    """Load the library in a process of its own: what its registrations throw ends a process."""
+    """Load the library in a separate process, which an exception of its registrations would end."""
     script = "import ctypes, sys; [ctypes.CDLL(p, ctypes.RTLD_GLOBAL) for p in sys.argv[1:]]"
     names = ("libc10.so", "libtorch_cpu.so", "libtorch_cuda.so")
     paths = [str(torch / "lib" / name) for name in names if (torch / "lib" / name).exists()]
@@ -166,7 +175,7 @@ def _try(torch: Path, library: Path) -> None:
         raise CannotBuild(f"the shim does not load beside this torch: {reason.strip()}")
 
 
-# -- the CUDA runtime's stand-in -------------------------------------------------------------------
+# -- the CUDA runtime's stand-in -----------------------------------------------------------------
 
 
 def cpu_build() -> list[str]:
@@ -184,36 +193,23 @@ def runtime_archive(home: str) -> Path:
     torch = torch_folder()
     if torch is None or compiler() is None:
         raise CannotBuild("no C++ compiler was found (g++, or $CXX)")
-    digest = hashlib.sha256(f"{torch_version(torch)} {home}".encode())
-    for name in ("ptxview_runtime.cpp", "ptxview_launch.h"):
-        digest.update((INCLUDE / name).read_bytes())
-    place = writable(cache_root() / "runtime" / digest.hexdigest()[:20])
-    return place / "libptxview_cudart.a"
+    digest = _digest(torch, RUNTIME, INCLUDE / "ptxview_launch.h", more=home)
+    return writable(cache_root() / "runtime" / digest) / "libptxview_cudart.a"
 
 
 def build_runtime(home: str) -> Path:
     """Build ``runtime_archive`` unless it exists. Raises CannotBuild."""
-    archive = runtime_archive(home)
-    place, torch, source = archive.parent, torch_folder(), INCLUDE / "ptxview_runtime.cpp"
+    archive, torch = runtime_archive(home), torch_folder()
     assert torch is not None
-    with open(place / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if archive.exists():
-            return archive
-        item = place / "runtime.o"
-        done = subprocess.run(
-            [
-                str(compiler()), "-O1", "-w", "-std=c++20", "-fPIC",
-                "-c", str(source), "-o", str(item),
-                f"-D_GLIBCXX_USE_CXX11_ABI={new_abi(torch)}", f"-I{INCLUDE}", *cpu_build(),
-                f"-I{torch}/include", f"-I{torch}/include/torch/csrc/api/include",
-                "-isystem", f"{home}/include",
-            ],
-            capture_output=True, text=True, errors="replace",
-        )  # fmt: skip
+    argv = [str(compiler()), "-std=c++20", *_flags(torch), f"-I{INCLUDE}", *cpu_build(), "-isystem"]
+    argv += [f"{home}/include", "-c", str(RUNTIME), "-o"]
+
+    def make(part: Path) -> None:
+        item = part.with_suffix(".o")
+        done = subprocess.run([*argv, str(item)], capture_output=True, text=True, errors="replace")
         if done.returncode:
-            raise CannotBuild(f"the CUDA runtime's stand-in: {done.stderr[:400]}")
-        part = place / f".{os.getpid()}.a"
+            raise CannotBuild(f"the CUDA runtime's replacement: {done.stderr[:400]}")
         subprocess.run(["ar", "rcs", str(part), str(item)], check=True)
-        os.replace(part, archive)
-    return archive
+        item.unlink()
+
+    return made(archive.parent, archive.name, make)

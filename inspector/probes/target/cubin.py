@@ -1,11 +1,13 @@
-"""What a cubin says of one kernel, from its ELF sections: registers, stack, shared memory, threads.
+"""One kernel's registers, stack, shared memory and threads, from the ELF sections of a cubin.
 
-This is what the CUDA driver would report after loading; Inductor's heuristics read it.
+The CUDA driver reports the same after loading; Inductor's heuristics read it.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
+from math import prod
 from typing import NamedTuple
 
 # .nv.info attributes, as cuobjdump names them
@@ -14,13 +16,14 @@ EIATTR_REQNTID = 0x10
 EIATTR_FRAME_SIZE = 0x11
 EIATTR_MIN_STACK_SIZE = 0x12
 EIATTR_REGCOUNT = 0x2F
+EIFMT_SVAL = 0x04
 SHT_SYMTAB = 2
 
 
 class Binary(NamedTuple):
-    """Resources of one kernel; 0 registers where the file does not say.
+    """Resources of one kernel; 0 registers if unknown.
 
-    ``shared_bytes`` is the static shared memory of a block, with what the driver keeps of it;
+    ``shared_bytes`` is the static shared memory of a block, with the part that the driver reserves;
     ``max_threads`` the most threads a block by ``.maxntid`` or ``.reqntid``, None without either.
     """
 
@@ -31,7 +34,7 @@ class Binary(NamedTuple):
 
 
 def read(data: bytes, name: str) -> Binary:
-    """The resources of the kernel ``name``; zeros where the file is no cubin or lacks it."""
+    """The resources of the kernel ``name``; zeros if the file is no cubin or lacks it."""
     try:
         return _read(data, name)
     except (struct.error, IndexError, UnicodeDecodeError):
@@ -43,54 +46,40 @@ def _read(data: bytes, name: str) -> Binary:
         return Binary(0, 0)
     (offset,) = struct.unpack_from("<Q", data, 0x28)
     size, count, strings = struct.unpack_from("<HHH", data, 0x3A)
-    sections = [
-        struct.unpack_from("<IIQQQQIIQQ", data, offset + i * size) for i in range(count)
-    ]  # name, type, flags, address, offset, size, link, info, align, entry size
+    # name, type, flags, address, offset, size, link, info, align, entry size
+    sections = [struct.unpack_from("<IIQQQQIIQQ", data, offset + i * size) for i in range(count)]
 
     def text(table: int, at: int) -> str:
         start = sections[table][4] + at
         return data[start : data.index(b"\0", start)].decode()
 
-    registers = stack = shared = 0
-    threads: int | None = None
-    symbols: list[str] = []
-    for section in sections:
-        if section[1] == SHT_SYMTAB:
-            for at in range(section[4], section[4] + section[5], 24):
-                (entry,) = struct.unpack_from("<I", data, at)
-                symbols.append(text(section[6], entry))
-    for section in sections:
-        title = text(strings, section[0])
-        if title == f".text.{name}":
-            registers = registers or section[7] >> 24
-        elif title == f".nv.shared.{name}":
-            shared = section[5]
-        elif title == f".nv.info.{name}":
-            for attribute, payload in _attributes(data[section[4] : section[4] + section[5]]):
-                if attribute in (EIATTR_MAX_THREADS, EIATTR_REQNTID) and len(payload) == 12:
-                    x, y, z = struct.unpack("<III", payload)
-                    threads = x * y * z
-        elif title == ".nv.info":
-            for attribute, payload in _attributes(data[section[4] : section[4] + section[5]]):
-                if len(payload) != 8:
-                    continue
-                symbol, value = struct.unpack("<II", payload)
-                if symbol >= len(symbols) or symbols[symbol] != name:
-                    continue
+    titled = {text(strings, section[0]): section for section in sections}
+    symbols = next((section for section in sections if section[1] == SHT_SYMTAB), (0,) * 10)
+    number = -1
+    for index, at in enumerate(range(symbols[4], symbols[4] + symbols[5], 24)):
+        if text(symbols[6], *struct.unpack_from("<I", data, at)) == name:
+            number = index
+    code, shared = titled.get(f".text.{name}"), titled.get(f".nv.shared.{name}")
+    registers, stack, threads = code[7] >> 24 if code else 0, 0, None
+    for title in (".nv.info", f".nv.info.{name}"):
+        for attribute, payload in _attributes(data, titled.get(title)):
+            values = struct.unpack(f"<{len(payload) // 4}I", payload[: len(payload) // 4 * 4])
+            if attribute in (EIATTR_MAX_THREADS, EIATTR_REQNTID) and len(values) == 3:
+                threads = prod(values)
+            elif values[:1] == (number,) and len(values) == 2:
                 if attribute == EIATTR_REGCOUNT:
-                    registers = value
+                    registers = values[1]
                 elif attribute in (EIATTR_FRAME_SIZE, EIATTR_MIN_STACK_SIZE):
-                    stack = max(stack, value)
-    return Binary(registers, stack, shared, threads)
+                    stack = max(stack, values[1])
+    return Binary(registers, stack, shared[5] if shared else 0, threads)
 
 
-def _attributes(data: bytes) -> list[tuple[int, bytes]]:
-    attributes, at = [], 0
-    while at + 4 <= len(data):
+def _attributes(data: bytes, section: tuple[int, ...] | None) -> Iterator[tuple[int, bytes]]:
+    """Kind and value of the attributes in a section of ``.nv.info`` that have a longer value."""
+    at, end = (section[4], section[4] + section[5]) if section else (0, 0)
+    while at + 4 <= end:
         form, attribute, size = struct.unpack_from("<BBH", data, at)
         at += 4
-        if form != 0x04:  # the value is the size field itself
-            continue
-        attributes.append((attribute, data[at : at + size]))
-        at += size
-    return attributes
+        if form == EIFMT_SVAL:  # other values are in the size field itself
+            yield attribute, data[at : at + size]
+            at += size

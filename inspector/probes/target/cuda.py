@@ -12,36 +12,39 @@ import os
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-from . import current, devices, memory, native, nvcc, runtime, streams
+from . import current, devices, native, nvcc, say, streams
+
+PROPERTIES = {
+    "gcnArchName": "name",
+    "warp_size": "warp_size",
+    "regs_per_multiprocessor": "registers_per_sm",
+    "max_threads_per_multi_processor": "max_threads_per_sm",
+    "max_threads_per_block": "max_threads_per_block",
+    "shared_memory_per_block": "shared_per_block",
+    "shared_memory_per_block_optin": "shared_per_block_optin",
+    "shared_memory_per_multiprocessor": "shared_per_sm",
+    "L2_cache_size": "l2_bytes",
+    "memory_bus_width": "memory_bus_bits",
+    "clock_rate": "clock_khz",
+    "memory_clock_rate": "memory_clock_khz",
+}
+"""torch's properties of a device, and the fields of ``devices.Device`` that give them."""
 
 
 class DeviceProperties:
-    """What ``torch.cuda.get_device_properties`` returns: the limits of the target's device."""
+    """The result of ``torch.cuda.get_device_properties``: the limits of the target's device."""
+
+    is_integrated = is_multi_gpu_board = pci_device_id = pci_domain_id = 0
 
     def __init__(self, device: devices.Device, capability: tuple[int, int], index: int) -> None:
-        self.name = device.name
-        self.major, self.minor = capability
-        self.multi_processor_count = device.sms
-        self.warp_size = device.warp_size
-        self.total_memory = device.memory_bytes
-        self.regs_per_multiprocessor = device.registers_per_sm
-        self.max_threads_per_multi_processor = device.max_threads_per_sm
-        self.max_threads_per_block = device.max_threads_per_block
-        self.shared_memory_per_block = device.shared_per_block
-        self.shared_memory_per_block_optin = device.shared_per_block_optin
-        self.shared_memory_per_multiprocessor = device.shared_per_sm
-        self.L2_cache_size = device.l2_bytes
-        self.clock_rate = (device.clock_hz or 0) // 1000
-        self.memory_bus_width = device.memory_bus_bits or 0
-        bus, band = device.memory_bus_bits, device.memory_bandwidth
-        # kHz, from two transfers a clock over the bus
-        self.memory_clock_rate = band * 8 // bus // 2 // 1000 if bus and band else 0
-        self.gcnArchName = device.name
-        self.is_integrated = 0
-        self.is_multi_gpu_board = 0
-        self.pci_bus_id, self.pci_device_id, self.pci_domain_id = index, 0, 0
+        for name, field in PROPERTIES.items():
+            setattr(self, name, getattr(device, field) or 0)
+        self.total_memory, self.multi_processor_count = device.memory_bytes, device.sms
+        self.name, (self.major, self.minor) = device.name, capability
+        self.pci_bus_id = index
         self.uuid = f"00000000-0000-0000-0000-{index:012d}"
 
     def __repr__(self) -> str:
@@ -52,17 +55,13 @@ class DeviceProperties:
         )
 
 
-_properties: list[DeviceProperties] = []
-
-
+@functools.cache
 def properties(index: int = 0) -> DeviceProperties:
     """One device's properties; the same object each time."""
-    if not _properties:
-        asked = current()
-        device = devices.find(asked.target)
-        made = (DeviceProperties(device, asked.capability, i) for i in range(asked.devices))
-        _properties.extend(made)
-    return _properties[index]
+    asked = current()
+    if not 0 <= index < asked.devices:
+        raise IndexError(f"there are {asked.devices} devices")
+    return DeviceProperties(devices.find(asked.target), asked.capability, index)
 
 
 def toolkit_version() -> str | None:
@@ -81,16 +80,9 @@ def toolkit_version() -> str | None:
     return None
 
 
-class _Fork:
-    """CUDA cannot be used after a fork once it has been initialised; neither can this."""
-
-    bad = False
-
-
 def attach(torch: Any) -> None:
     """Give torch its CUDA device; called right after ``import torch``."""
     asked = current()
-    properties()
     low = torch._C
     library = native.library()
 
@@ -99,11 +91,8 @@ def attach(torch: Any) -> None:
 
     def set_device(index: int) -> None:
         if not 0 <= index < asked.devices:
-            raise (
-                torch.AcceleratorError("CUDA error: invalid device ordinal")
-                if hasattr(torch, "AcceleratorError")
-                else RuntimeError("CUDA error: invalid device ordinal")
-            )
+            kind = getattr(torch, "AcceleratorError", RuntimeError)
+            raise kind("CUDA error: invalid device ordinal")
         library.ptxview_set_device(index)
 
     def exchange_device(index: int) -> int:
@@ -121,13 +110,16 @@ def attach(torch: Any) -> None:
         )
         torch.cuda._get_device_properties = properties
 
+    bad_fork = False  # CUDA cannot be used after a fork once it has been initialised
+
     def in_child() -> None:
+        nonlocal bad_fork
         if torch.cuda._initialized:
-            _Fork.bad = True
+            bad_fork = True
             _initialise_again(torch)
 
     def in_bad_fork() -> bool:
-        return _Fork.bad
+        return bad_fork
 
     os.register_at_fork(after_in_child=in_child)
     supplied: dict[str, Any] = {
@@ -148,8 +140,8 @@ def attach(torch: Any) -> None:
         "_cuda_set_sync_debug_mode": lambda mode: None,
         "_cuda_sleep": lambda cycles: None,
         "_cuda_isCurrentStreamCapturing": lambda: False,
-        **streams.low_level(torch),
-        **memory.low_level(torch),
+        **streams.low_level(),
+        **_memory_functions(),
     }
     for name, value in supplied.items():
         setattr(low, name, value)
@@ -166,20 +158,25 @@ def attach(torch: Any) -> None:
     cuda._is_in_bad_fork = in_bad_fork
     cuda._exchange_device = exchange_device
     cuda._maybe_exchange_device = maybe_exchange_device
-    cuda._cudart = runtime.library(properties)
+    cuda._cudart = _runtime_library()
+    cuda._get_pynvml_handler = _no_nvml
+    if not hasattr(low, JITERATOR):
+        setattr(low, JITERATOR, _no_jiterator)
     # The original asks NVML first, which would count the machine's own.
     cuda.device_count = _named(lambda: asked.devices, "device_count")
     streams.attach(torch)
-    memory.attach(torch)
+    _let_storages_be_made(torch)
     # cuDNN has no kernels here: the native paths run.
     torch.backends.cudnn.is_acceptable = _named(lambda tensor: False, "is_acceptable")
     _profile_the_cpu(torch)
     _make_generators(torch)
     cuda.graphs._cuda_isCurrentStreamCapturing = lambda: False
-    cuda.CUDAGraph = cuda.graphs.CUDAGraph = runtime.NoGraph
+    cuda.CUDAGraph = cuda.graphs.CUDAGraph = NoGraph
     nvtx = sys.modules.get("torch.cuda.nvtx")
     if nvtx is not None:
-        nvtx._nvtx = runtime.Nvtx()  # type: ignore[attr-defined]
+        names = "rangePushA rangePop rangeStartA rangeEnd markA deviceRangeStart deviceRangeEnd"
+        ignored = dict.fromkeys(names.split(), lambda *args: 0)
+        nvtx._nvtx = SimpleNamespace(**ignored)  # type: ignore[attr-defined]
 
 
 def _profile_the_cpu(torch: Any) -> None:
@@ -233,3 +230,148 @@ def _initialise_again(torch: Any) -> None:
 def _named(function: Any, name: str) -> Any:
     function.__name__ = function.__qualname__ = name
     return function
+
+
+# -- what programs reach of CUDA through torch --------------------------------------------------
+
+JITERATOR = "_cuda_jiterator_compile_and_launch_kernel"
+
+
+def without_gpu(what: str) -> str:
+    """Why ``what`` is not available, and what is."""
+    return (
+        f"ptxview: there is no GPU here, and {what} is for a machine with one: torch's operators, "
+        "Triton's kernels and CUDA C++ run on this machine's processor, nothing else of CUDA does"
+    )
+
+
+def _no_jiterator(code: Any, name: Any, *args: Any, **given: Any) -> Any:
+    raise NotImplementedError(without_gpu(f"the jiterator, which would compile {name} with NVRTC,"))
+
+
+def _no_nvml(*args: Any, **given: Any) -> Any:
+    raise ModuleNotFoundError(
+        without_gpu("NVML, which tells a GPU's load, clocks and temperature,")
+    )
+
+
+def _runtime_library() -> SimpleNamespace:
+    """The part of the CUDA runtime that programs reach through ``torch.cuda.cudart()``."""
+
+    def memory_info(index: int = 0) -> tuple[int, int]:
+        total = properties(index).total_memory
+        return max(0, total - held(index)), total
+
+    return SimpleNamespace(
+        cudaError=SimpleNamespace(success=0),
+        cudaGetErrorString=lambda code: f"CUDA error {code}",
+        cudaMemGetInfo=memory_info,
+        cudaProfilerStart=lambda: 0,
+        cudaProfilerStop=lambda: 0,
+        cudaDeviceSynchronize=lambda: 0,
+        cudaHostRegister=lambda pointer, size, flags: 0,
+        cudaHostUnregister=lambda pointer: 0,
+    )
+
+
+class NoGraph:
+    """CUDA graphs record what a GPU runs."""
+
+    def __init__(self, *args: Any, **given: Any) -> None:
+        raise NotImplementedError(
+            "ptxview: CUDA graphs cannot be captured without a GPU; run the same code outside of "
+            "torch.cuda.graph"
+        )
+
+
+# -- memory --------------------------------------------------------------------------------------
+
+CURRENT, PEAK, ALLOCATED, FREED, BLOCKS, MOST_BLOCKS = range(6)
+
+
+def _figure(index: int, what: int) -> int:
+    """A figure of a device's memory in bytes, or a number of blocks."""
+    return int(native.library().ptxview_memory(index, what))
+
+
+def held(index: int) -> int:
+    """Bytes that CUDA tensors hold now."""
+    return _figure(index, CURRENT)
+
+
+@functools.cache
+def _note_memory_statistics() -> None:
+    """Record once what these figures are; the program formats them as integers."""
+    say.problem(
+        "memory statistics count the bytes that CUDA tensors hold on this machine; no GPU memory "
+        "exists"
+    )
+
+
+def _memory_functions() -> dict[str, Any]:
+    """The functions of ``torch._C`` about memory."""
+
+    def stats(index: int) -> dict[str, Any]:
+        _note_memory_statistics()
+
+        def entry(current: int, peak: int, allocated: int, freed: int) -> dict[str, Any]:
+            names = ("current", "peak", "allocated", "freed")
+            figures = dict(zip(names, (current, peak, allocated, freed), strict=True))
+            none = dict.fromkeys(figures, 0)
+            return {"all": figures, "large_pool": dict(none), "small_pool": dict(none)}
+
+        one = entry(*(_figure(index, w) for w in (CURRENT, PEAK, ALLOCATED, FREED)))
+        blocks = entry(_figure(index, BLOCKS), _figure(index, MOST_BLOCKS), 0, 0)
+        empty = entry(0, 0, 0, 0)
+        names = ("allocated", "reserved", "active", "requested")
+        return {
+            **{f"{name}_bytes": one for name in names},
+            "allocation": blocks,
+            "active": blocks,
+            "segment": blocks,
+            "inactive_split": empty,
+            "inactive_split_bytes": empty,
+            "oversize_allocations": empty["all"],
+            "oversize_segments": empty["all"],
+            "num_alloc_retries": 0,
+            "num_ooms": 0,
+            "num_sync_all_streams": 0,
+            "num_device_alloc": 0,
+            "num_device_free": 0,
+            "max_split_size": -1,
+        }
+
+    def reset_peak(index: int) -> None:
+        native.library().ptxview_reset_peak(index)
+
+    return {
+        "_cuda_memoryStats": stats,
+        "_cuda_resetPeakMemoryStats": reset_peak,
+        "_cuda_resetAccumulatedMemoryStats": lambda index: None,
+        "_cuda_emptyCache": lambda: None,
+        "_cuda_setMemoryFraction": lambda fraction, index: None,
+        "_cuda_getAllocatorBackend": lambda: "native",
+        "_cuda_clearCublasWorkspaces": lambda: None,
+    }
+
+
+def _let_storages_be_made(torch: Any) -> None:
+    """Support device storages: torch.load and Module.cuda() on storages need them."""
+    plain = torch.UntypedStorage
+    original = plain.__new__
+
+    def new(cls: Any, *args: Any, device: Any = None, **given: Any) -> Any:
+        if device is None or torch.device(device).type != "cuda" or (args and not _size(args[0])):
+            return original(cls, *args, **({} if device is None else {"device": device}), **given)
+        size = args[0] if args else 0
+        if not _size(size):
+            data = torch.tensor(size, dtype=torch.uint8, device=device)
+        else:
+            data = torch.empty(size, dtype=torch.uint8, device=device)
+        return data.untyped_storage()
+
+    plain.__new__ = new
+
+
+def _size(value: Any) -> bool:
+    return isinstance(value, int)

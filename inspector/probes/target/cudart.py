@@ -1,8 +1,8 @@
-"""Launches of CUDA C++: what an extension's stand-in of the CUDA runtime asks of this process.
+"""Services of this process for an extension's stand-in for the CUDA runtime: launches, limits.
 
-The extension holds the PTX that nvcc made of its device code. A launch comes with that, the
-kernel's mangled name, its configuration and the addresses of its arguments, and is run as Triton's
-are. Where it ends as it would on a GPU, the stand-in raises what is written here as RuntimeError.
+The extension holds the PTX that nvcc compiled. A launch comes with that, the kernel's mangled name,
+its configuration and the addresses of its arguments, and is run as Triton's are. The stand-in
+raises what a service of this module raises as RuntimeError.
 """
 
 from __future__ import annotations
@@ -12,36 +12,116 @@ import gc
 import os
 import re
 import struct
-import threading
-from collections.abc import Callable, Iterator
-from functools import cache
-from math import prod
+from collections.abc import Callable
+from functools import cache, lru_cache
 from typing import Any
 
 from ..calls import graphs
-from . import current, devices, launch, limits, memory, native, ptx, refusals, writes
+from . import cuda, current, devices, launch, limits, native, ptx
+from .faults import memory_of
+from .kernel_launch import Launch, Memory
 
-VERSION = 4
-REFUSED = 16
-"""What stands before CUDA's own error in the answer to a launch that the driver would refuse."""
+VERSION = 5
+RAISES, INTERRUPTS, REFUSED = 1, 2, 16
+"""Answers of a service; ``REFUSED`` is added to CUDA's error."""
 
-_TEXT = ctypes.c_char_p
-_WORD, _SIGNED = ctypes.c_uint64, ctypes.c_int64
-_ROOM = ctypes.POINTER(ctypes.c_char)
-_LAUNCH = ctypes.CFUNCTYPE(
-    ctypes.c_int, ctypes.c_void_p, _WORD, _TEXT, ctypes.POINTER(ctypes.c_uint32),
-    ctypes.POINTER(ctypes.c_void_p), _ROOM, _SIGNED,
-)  # fmt: skip
-_SYMBOL = ctypes.CFUNCTYPE(
-    ctypes.c_int, ctypes.c_void_p, _WORD, _TEXT, _WORD, ctypes.POINTER(_WORD), _ROOM, _SIGNED
-)
-_ALLOW = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, _WORD, _TEXT, _SIGNED)
-_ASKED = ctypes.CFUNCTYPE(None)
-_LIMIT = ctypes.CFUNCTYPE(_SIGNED, ctypes.c_int, ctypes.c_int, _ROOM, _SIGNED)
-_RESOURCES = ctypes.CFUNCTYPE(
-    ctypes.c_int, ctypes.c_void_p, _WORD, _TEXT, ctypes.c_int, _WORD, ctypes.POINTER(_SIGNED),
-    _ROOM, _SIGNED,
-)  # fmt: skip
+_TEXT, _POINTER = ctypes.c_char_p, ctypes.c_void_p
+_WORD, _SIGNED, _INT = ctypes.c_uint64, ctypes.c_int64, ctypes.c_int
+_FIGURES, _POINTERS = ctypes.POINTER(_SIGNED), ctypes.POINTER(_POINTER)
+_PTX = (_POINTER, _WORD, _TEXT)  # its address and size, and a name in it
+_WHY = (ctypes.POINTER(ctypes.c_char), _SIGNED)
+
+
+def _launch(text: str, entry: str, sizes: Any, arguments: Any) -> int:
+    """Launch a kernel: 0, or CUDA's error if the driver would refuse it."""
+    x, y, z, block_x, block_y, block_z, shared = (int(sizes[n]) for n in range(7))
+    grid, block, name = (x, y, z), (block_x, block_y, block_z), base_name(entry)
+    refused = limits.refusal(text, entry, grid, block, shared)
+    if refused is not None:
+        limits.report(name, text, entry, refused, grid, block)
+        return refused.error
+    graphs.launched(name, [*grid, *block, shared])
+    parameter_sizes = ptx.parameter_sizes(text, entry)
+    packed = [ctypes.string_at(arguments[n], size) for n, size in enumerate(parameter_sizes)]
+    words = (w for data in packed if len(data) == 8 for (w,) in struct.iter_unpack("<Q", data))
+    call = Launch(
+        text=text,
+        entry=entry,
+        name=name,
+        grid=grid,
+        block=block,
+        shared=shared,
+        arguments=list(packed),
+        memory=lambda: _memory(call),
+        host=frozenset(piece for word in words if (piece := native.pinned_around(word))),
+    )
+    launch.launch(call)
+    return 0
+
+
+def _symbol(text: str, name: str, address: Any) -> None:
+    """The address of a variable, by its name in the PTX."""
+    placed = ptx.variables(text)
+    if name not in placed:
+        raise RuntimeError(
+            f"ptxview: the variable {name} is not in the PTX of this library: no kernel uses it"
+        )
+    if why := launch.ABSENT_VARIABLES.get(text, {}).get(name):
+        raise RuntimeError(f"ptxview: the value of {name} is absent: {why}")
+    address[0] = placed[name]
+
+
+def _allow(text: str, entry: str, dynamic: int) -> int:
+    """``cudaFuncSetAttribute`` of dynamic shared memory: 0, or CUDA's error."""
+    return limits.allow(text, entry, dynamic)
+
+
+def _resources(text: str, entry: str, threads: int, dynamic: int, figures: Any) -> None:
+    known = limits.resources(text, entry, threads, dynamic)
+    if known is None:
+        raise RuntimeError(f"ptxview: the registers of {base_name(entry)} are not known here")
+    for number, figure in enumerate(known):
+        figures[number] = figure
+
+
+def _limit(device: int, attribute: int, value: Any) -> None:
+    """``cudaDeviceGetAttribute``: -1 if unknown. 0: the device's memory, -1: its free memory."""
+    known = limits.of_device().get(max(attribute, 0))
+    value[0] = -1 if known is None else known
+    if attribute < 0:
+        value[0] = max(0, value[0] - cuda.held(device))
+
+
+# -- the interface ------------------------------------------------------------------------------
+
+
+def _service(function: Callable[..., int | None], *types: Any) -> Any:
+    """A function that the stand-in calls with these types, and with room for a text of an error."""
+    takes_ptx = types[:3] == _PTX
+
+    def call(*given: Any) -> int:
+        *values, why, room = given
+        try:
+            if takes_ptx:
+                address, size, name = values[:3]
+                values[:3] = _text_at(address, size), name.decode("utf-8", "replace")
+            refused = function(*values)
+            return REFUSED + refused if refused else 0
+        except KeyboardInterrupt:
+            text, status = "interrupted", INTERRUPTS
+        except Exception as error:
+            text, status = str(error) or type(error).__name__, RAISES
+        said = text.encode("utf-8", "replace")[: room - 1] + b"\0"
+        ctypes.memmove(why, said, len(said))
+        return status
+
+    return ctypes.CFUNCTYPE(_INT, *types, *_WHY)(call)
+
+
+@lru_cache(maxsize=1024)
+def _text_at(address: int, size: int) -> str:
+    """The PTX in an extension, which stays where it is."""
+    return ctypes.string_at(address, size).rstrip(b"\0").decode("utf-8", "replace")
 
 
 class _Services(ctypes.Structure):
@@ -49,341 +129,87 @@ class _Services(ctypes.Structure):
 
     _fields_ = (
         ("version", _WORD),
-        ("launch", _LAUNCH),
-        ("symbol", _SYMBOL),
-        *((name, ctypes.c_void_p) for name in ("allocate", "release", "range")),
-        *((name, ctypes.c_void_p) for name in ("absence", "mark_absent", "interrupt")),
-        ("allow", _ALLOW),
-        ("asked", _ASKED),
-        ("limit", _LIMIT),
-        ("resources", _RESOURCES),
-    )
+        *(
+            (name, _POINTER)
+            for name in (
+                "launch", "symbol", "allow", "resources", "limit", "asked", "allocate", "release",
+                "range", "absence", "mark_absent", "interrupt",
+            )
+        ),
+        ("device_name", _TEXT),
+    )  # fmt: skip
+    functions: dict[str, Any]
+    """The functions whose addresses these are."""
 
 
-_services: _Services | None = None
-_modules: dict[tuple[int, int], _Module] = {}
-_making = threading.Lock()
+@cache
+def _services() -> _Services:
+    library = native.library()
+    made = _Services(VERSION, device_name=devices.find(current().target).name.encode())
+    functions = {
+        "launch": _service(_launch, *_PTX, ctypes.POINTER(ctypes.c_uint32), _POINTERS),
+        "symbol": _service(_symbol, *_PTX, ctypes.POINTER(_WORD)),
+        "allow": _service(_allow, *_PTX, _SIGNED),
+        "resources": _service(_resources, *_PTX, _INT, _WORD, _FIGURES),
+        "limit": _service(_limit, _INT, _INT, _FIGURES),
+        "asked": ctypes.CFUNCTYPE(None)(limits.asked),
+        "allocate": library.ptxview_allocate,
+        "release": library.ptxview_release,
+        "range": library.ptxview_range,
+        "absence": library.ptxview_absence_at,
+        "mark_absent": library.ptxview_mark_absent_at,
+        "interrupt": ctypes.pythonapi.PyErr_SetInterrupt,
+    }
+    for name, function in functions.items():
+        setattr(made, name, ctypes.cast(function, _POINTER).value)
+    made.functions = functions
+    return made
 
 
 def attach(torch: Any) -> None:
-    """Let extensions reach this interpreter, those too that were built in another process."""
-    global _services
-    library = native.library()
-
-    def address(function: Any) -> int | None:
-        return ctypes.cast(function, ctypes.c_void_p).value
-
-    _services = _Services(
-        VERSION, _LAUNCH(_launched), _SYMBOL(_symbol), address(library.ptxview_allocate),
-        address(library.ptxview_release), address(library.ptxview_range),
-        address(library.ptxview_absence_at), address(library.ptxview_mark_absent_at),
-        address(ctypes.pythonapi.PyErr_SetInterrupt),
-        _ALLOW(_allow), _ASKED(refusals.asked),
-        _LIMIT(_limit), _RESOURCES(_resources),
-    )  # fmt: skip
-    graphs.EMULATED.append(refusals.raising)
+    """Let extensions reach this interpreter, also those that were built in another process."""
+    graphs.EMULATED.append(limits.raising)
     _publish()
     os.register_at_fork(after_in_child=_publish)
 
 
 def _publish() -> None:
-    assert _services is not None
-    os.environ["PTXVIEW_RUNTIME"] = f"{os.getpid()}:{ctypes.addressof(_services)}"
-
-
-# -- what the stand-in calls --------------------------------------------------------------------
-
-
-def _answer(why: Any, room: int, asked: Callable[[], None]) -> int:
-    """0; 1 and the reason; or 2 where the user interrupts."""
-    try:
-        asked()
-        return 0
-    except KeyboardInterrupt:
-        text, status = "interrupted", 2
-    except Exception as error:
-        text, status = str(error) or type(error).__name__, 1
-    said = text.encode("utf-8", "replace")[: room - 1] + b"\0"
-    ctypes.memmove(why, said, len(said))
-    return status
-
-
-def _launched(
-    text: int, size: int, kernel: bytes, numbers: Any, arguments: Any, why: Any, room: int
-) -> int:
-    refused: list[int] = []
-
-    def asked() -> None:
-        sizes = [int(numbers[n]) for n in range(7)]
-        module, entry = _module(text, size), kernel.decode("utf-8", "replace")
-        if (error := module.refuses(entry, sizes)) is not None:
-            refused.append(error)
-            return
-        graphs.launched(base_name(entry), sizes)
-        module.launch(entry, sizes, arguments)
-
-    status = _answer(why, room, asked)
-    return REFUSED + refused[0] if refused and not status else status
-
-
-def _allow(text: int, size: int, kernel: bytes, dynamic: int) -> int:
-    """``cudaFuncSetAttribute`` of dynamic shared memory."""
-    try:
-        return refusals.allow(_module(text, size).text, kernel.decode("utf-8", "replace"), dynamic)
-    except Exception:
-        return 0  # the limits of a kernel that cannot be read are unknown
-
-
-def _limit(device: int, attribute: int, name: Any, room: int) -> int:
-    """``cudaDeviceGetAttribute``, and a device's memory and name; -1 where it is not known."""
-    try:
-        if room:
-            said = devices.find(current().target).name.encode()[: room - 1] + b"\0"
-            ctypes.memmove(name, said, len(said))
-        if attribute == -1:
-            return max(0, _limit(device, 0, name, 0) - memory.held(device))
-        known = limits.of_device().get(attribute)
-        return -1 if known is None else known
-    except Exception:
-        return -1
-
-
-def _resources(
-    text: int, size: int, kernel: bytes, threads: int, dynamic: int, figures: Any, why: Any,
-    room: int,
-) -> int:  # fmt: skip
-    def asked() -> None:
-        module = _module(text, size)
-        entry = kernel.decode("utf-8", "replace")
-        known = limits.of_kernel(module.text, entry, threads, dynamic)
-        if known is None:
-            raise RuntimeError(f"ptxview: the registers of {base_name(entry)} are not known here")
-        for n, figure in enumerate(known):
-            figures[n] = figure
-
-    return _answer(why, room, asked)
-
-
-def _symbol(
-    text: int, size: int, name: bytes, nbytes: int, address: Any, why: Any, room: int
-) -> int:
-    def asked() -> None:
-        address[0] = _module(text, size).variable(name.decode("utf-8", "replace"), nbytes)
-
-    return _answer(why, room, asked)
-
-
-def _module(text: int, size: int) -> _Module:
-    with _making:
-        made = _modules.get((text, size))
-        if made is None:
-            ptx_text = ctypes.string_at(text, size).rstrip(b"\0").decode("utf-8", "replace")
-            made = _modules[text, size] = _Module(ptx_text)
-        return made
+    os.environ["PTXVIEW_RUNTIME"] = f"{os.getpid()}:{ctypes.addressof(_services())}"
 
 
 # -- names --------------------------------------------------------------------------------------
 
 
-@cache
-def demangled(name: str) -> str:
-    """A C++ name as it is written; the same where it is none, or libstdc++ is not there."""
-    try:
-        library = ctypes.CDLL("libstdc++.so.6")
-        function = library.__cxa_demangle
-    except (OSError, AttributeError):
-        return name
-    function.restype = ctypes.c_void_p
-    status = ctypes.c_int()
-    made = function(name.encode(), None, None, ctypes.byref(status))
-    if not made:
-        return name
-    try:
-        text = ctypes.string_at(made).decode("utf-8", "replace")
-    finally:
-        free = ctypes.CDLL(None).free
-        free.argtypes = [ctypes.c_void_p]
-        free(made)
-    # What is local to a file has the file's name in nvcc's.
-    return re.sub(r"\b_INTERNAL_\w+::", "", text)
-
-
 def base_name(name: str) -> str:
     """``fill`` of ``_ZN1n4fillIfEEvPT_``: without namespaces and arguments."""
-    text, _ = _signature(demangled(name))
-    depth, kept = 0, ""
-    for character in text:
-        depth += (character == "<") - (character == ">")
-        kept += character if not depth and character != ">" else ""
-    return kept.rpartition("::")[2].rpartition(" ")[2] or name
+    found, at = name, 2
+    if name.startswith("_Z"):
+        while name[at : at + 1] in tuple("NLKV"):
+            at += 1
+        while length := re.match(r"\d+", name[at:]):
+            at += len(length[0]) + int(length[0])
+            found = name[at - int(length[0]) : at]
+            if name[2] != "N":
+                break
+            at += name[at : at + 1] == "L"
+    return found
 
 
-def _signature(text: str) -> tuple[str, list[str] | None]:
-    """What stands before a demangled name's parameters, and their types; None where it has none."""
-    if not text.endswith(")"):
-        return text, None
-    depth, at = 0, len(text)
-    while at:
-        at -= 1
-        depth += (text[at] == ")") - (text[at] == "(")
-        if not depth:
-            break
-    types, level, start = [], 0, at + 1
-    for n in range(at + 1, len(text) - 1):
-        level += (text[n] in "(<[{") - (text[n] in ")>]}")
-        if text[n] == "," and not level:
-            types.append(text[start:n].strip())
-            start = n + 1
-    last = text[start:-1].strip()
-    return text[:at], [*types, last] if last else types
+# -- memory that errors name ----------------------------------------------------------------------
 
 
-# -- one library's device code --------------------------------------------------------------------
-
-
-class _Module:
-    """The device code of one source: its kernels, and its variables."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.absent: dict[str, str] = {}
-        """Variables that a kernel may have written that was not run to its end, and why."""
-
-    def variable(self, name: str, size: int) -> int:
-        """The address of a variable of the module's, by its name in the PTX."""
-        placed = ptx.variables(self.text)
-        if name not in placed:
-            raise RuntimeError(
-                f"ptxview: the variable {demangled(name)} is not in the PTX of this library: "
-                "no kernel uses it"
-            )
-        if name in self.absent:
-            raise RuntimeError(f"ptxview: the value of {name} is absent: {self.absent[name]}")
-        return placed[name]
-
-    def refuses(self, entry: str, numbers: list[int]) -> int | None:
-        """CUDA's error where the driver would refuse this launch, which is told and recorded."""
-        grid, block, shared = _triple(numbers, 0), _triple(numbers, 3), numbers[6]
-        refused = refusals.of(self.text, entry, grid, block, shared)
-        if refused is None:
-            return None
-        refusals.report(base_name(entry), self.text, entry, refused, grid, block)
-        refusals.wait(refused)
-        return refused.error
-
-    def launch(self, entry: str, numbers: list[int], arguments: Any) -> None:
-        """Run a grid, or make absent what it would have written."""
-        grid, block, shared = _triple(numbers, 0), _triple(numbers, 3), numbers[6]
-        name = base_name(entry)
-        given = _Arguments(self, entry, arguments)
-        why = (
-            next(given.absences(), "")
-            or next((self.absent[v] for v in ptx.used(self.text, entry, self.absent)), "")
-            or launch.compute(
-                name,
-                f"{prod(grid)} blocks",
-                lambda seconds: ptx.run_entry(
-                    self.text, entry, name, grid, block, shared, given.packed, given.tensors,
-                    given.pinned(), seconds,
-                ),
-            )
-        )  # fmt: skip
-        if why:
-            given.make_absent(why)
-            self.absent |= dict.fromkeys(ptx.globals_of(self.text, entry), why)
-
-
-def _triple(numbers: list[int], at: int) -> tuple[int, int, int]:
-    x, y, z = numbers[at : at + 3]
-    return x, y, z
-
-
-# -- arguments ------------------------------------------------------------------------------------
-
-
-class Piece:
-    """Device memory that no tensor of Python's is known for, as messages name it."""
-
-    def __init__(self, start: int, end: int, kind: str) -> None:
-        self._start, self._end = start, end
-        self._size = _SIZES.get(kind, 1)
-        self.dtype = kind if kind in _SIZES else "bytes"
-        self.shape = ((end - start) // self._size,)
-
-    def data_ptr(self) -> int:
-        return self._start
-
-    def numel(self) -> int:
-        return self.shape[0]
-
-    def stride(self) -> tuple[int]:
-        return (1,)
-
-    def element_size(self) -> int:
-        return self._size
-
-
-_SIZES = {
-    "bool": 1, "char": 1, "signed char": 1, "unsigned char": 1, "short": 2, "unsigned short": 2,
-    "int": 4, "unsigned int": 4, "long": 8, "unsigned long": 8, "long long": 8,
-    "unsigned long long": 8, "float": 4, "double": 8, "__half": 2, "__nv_bfloat16": 2,
-    "c10::Half": 2, "c10::BFloat16": 2,
-}  # fmt: skip
-
-
-class _Arguments:
-    """What one launch was given, by position."""
-
-    def __init__(self, module: _Module, entry: str, arguments: Any) -> None:
-        sizes = ptx.parameter_sizes(module.text, entry)
-        self.packed = [ctypes.string_at(arguments[n], size) for n, size in enumerate(sizes)]
-        types = _signature(demangled(entry))[1]
-        self._types = types if types is not None and len(types) == len(sizes) else [""] * len(sizes)
-
-    def _pointers(self) -> Iterator[tuple[int, int]]:
-        """Each 64-bit word that lies in device memory, and the position of its argument."""
-        for position, data in enumerate(self.packed):
-            for (word,) in struct.iter_unpack("<Q", data[: len(data) // 8 * 8]):
-                if word and native.memory_around(word, word + 1):
-                    yield position, word
-
-    def absences(self) -> Iterator[str]:
-        """Why memory that an argument points to is absent."""
-        for _, word in self._pointers():
-            if why := native.absence_at(word):
-                yield why
-
-    def pinned(self) -> set[tuple[int, int]]:
-        """The host's pinned memory that arguments point to."""
-        words = (
-            w for data in self.packed if len(data) == 8 for (w,) in struct.iter_unpack("<Q", data)
-        )
-        return {piece for word in words if (piece := native.pinned_around(word))}
-
-    def make_absent(self, why: str) -> None:
-        """Make absent what the kernel may write: all but what its parameters say is constant."""
-        starts = [word for _, word in self._pointers()]
-        written = writes.behind(starts, writes.MOST_STEPS)
-        written |= {
-            w for at, w in self._pointers() if not re.search(r"\bconst\*$", self._types[at])
-        }
-        for start in written:
-            native.mark_absent_at(start, why)
-
-    def tensors(self) -> dict[str, Any]:
-        """What the pointers among the arguments point at, by position: PTX has no names."""
-        pointers = dict(self._pointers())
-        owners = _owners(set(pointers.values()))
-        made: dict[str, Any] = {}
-        for position, word in pointers.items():
-            name = f"argument {position + 1}"
-            around = native.memory_around(word, word + 1)
-            kind = self._types[position].removesuffix("*").removesuffix(" const").strip()
-            if word in owners:
-                made[name] = owners[word]
-            elif around is not None:
-                made[name] = Piece(word, around[1], kind)
-        return made
+def _memory(call: Launch) -> dict[str, Memory]:
+    """The memory that pointers among the arguments point at, by position: PTX has no names."""
+    pointers = dict(call.pointers())
+    owners = _owners(set(pointers.values()))
+    made: dict[str, Memory] = {}
+    for position, word in pointers.items():
+        around = native.memory_around(word, word + 1)
+        if word in owners:
+            made[f"argument {position + 1}"] = memory_of(owners[word])
+        elif around is not None:
+            made[f"argument {position + 1}"] = word, around[1], f"{around[1] - word} bytes"
+    return made
 
 
 def _owners(wanted: set[int]) -> dict[int, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -36,40 +37,36 @@ class Device:
 
     @property
     def name(self) -> str:
-        """What ``torch.cuda.get_device_name`` says: never the bare name of a real device.
+        """The name that torch and CUDA give: never the bare name of a real device.
 
-        Caches of what was measured are keyed by this name, so nothing from here can be taken
-        for a real device's.
+        Caches of measurements are keyed by this name, so none from here is taken for a real
+        device's.
         """
         return f"{self.device} (emulated by ptxview, no GPU)"
 
+    @property
+    def clock_khz(self) -> int:
+        """0 if unknown, as the next."""
+        return (self.clock_hz or 0) // 1000
 
-def _parse(text: str) -> dict[str, dict[str, Any]]:
-    try:
-        import tomllib
-    except ImportError:  # Python 3.10: the table uses sections, integers and plain strings only
-        tables: dict[str, dict[str, Any]] = {}
-        for line in text.splitlines():
-            line = line.strip()
-            if line.startswith("["):
-                section = tables.setdefault(line.strip("[]"), {})
-            elif "=" in line and not line.startswith("#"):
-                key, value = (part.strip() for part in line.split("=", 1))
-                section[key] = value.strip('"') if value.startswith('"') else int(value)
-        return tables
-    return tomllib.loads(text)
+    @property
+    def memory_clock_khz(self) -> int:
+        """From two transfers a clock over the bus."""
+        bits = (self.memory_bandwidth or 0) * 8
+        return bits // self.memory_bus_bits // 2000 if self.memory_bus_bits else 0
 
 
 @cache
 def table() -> dict[str, dict[str, Any]]:
     """The whole table, by architecture."""
-    return _parse(TABLE.read_text(encoding="utf-8"))
+    return tomllib.loads(TABLE.read_text(encoding="utf-8"))
 
 
+@cache
 def find(arch: str) -> Device:
     """The device of an architecture; ``sm_90a`` is found under ``sm_90``.
 
-    Raises ValueError, with the known ones, where there is none.
+    Raises ValueError, with the known architectures, for an unknown one.
     """
     rows = table()
     row = rows.get(arch) or rows.get(arch.rstrip("af"))

@@ -9,10 +9,12 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import sys
+import types
 from functools import cache
 from typing import Any
 
-from . import cubin, current, devices
+from . import cubin, current, devices, native, say
+from .cuda import without_gpu
 
 
 class Utils:
@@ -34,15 +36,14 @@ class Utils:
 
     def get_device_properties(self, device: int) -> dict[str, int]:
         limits = devices.find(current().target)
-        bus = limits.memory_bus_bits or 0
         return {
             "max_shared_mem": limits.shared_per_block_optin,
             "max_num_regs": limits.registers_per_sm,
             "multiprocessor_count": limits.sms,
             "warpSize": limits.warp_size,
-            "sm_clock_rate": (limits.clock_hz or 0) // 1000,
-            "mem_clock_rate": (limits.memory_bandwidth or 0) * 8 // bus // 2 // 1000 if bus else 0,
-            "mem_bus_width": bus,
+            "sm_clock_rate": limits.clock_khz,
+            "mem_clock_rate": limits.memory_clock_khz,
+            "mem_bus_width": limits.memory_bus_bits or 0,
         }
 
     def cuOccupancyMaxActiveClusters(self, *args: Any) -> int:  # noqa: N802  (Triton's name)
@@ -64,7 +65,7 @@ def _make_driver() -> Any:
     from triton.backends.compiler import GPUTarget
     from triton.backends.driver import DriverBase
 
-    from . import launch, native
+    from . import launch
 
     class Driver(DriverBase):
         """The only driver of the process; ``triton.runtime.driver.active``."""
@@ -127,6 +128,32 @@ def _make_driver() -> Any:
     return Driver
 
 
+class NotHere(NotImplementedError, AttributeError):
+    """A missing part of a library; ``hasattr`` is False for it."""
+
+
+class CublasLt:
+    """Triton's binding of cuBLAS, as its tutorials use it: torch computes the products."""
+
+    def __init__(self, workspace: Any) -> None:
+        say.once(
+            "no-cublas",
+            "there is no cuBLAS here: what a program asks of Triton's CublasLt is computed by "
+            "torch, on this machine's processor",
+        )
+
+    def matmul(self, a: Any, b: Any, c: Any) -> None:
+        """C = A Bᵀ, summed in fp32."""
+        c.copy_(a.float() @ b.float().T)
+
+    def gemm(self, a: Any, b: Any, c: Any, d: Any, alpha: float, beta: float) -> None:
+        """D = alpha A Bᵀ + beta C, summed in fp32."""
+        d.copy_(alpha * (a.float() @ b.float().T) + beta * c.float())
+
+    def __getattr__(self, name: str) -> Any:
+        raise NotHere(without_gpu(f"cuBLAS's {name}"))
+
+
 def attach(module: Any) -> None:
     """Make ours the NVIDIA backend's driver; called right after triton.runtime.driver has run.
 
@@ -139,3 +166,15 @@ def attach(module: Any) -> None:
         if name == "nvidia":
             backends[name] = dataclasses.replace(backend, driver=made)
     module.driver.set_active(made())
+    if native.loaded():
+        _replace_cublas()
+
+
+def _replace_cublas() -> None:
+    try:
+        from triton._C.libtriton import nvidia
+    except ImportError:
+        return
+    cublas = getattr(nvidia, "cublas", None)
+    if isinstance(cublas, types.ModuleType) and hasattr(cublas, "CublasLt"):
+        cublas.CublasLt = CublasLt  # type: ignore[attr-defined]

@@ -1,9 +1,8 @@
-"""The executor of PTX, ``inspector.execute``: the one thing of ours that comes into the program.
+"""Load the PTX executor, ``inspector.execute``, into the user's process.
 
-It is loaded when a kernel is first run by it, never before, from the folder that the probes lie
-in, and needs nothing but numpy. It bears a name of its own here, so that neither a package of the
-program's that is called ``inspector`` nor this one sees the other: its code is the same, but what
-it imports by the one name is given it by the other.
+It is loaded at the first launch of a kernel, from the folder that contains the probes, and needs
+only numpy. Its package has another name here, ``ptxview_executor``, so that it does not collide
+with a package ``inspector`` of the program; its modules' imports are redirected to that name.
 """
 
 from __future__ import annotations
@@ -19,15 +18,9 @@ from typing import Any
 HOUSE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 THEIRS, OURS = "inspector", "ptxview_executor"
 
-_loaded: Any = None
-
-
-class CannotLoad(Exception):
-    """This interpreter cannot load the executor; the text says why."""
-
 
 def _import(name: str, *rest: Any, **given: Any) -> Any:
-    """``__import__`` as the executor's modules see it."""
+    """``__import__`` for the executor's modules."""
     package, dot, below = name.partition(".")
     return builtins.__import__(OURS + dot + below if package == THEIRS else name, *rest, **given)
 
@@ -39,38 +32,27 @@ class _Loader(SourceFileLoader):
 
 
 class _Finder:
-    """Finds the modules below ``OURS``; for every other name it is not asked anything."""
+    """Finds the package ``OURS`` and its modules alone."""
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        package, _, below = name.partition(".")
+        package, *below = name.split(".")
         if package != OURS:
             return None
-        place = os.path.join(HOUSE, *below.split(".")) if below else HOUSE
+        place = os.path.join(HOUSE, *below)
         inside = os.path.join(place, "__init__.py")
         file = inside if os.path.exists(inside) else f"{place}.py"
         if not os.path.exists(file):
             return None
         spec = spec_from_file_location(name, file, loader=_Loader(name, file))
         if spec is not None:
-            # No other finder has anything to say of what lies below.
+            # Without folders to search, no other finder is asked about its submodules.
             spec.submodule_search_locations = [] if file == inside else None
         return spec
 
 
-def load() -> Any:
-    """The package ``inspector.execute``; raises CannotLoad."""
-    global _loaded
-    if _loaded is None:
-        if _Finder not in sys.meta_path:
-            sys.meta_path.append(_Finder)
-        try:
-            _loaded = importlib.import_module(f"{OURS}.execute")
-        except Exception as error:
-            raise CannotLoad(f"{type(error).__name__}: {error}"[:300]) from error
-    return _loaded
-
-
-def part(name: str) -> Any:
-    """Another of the executor's modules, such as ``listing.ptx``; load() must have succeeded."""
+def load(name: str) -> Any:
+    """One of the executor's modules, such as ``execute`` or ``listing.ptx``; raises ImportError."""
+    if _Finder not in sys.meta_path:
+        sys.meta_path.append(_Finder)
     return importlib.import_module(f"{OURS}.{name}")

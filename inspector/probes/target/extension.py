@@ -6,37 +6,34 @@ host code; the library is linked with a stand-in for the CUDA runtime that launc
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shlex
 import sys
 import types
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..calls import graphs
 from ..writer import blob, emit, file_blob
 from . import build, current, nvcc, say
-from .waiting import WAITING
+from .say import WAITING
 
 CUDA_LIBRARIES = ("cudart", "c10_cuda", "torch_cuda")
-CUDA_LINK_FLAGS = tuple(f"-l{name}" for name in CUDA_LIBRARIES)
-LONGEST_LOG = 20_000
-_module: Any = None
+MAX_LOG_CHARS = 20_000
 
 
 def attach(module: Any) -> None:
     """Change torch.utils.cpp_extension, whose functions look each other up in their module."""
-    global _module
-    _module = module
-    graphs.listen_to_launches()
     if nvcc.homes():
         module.CUDA_HOME = nvcc.homes()[0]
-    module._get_build_directory = _build_directory(module, module._get_build_directory)
+    # A separate root: no build for this device may be mixed with those for a real one.
+    module._get_build_directory = _with_variables(
+        module._get_build_directory, lambda: {"TORCH_EXTENSIONS_DIR": _root(module)}
+    )
+    module._write_ninja_file = _with_variables(module._write_ninja_file, _our_nvcc)
     module._prepare_ldflags = _link_flags(module._prepare_ldflags)
-    module._write_ninja_file = _with_our_nvcc(module._write_ninja_file)
     module.include_paths = _include_paths(module.include_paths)
     module._jit_compile = _jit(module._jit_compile)
     module.CUDAExtension = _cuda_extension(module.CUDAExtension)
@@ -45,34 +42,38 @@ def attach(module: Any) -> None:
         builder.build_extensions = _setup(builder.build_extensions)  # type: ignore[attr-defined]
 
 
-def _build_directory(module: Any, original: Callable[..., str]) -> Callable[..., str]:
-    """A root of its own: what is built here must not lie where a real device's builds do."""
-
-    def build_directory(name: str, verbose: bool) -> str:
-        with _environment(TORCH_EXTENSIONS_DIR=_root(module)):
-            return original(name, verbose)
-
-    return build_directory
-
-
 def _root(module: Any) -> str:
     root = os.environ.get("TORCH_EXTENSIONS_DIR") or module.get_default_build_root()
     python = f"py{sys.version_info.major}{sys.version_info.minor}"
     return os.path.join(root, f"{python}_ptxview_{current().target}")
 
 
-@contextmanager
-def _environment(**values: str) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
+def _our_nvcc() -> dict[str, str]:
+    """nvcc_main in the place of nvcc; the user's own choice of an nvcc is passed on to it."""
+    users = os.environ.get("PYTORCH_NVCC")
+    if users and "nvcc_main.py" not in users:
+        os.environ["PTXVIEW_NVCC"] = users
+    main = Path(__file__).with_name("nvcc_main.py")
+    return {"PYTORCH_NVCC": f"{shlex.quote(sys.executable)} {shlex.quote(str(main))}"}
+
+
+def _with_variables(original: Callable[..., Any], values: Callable[[], dict[str, str]]) -> Any:
+    """The function with other variables in its environment."""
+
+    @functools.wraps(original)
+    def call(*args: Any, **given: Any) -> Any:
+        changed = values()
+        before = {name: os.environ.get(name) for name in changed}
+        os.environ.update(changed)
+        try:
+            return original(*args, **given)
+        finally:
+            for name, value in before.items():
                 os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+                if value is not None:
+                    os.environ[name] = value
+
+    return call
 
 
 def _runtime(of_cuda: bool) -> list[str]:
@@ -94,7 +95,7 @@ def _link_flags(original: Callable[..., list[str]]) -> Callable[..., list[str]]:
         flags = original(extra, False if with_cuda else with_cuda, *rest, **given)
         if not with_cuda:
             return flags
-        return [f for f in flags if f not in CUDA_LINK_FLAGS] + _runtime(of_cuda=True)
+        return [f for f in flags if f.removeprefix("-l") not in CUDA_LIBRARIES] + _runtime(True)
 
     return prepare
 
@@ -109,24 +110,8 @@ def _include_paths(original: Callable[..., list[str]]) -> Callable[..., list[str
     return include_paths
 
 
-def _our_nvcc() -> str:
-    main = Path(__file__).with_name("nvcc_main.py")
-    return f"{shlex.quote(sys.executable)} {shlex.quote(str(main))}"
-
-
-def _with_our_nvcc(original: Callable[..., None]) -> Callable[..., None]:
-    def write(*args: Any, **given: Any) -> None:
-        users = os.environ.get("PYTORCH_NVCC")
-        if users and "nvcc_main.py" not in users:
-            os.environ["PTXVIEW_NVCC"] = users
-        with _environment(PYTORCH_NVCC=_our_nvcc()):
-            original(*args, **given)
-
-    return write
-
-
 def _jit(original: Callable[..., Any]) -> Callable[..., Any]:
-    """``_jit_compile``: torch's build, and then what was captured of its device code."""
+    """``_jit_compile``: torch's build, and a report of its device code."""
     import inspect
 
     signature = inspect.signature(original)
@@ -143,7 +128,7 @@ def _jit(original: Callable[..., Any]) -> Callable[..., Any]:
         if not nvcc.homes():
             say.once("no-nvcc", nvcc.lacking())
             _report(folder, cuda, "no nvcc")
-            return _stand_in(name, nvcc.lacking())
+            return _captured_only(name, nvcc.lacking())
         if not cuda:
             _runtime(of_cuda=False)
         try:
@@ -152,7 +137,7 @@ def _jit(original: Callable[..., Any]) -> Callable[..., Any]:
         except ImportError as error:
             text = f"the extension {name} was captured, and cannot run on the host: {error}"
             say.once(f"extension:{name}", text.splitlines()[0])
-            made = _stand_in(name, text)
+            made = _captured_only(name, text)
         finally:
             _report(folder, cuda, None)
         return made
@@ -160,14 +145,9 @@ def _jit(original: Callable[..., Any]) -> Callable[..., Any]:
     return jit
 
 
-def _objects(folder: str, sources: list[str]) -> Iterator[Path]:
-    for source in sources:
-        yield Path(folder) / f"{Path(source).stem}.cuda.o"
-
-
 def _report(folder: str, sources: list[str], why: str | None) -> None:
-    for source, item in zip(sources, _objects(folder, sources), strict=True):
-        _emit(item, folder, source, why)
+    for source in sources:
+        _emit(Path(folder) / f"{Path(source).stem}.cuda.o", folder, source, why)
 
 
 def _emit(item: Path, folder: str, source: str, why: str | None) -> None:
@@ -178,7 +158,7 @@ def _emit(item: Path, folder: str, source: str, why: str | None) -> None:
         log = str(record.get("log"))
         why = f"nvcc failed: {_first_error(log)}"
         command = shlex.join(map(str, record.get("ptx_command") or ()))
-        refused = {"log": blob(log[:LONGEST_LOG]), "command": command or None}
+        refused = {"log": blob(log[:MAX_LOG_CHARS]), "command": command or None}
     emit(
         {
             "event": "device_code",
@@ -208,26 +188,20 @@ def _first_error(log: str) -> str:
     return (lines or log.splitlines() or [""])[0].strip()[:300]
 
 
-def refusing(name: str, why: str | None = None) -> Callable[[str], Any]:
-    """A module's ``__getattr__`` whose every function raises, saying that it was only captured."""
-    text = why or f"the extension {name} was captured, and does not compile for the host"
+def _captured_only(name: str, why: str) -> types.ModuleType:
+    """A module whose every function raises with the reason."""
 
     def getattribute(attribute: str) -> Any:
         if attribute.startswith("__"):
             raise AttributeError(attribute)
 
         def call(*args: Any, **given: Any) -> Any:
-            raise RuntimeError(f"ptxview: {name}.{attribute}() cannot run here: {text}")
+            raise RuntimeError(f"ptxview: {name}.{attribute}() cannot run here: {why}")
 
-        call.__name__ = attribute
         return call
 
-    return getattribute
-
-
-def _stand_in(name: str, why: str) -> types.ModuleType:
     module = types.ModuleType(name)
-    module.__dict__["__getattr__"] = refusing(name, why)
+    module.__dict__["__getattr__"] = getattribute
     return module
 
 
@@ -243,18 +217,16 @@ def _cuda_extension(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _setup(original: Callable[..., None]) -> Callable[..., None]:
-    """BuildExtension.build_extensions, without ninja too, and what it compiled."""
+    """BuildExtension.build_extensions, also without ninja, and a report of each source."""
+    build_all = _with_variables(original, _our_nvcc)
 
     def build_extensions(self: Any) -> None:
-        with _environment(PYTORCH_NVCC=_our_nvcc()):
-            try:
-                original(self)
-            finally:
-                root = Path(self.build_temp).absolute()
-                for each in self.extensions:
-                    for source in each.sources:
-                        if str(source).endswith(".cu"):
-                            item = root / re.sub(r"\.cu$", ".o", str(source))
-                            _emit(item, str(root), str(source), None)
+        try:
+            build_all(self)
+        finally:
+            root = Path(self.build_temp).absolute()
+            for source in (str(s) for each in self.extensions for s in each.sources):
+                if source.endswith(".cu"):
+                    _emit(root / re.sub(r"\.cu$", ".o", source), str(root), source, None)
 
     return build_extensions

@@ -1,23 +1,30 @@
-"""Errors of a launch, in the program's words: who did it, where, how far from which tensor."""
+"""Errors of a launch: the thread, the line, and the distance from the nearest tensor."""
 
 from __future__ import annotations
 
 import linecache
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any
 
 from . import build, native, nvcc
+from .kernel_launch import Launch, Memory
 
-# Lines of PTX above an instruction that are searched for the beginning of its inline assembly.
 ASSEMBLY_LINES = 200
+"""Lines of PTX above an instruction that are searched for the beginning of its inline assembly."""
 
 _OPCODE = re.compile(r"(?:@!?%?\w+\s+)?([a-z]\w*)")
-_VERBS = {"ld": "reads", "ldu": "reads", "cp": "reads", "st": "writes", "atom": "updates",
-          "red": "updates"}  # fmt: skip
+_VERBS = {
+    "ld": "reads",
+    "ldu": "reads",
+    "cp": "reads",
+    "st": "writes",
+    "atom": "updates",
+    "red": "updates",
+}
 # cudaGetErrorString of each cause.
 _CUDA = {
     "out of bounds": "an illegal memory access was encountered",
@@ -38,26 +45,15 @@ class AbsentValue(Exception):
     """A kernel reads memory whose value is absent; the text is the reason."""
 
 
-class Names(NamedTuple):
-    """What an error calls the parts of a launch."""
-
-    kernel: str
-    block: str
-    """``program`` or ``block``, as its language says."""
-    listing: Any
-    file: str
-    tensors: Callable[[], dict[str, Any]]
-
-
-def error_of(fault: Any, names: Names, number: int, grid: tuple[int, int, int]) -> Exception:
+def error_of(fault: Any, call: Launch, listing: Any, number: int) -> Exception:
     """The exception that the program gets for the executor's ``fault`` in launch ``number``."""
     place, address = fault.place, fault.address
     if fault.space == "global" and address is not None and (why := native.absence_at(address)):
         return AbsentValue(why)
-    who = f"{names.block} {place.block or (0, 0, 0)}"
+    who = f"{call.unit} {place.block or (0, 0, 0)}"
     if place.thread is not None:
         who += f", thread {place.thread}"
-    line = source(names.listing, place.line, names.file)
+    line = source(listing, place.line, call.file)
     after = f" (PTX line {place.line}: {place.statement.rstrip('; ')[:100]}"
     after += f"; {line})" if line else ")"
     if fault.cause in ("out of bounds", "null") and fault.space == "global":
@@ -66,39 +62,43 @@ def error_of(fault: Any, names: Names, number: int, grid: tuple[int, int, int]) 
         what = f"{verb} {fault.nbytes} bytes at {address:#x}, outside of every CUDA tensor"
         if fault.cause == "null":
             what += ", a null pointer"
-        elif tensors := names.tensors():
-            what += f": {_nearest(tensors, address)}"
+        elif memory := call.memory():
+            what += f": {_nearest(memory, address)}"
     else:
         what = fault.message.removeprefix(f"{place.kernel}: ").removesuffix(f" ({place})")
-    text = f"ptxview: {who} of launch {number} of {names.kernel}, grid {grid}, {what}{after}"
+    text = f"ptxview: {who} of launch {number} of {call.name}, grid {call.grid}, {what}{after}"
     cuda = _CUDA.get(fault.cause)
     return KernelFault(f"CUDA error: {cuda}\n{text}" if cuda else text)
 
 
-def _nearest(tensors: dict[str, Any], address: int) -> str:
-    """The nearest argument, and how far the address is from it."""
-
-    def beyond(tensor: Any) -> tuple[int, str]:
-        first = int(tensor.data_ptr())
-        if address < first:
-            return first - address, "before the start"
-        sides = zip(tensor.shape, tensor.stride(), strict=True)
-        elements = 1 + sum((n - 1) * step for n, step in sides) if tensor.numel() else 0
-        return address - first - elements * int(tensor.element_size()), "past the end"
-
-    name, tensor = min(tensors.items(), key=lambda item: beyond(item[1])[0])
-    distance, side = beyond(tensor)
+def memory_of(tensor: Any) -> Memory:
+    """The memory that a tensor's elements span."""
+    first = int(tensor.data_ptr())
+    sides = zip(tensor.shape, tensor.stride(), strict=True)
+    elements = 1 + sum((n - 1) * step for n, step in sides) if tensor.numel() else 0
     kind = str(tensor.dtype).removeprefix("torch.")
-    where = f"{distance} bytes {side}" if distance else f"just {side}"
-    return f"{where} of {name}, {kind} {list(tensor.shape)}, the nearest argument"
+    end = first + elements * int(tensor.element_size())
+    return first, end, f"{kind} {list(tensor.shape)}"
+
+
+def _nearest(memory: dict[str, Memory], address: int) -> str:
+    """The nearest argument, and its distance from the address."""
+    distances = {
+        name: first - address if address < first else address - end
+        for name, (first, end, _) in memory.items()
+    }
+    name = min(distances, key=lambda name: distances[name])
+    side = "before the start" if address < memory[name][0] else "past the end"
+    where = f"{distances[name]} bytes {side}" if distances[name] else f"just {side}"
+    return f"{where} of {name}, {memory[name][2]}, the nearest argument"
 
 
 def source(listing: Any, line: int, file: str) -> str:
-    """The program's line that a line of PTX was made from; empty if unknown."""
+    """The program's source line of a line of PTX; empty if unknown."""
     if not 0 < line <= len(listing.lines):
         return ""
     first = line
-    # Within assembly LLVM counts its lines as if they were the source's: the first one's is right.
+    # Within inline assembly LLVM counts lines of the assembly: the location of its first is right.
     for above in range(line - 1, max(0, line - ASSEMBLY_LINES), -1):
         text = listing.lines[above - 1].text
         if "// end inline asm" in text:
@@ -112,9 +112,9 @@ def source(listing: Any, line: int, file: str) -> str:
 
 
 def _first_own(places: Iterable[Any], file: str) -> str:
-    """Of places in sources, innermost first, the first in the program's own files.
+    """The first of these locations, innermost first, in the program's own files.
 
-    ``file`` is the kernel's: Triton's cache may hold code that was made from a copy elsewhere.
+    ``file`` is the kernel's: Triton's cache may hold code that was compiled from a copy elsewhere.
     """
     every = list(places)
     own = [p for p in every if not os.path.realpath(p.file).startswith(_libraries())] or every[:1]

@@ -9,16 +9,6 @@ from typing import Any
 
 from . import native
 
-_running = 0
-
-
-def replaying() -> bool:
-    """Whether a compiled graph's operators run for their values now.
-
-    A Triton kernel of the user's that compiles meanwhile is one that Inductor has compiled already.
-    """
-    return _running > 0
-
 
 def values_of(gm: Any) -> Callable[..., Any]:
     """A stand-in for the compiled graph: called as Inductor's own callable is, with a list."""
@@ -33,16 +23,11 @@ def values_of(gm: Any) -> Callable[..., Any]:
     module = torch.fx.GraphModule(gm, graph)
 
     def call(inputs: Any, *rest: Any) -> Any:
-        global _running
         given = list(inputs)
         if isinstance(inputs, list):  # the caller gives its references up, as it does to Inductor
             inputs.clear()
-        _running += 1
-        try:
-            with torch.no_grad():
-                return module(*given)
-        finally:
-            _running -= 1
+        with torch.no_grad():
+            return module(*given)
 
     call._boxed_call = True  # type: ignore[attr-defined]
     return call
@@ -55,7 +40,6 @@ def _seeded(torch: Any) -> dict[Any, Any]:
     the prims' own eager implementations ignore it.
     """
     prims = torch.ops.prims
-    replacements: dict[Any, Any] = {}
 
     def generator(seed: Any) -> Any:
         made = torch.Generator(device=seed.device)
@@ -80,11 +64,9 @@ def _seeded(torch: Any) -> dict[Any, Any]:
     def lookup_seed(seeds: Any, index: int) -> Any:
         return seeds[index].clone()  # torch 2.6's own returns a view, and refuses it
 
-    for name, function in (
-        ("inductor_random", random),
-        ("inductor_randint", randint),
-        ("inductor_lookup_seed", lookup_seed),
-    ):
-        if hasattr(prims, name):
-            replacements[getattr(prims, name).default] = function
-    return replacements
+    seeded = {"random": random, "randint": randint, "lookup_seed": lookup_seed}
+    return {
+        getattr(prims, f"inductor_{name}").default: function
+        for name, function in seeded.items()
+        if hasattr(prims, f"inductor_{name}")
+    }

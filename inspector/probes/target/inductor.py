@@ -8,8 +8,6 @@ runs operator by operator instead.
 from __future__ import annotations
 
 import contextlib
-import functools
-import re
 import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -50,8 +48,6 @@ def _attach_compilation(compile_fx: Any) -> None:
     _ask_quietly()
     if current().kernels:
         _run_kernels()
-    if hasattr(compile_fx, "compile_fx_aot"):
-        compile_fx.compile_fx_aot = _packaging(compile_fx.compile_fx_aot)
     sys.modules["torch"]._C._StaticCudaLauncher = _StaticLauncher
 
 
@@ -85,27 +81,6 @@ def _run_kernels() -> None:
     for name in ("use_static_cuda_launcher", "use_static_triton_launcher"):
         if hasattr(config, name):
             setattr(config, name, False)
-
-
-def _packaging(original: Any) -> Any:
-    """AOTInductor links a library against the CUDA driver: without one the linker speaks."""
-
-    @functools.wraps(original)
-    def compile_package(*args: Any, **given: Any) -> Any:
-        try:
-            return original(*args, **given)
-        except Exception as error:
-            missing = re.search(r"cannot find -l(cuda|cudart|torch_cuda|c10_cuda)\b", str(error))
-            if missing is None:
-                raise
-            text = (
-                f"ptxview: AOTInductor links its package against lib{missing[1]}, which this "
-                "machine has not, so no package can be built here: the generated code and its "
-                "kernels are captured; torch.compile runs the same model here"
-            )
-        raise RuntimeError(text)
-
-    return compile_package
 
 
 def _compile(inner: Any, gm: Any, example_inputs: Any, given: dict[str, Any]) -> Any:
@@ -196,7 +171,7 @@ _STATIC = (
 
 
 class _StaticLauncher:
-    """Inductor's launcher of its own kernels: loads them for their registers, launches nothing."""
+    """Inductor's launcher: loads its kernels for their register counts and launches nothing."""
 
     @staticmethod
     def _load_kernel(path: str, name: str, shared: int, device: int) -> tuple[Any, ...]:
@@ -231,7 +206,7 @@ class _StaticLauncher:
 
 
 def _attach_selection(module: Any) -> None:
-    """max-autotune: every candidate compiles, none is measured, the first stands in the code."""
+    """max-autotune: compile every candidate, measure none, and take the first."""
     cache = module.AlgorithmSelectorCache
 
     def do_autotuning(

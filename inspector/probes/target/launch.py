@@ -1,24 +1,40 @@
-"""One launch of a compiled kernel: its PTX is run. Where it cannot be, its outputs are absent."""
+"""Launches of compiled kernels: their PTX is run, or what they would write is made absent."""
 
 from __future__ import annotations
 
 import math
+import struct
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from . import current, native, ptx, say, tuning, writes
-from .faults import AbsentValue
+from ..hooks import observed
+from . import current, executor, native, ptx, say, tuning, writes
+from .faults import AbsentValue, memory_of
+from .kernel_launch import Launch, Size
+from .say import WAITING
 from .tuning import BENCHMARKS, BENCHMARKS_SECONDS
-from .waiting import WAITING
+
+ABSENT_VARIABLES: dict[str, dict[str, str]] = {}
+"""By PTX, the variables that a kernel may have written that was not run to its end, and why."""
 
 
-def compute(name: str, blocks: str, run: Callable[[float], Iterable[str]]) -> str:
-    """Run a launch for its values, and print what it prints.
+def launch(call: Launch) -> None:
+    """Run a launch, or make absent what it would have written; raises what ends it on a GPU."""
+    pointers = list(call.pointers())
+    absent = ABSENT_VARIABLES.get(call.text, {})
+    reasons = [native.absence_at(word) for _, word in pointers]
+    reasons += (
+        [absent[name] for name in writes.used(call.text, call.entry, absent)] if absent else []
+    )
+    why = next(filter(None, reasons), "") or _compute(call)
+    if why:
+        _make_absent(call, pointers, why)
 
-    ``blocks`` is how many it has, as a message says it; ``run`` gets the seconds that they may
-    take, and raises as ``ptx.run`` does. Returns why values are absent, or an empty text.
-    """
+
+def _compute(call: Launch) -> str:
+    """Run a launch and print what it prints; return why its values are absent, or an empty text."""
+    name = call.name
     allowed = BENCHMARKS.most(current().seconds)
     if BENCHMARKS.depth and allowed <= 0:
         return (
@@ -28,18 +44,19 @@ def compute(name: str, blocks: str, run: Callable[[float], Iterable[str]]) -> st
         )
     try:
         with WAITING.on("launches computed", name):
-            printed = "".join(run(allowed))
+            printed = "".join(ptx.run(call, allowed))
         if printed:
             sys.stdout.write(printed)
         return ""
     except AbsentValue as absent:
         return str(absent)
     except ptx.OverBudget as over:
-        key, why = "over-budget", (
-            f"the kernel {name} was not run to its end: its {blocks} take about "
-            f"{over.seconds:.2g} s of work or more, more than the {allowed:g} s allowed; "
-            "--values all, or more --value-seconds, computes it"
-        )  # fmt: skip
+        key = "over-budget"
+        why = (
+            f"the kernel {name} was not run to its end: its {math.prod(call.grid)} {call.unit}s "
+            f"take about {over.seconds:.2g} s of work or more, more than the {allowed:g} s "
+            "allowed; --values all, or more --value-seconds, computes it"
+        )
         if BENCHMARKS.depth:
             return why
     except ptx.NotExecutable as error:
@@ -50,8 +67,36 @@ def compute(name: str, blocks: str, run: Callable[[float], Iterable[str]]) -> st
     return why
 
 
+def _make_absent(call: Launch, pointers: list[tuple[int, int]], why: str) -> None:
+    """Make absent what the kernel may write, also behind addresses in the arguments' memory."""
+    if not native.loaded():
+        # Nothing could make a later read of a plain CPU tensor raise: this launch does.
+        raise RuntimeError(f"ptxview: {why}")
+    written = writes.written(call.text, call.entry)
+    names = [] if call.obstacle else writes.parameters(call.text, call.entry)
+    starts: set[int] = set()
+    for position, word in pointers:
+        name = names[position] if position < len(names) else ""
+        if not name or name in written.direct:
+            starts.add(word)
+        if loads := written.behind.get(name):
+            if unknown := native.absence_at(word):
+                raise RuntimeError(
+                    f"ptxview: {why}; where it would have written is not known, for it writes "
+                    f"through addresses kept in a tensor whose value is absent: {unknown}"
+                )
+            starts |= writes.behind([word], loads)
+    for start in starts:
+        native.mark_absent_at(start, why)
+    variables = [name for name in writes.variables(call.text) if name in written.direct]
+    ABSENT_VARIABLES.setdefault(call.text, {}).update(dict.fromkeys(variables, why))
+
+
+# -- Triton's launches ----------------------------------------------------------------------------
+
+
 class Launcher:
-    """What Triton calls with grid, stream, handles, hooks and arguments of a loaded kernel."""
+    """Triton's launcher: called with grid, stream, handles, hooks and arguments of a kernel."""
 
     def __init__(self, src: Any, metadata: Any) -> None:
         self.src = src
@@ -71,100 +116,76 @@ class Launcher:
         *args: Any,
     ) -> None:
         """Run the grid; raises what a GPU would raise for a pointer that it cannot reach."""
-        fn = getattr(self.src, "fn", None)
-        named = _named(fn, self.src, args)
         _refuse_host_pointers(args)
         if enter_hook is not None:
             enter_hook(launch_metadata)
         if not tuning.compiling_only() and grid_x * grid_y * grid_z > 0:
-            self._run((int(grid_x), int(grid_y), int(grid_z)), fn, named)
+            launch(self._launch((int(grid_x), int(grid_y), int(grid_z)), args))
         if exit_hook is not None:
             exit_hook(launch_metadata)
 
-    def _run(self, grid: tuple[int, int, int], fn: Any, named: dict[str, Any]) -> None:
-        name = str(getattr(self.metadata, "name", getattr(fn, "__name__", "a kernel")))
-        why = next((r for r in map(native.absence, _tensors(named.values())) if r), "") or compute(
-            name,
-            f"{math.prod(grid)} programs",
-            lambda seconds: self._execute(grid, fn, named, seconds),
-        )
-        if why:
-            self._make_absent(named, why)
-
-    def _execute(
-        self, grid: tuple[int, int, int], fn: Any, named: dict[str, Any], seconds: float
-    ) -> tuple[str, ...]:
-        """Run the grid's PTX; raises what ``ptx.run`` raises."""
+    def _launch(self, grid: Size, args: tuple[Any, ...]) -> Launch:
+        fn, metadata = getattr(self.src, "fn", None), self.metadata
+        signature = dict(getattr(self.src, "signature", None) or {})
+        named = _named(fn, self.src, args)
         fixed = _constants(self.src, list(named))
         passed = {
-            name: (position, value)
+            name: (signature.get(name, signature.get(position)), value)
             for position, (name, value) in enumerate(named.items())
             if name not in fixed
         }
-        tensors: dict[str, Any] = {}
-        for name, (_, value) in passed.items():
-            tensors.update(_tensors_of(name, value))
-        return ptx.run(
-            getattr(self.src, "_ptxview_asm", {}), self.metadata,
-            dict(getattr(self.src, "signature", None) or {}), grid, passed, tensors,
-            _file_of(fn), seconds,
-        )  # fmt: skip
-
-    def _make_absent(self, named: dict[str, Any], why: str) -> None:
-        """Mark what the kernel may write, or all that it can reach where that is not known."""
-        ttir = getattr(self.src, "_ptxview_ttir", "")
-        written = writes.written(ttir)
-        fixed = _constants(self.src, list(named))
-        passed = [value for name, value in named.items() if name not in fixed]
-        matches = written is not None and len(passed) == len(writes.parameters(ttir))
-        if written is None or not matches:
-            everything = range(len(passed))
-            written = writes.Written(
-                frozenset(everything), dict.fromkeys(everything, writes.MOST_STEPS)
-            )
-        _mark_behind(passed, written, why, tables_only=not matches)
-        for position in written.arguments:
-            for tensor in _tensors([passed[position]]):
-                native.mark_absent(tensor, why)
-            # A bare address: an integer that lies in some tensor's memory.
-            for address in _integers([passed[position]]):
-                if native.memory_around(address, address + 1):
-                    native.mark_absent_at(address, why)
-
-
-def _mark_behind(passed: list[Any], written: writes.Written, why: str, tables_only: bool) -> None:
-    """Make absent what the addresses in the arguments' memory point at.
-
-    ``tables_only``: where it is not known which of them hold addresses, those of 64-bit integers.
-    """
-    import torch
-
-    if not native.loaded():
-        return
-    for position, steps in written.behind.items():
-        starts = list(_integers([passed[position]]))
-        for tensor in _tensors([passed[position]]):
-            table = tensor.dtype in (torch.int64, torch.uint64)
-            unknown = native.absence(tensor)
-            if table and unknown:
-                raise RuntimeError(
-                    f"ptxview: {why}; where it would have written is not known, for it writes "
-                    f"through addresses kept in a tensor whose value is absent: {unknown}"
+        tensors = dict(
+            pair for name, (_, value) in passed.items() for pair in _tensors_of(name, value)
+        )
+        storages = [tensor.untyped_storage() for tensor in tensors.values()]
+        described = iter(getattr(metadata, "tensordesc_meta", None) or ())
+        text, obstacle = getattr(self.src, "_ptxview_ptx", ""), ""
+        arguments: list[Any] = []
+        try:
+            for kind, value in passed.values():
+                arguments += _flat(kind, value, described)
+        except NotImplementedError as error:
+            # The addresses among them are those of what the kernel may write.
+            arguments = [int(tensor.data_ptr()) for tensor in tensors.values()]
+            obstacle = str(error)
+        return Launch(
+            text=text,
+            entry=str(metadata.name),
+            name=str(metadata.name),
+            grid=grid,
+            block=None if ".reqntid" in text else (32 * int(metadata.num_warps), 1, 1),
+            shared=int(getattr(metadata, "shared", 0) or 0),
+            arguments=arguments,
+            memory=lambda: {name: memory_of(tensor) for name, tensor in tensors.items()},
+            host=frozenset(
+                (first, first + int(storage.nbytes()))
+                for storage in storages
+                if storage.nbytes()
+                and native.memory_around(first := int(storage.data_ptr()), first + 1) is None
+            ),
+            scratch=tuple(
+                (
+                    int(getattr(metadata, f"{name}_scratch_size", 0) or 0) * math.prod(grid),
+                    int(getattr(metadata, f"{name}_scratch_align", 1) or 1),
                 )
-            if tensor.numel() and not unknown and (table or not tables_only):
-                starts.append(tensor.data_ptr())
-        for start in writes.behind(starts, steps):
-            native.mark_absent_at(start, why)
+                for name in ("global", "profile")
+            ),
+            clusters=_clusters(metadata),
+            unit="program",
+            file=str(
+                getattr(getattr(getattr(fn, "fn", None), "__code__", None), "co_filename", "")
+            ),
+            obstacle=obstacle,
+        )
 
 
-def _file_of(fn: Any) -> str:
-    """The file that a kernel stands in."""
-    code = getattr(getattr(fn, "fn", None), "__code__", None)
-    return str(getattr(code, "co_filename", ""))
+def _clusters(metadata: Any) -> int:
+    dims = getattr(metadata, "cluster_dims", None) or (1,)
+    return max(int(getattr(metadata, "num_ctas", 1) or 1), math.prod(int(n) for n in dims))
 
 
 def _constants(src: Any, names: list[str]) -> dict[str, Any]:
-    """Arguments that were compiled in, with their values where they are known."""
+    """Arguments that were compiled in, with their values where these are known."""
     constants: dict[str, Any] = {}
     signature = getattr(src, "signature", None) or {}
     for key, kind in dict(signature).items():
@@ -178,7 +199,7 @@ def _constants(src: Any, names: list[str]) -> dict[str, Any]:
 
 
 def _named(fn: Any, src: Any, args: tuple[Any, ...]) -> dict[str, Any]:
-    """Arguments by name; callers that pass only what is no constant get the constants filled in."""
+    """Arguments by name; callers that leave constants out get them filled in."""
     names = list(getattr(fn, "arg_names", ())) or [f"arg{i}" for i in range(len(args))]
     if len(args) == len(names):
         return dict(zip(names, args, strict=True))
@@ -187,43 +208,27 @@ def _named(fn: Any, src: Any, args: tuple[Any, ...]) -> dict[str, Any]:
     return {name: constants[name] if name in constants else next(given, None) for name in names}
 
 
-def _tensors(values: Any) -> Iterator[Any]:
-    """The tensors among arguments: inside tuples, descriptors and wrappers too."""
+def _tensors_of(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """The tensors in one argument, as errors name them: ``pair[1]`` in a tuple.
+
+    Descriptors and wrappers of a tensor have it as ``base``.
+    """
     import torch
 
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            yield value
-        elif isinstance(value, (tuple, list)):
-            yield from _tensors(value)
-        elif (hasattr(value, "base") and hasattr(value, "data_ptr")) or hasattr(
-            value, "block_shape"
-        ):
-            yield from _tensors([value.base])
-
-
-def _tensors_of(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """The tensors in one argument, as an error names them: ``pair[1]`` in a tuple."""
-    if isinstance(value, (tuple, list)):
+    if isinstance(value, torch.Tensor):
+        yield name, value
+    elif isinstance(value, (tuple, list)):
         for index, part in enumerate(value):
             yield from _tensors_of(f"{name}[{index}]", part)
-    else:
-        yield from ((name, tensor) for tensor in _tensors([value]))
-
-
-def _integers(values: Any) -> Iterator[int]:
-    for value in values:
-        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-            yield value
-        elif isinstance(value, (tuple, list)):
-            yield from _integers(value)
+    elif hasattr(value, "base") and (hasattr(value, "data_ptr") or hasattr(value, "block_shape")):
+        yield from _tensors_of(name, value.base)
 
 
 def _refuse_host_pointers(args: tuple[Any, ...]) -> None:
     if not native.loaded():
         return  # without the shim CPU tensors are all there is
     for position, value in enumerate(args):
-        for tensor in _tensors([value]):
+        for _, tensor in _tensors_of("", value):
             # A null pointer, of an empty tensor, is valid.
             if tensor.device.type == "cpu" and not tensor.is_pinned() and tensor.data_ptr():
                 raise ValueError(
@@ -231,25 +236,86 @@ def _refuse_host_pointers(args: tuple[Any, ...]) -> None:
                 )
 
 
+# -- arguments as the compiler lowers them ------------
+
+
+def _flat(kind: Any, value: Any, described: Iterator[Any]) -> list[Any]:
+    """An argument as the values of its parameters; raises NotImplementedError."""
+    if kind == "constexpr":
+        return []
+    if isinstance(value, (tuple, list)):
+        kinds = kind if isinstance(kind, (tuple, list)) else [None] * len(value)
+        pairs = zip(kinds, value, strict=True)
+        return [part for each, one in pairs for part in _flat(each, one, described)]
+    if hasattr(value, "block_shape"):
+        return [_packed(None, part) for part in _descriptor(value, next(described, None))]
+    return [_packed(kind, value)]
+
+
+def _descriptor(value: Any, lowered: Any) -> list[Any]:
+    """A tensor descriptor: a tensor map if the target has them, else its parts."""
+    shape, strides = [int(n) for n in value.shape], [int(n) for n in value.strides]
+    if not lowered:
+        from triton.backends import driver, nvidia
+
+        split = getattr(driver, "decompose_descriptor", None)
+        split = split or getattr(nvidia.driver, "decompose_descriptor", None)
+        if split is None:
+            raise NotImplementedError("how a tensor descriptor is lowered is not known")
+        parts = list(split(value))
+        # Later versions pass shape and strides twice, for the code after the descriptor's.
+        return parts if parts[-len(strides) :] == strides else [*parts, *shape, *strides]
+    if lowered.get("fp4_padded") or lowered.get("is_im2col"):
+        raise NotImplementedError("it uses a tensor map of padded 4-bit numbers or of im2col")
+    size = int(lowered["elem_size"])
+    element = 11 if getattr(value, "round_f32_to_tf32", False) else int(lowered["elem_type"])
+    made = executor.load("execute").TensorMap(
+        int(value.base.data_ptr()),
+        tuple(reversed(shape)),
+        tuple(step * size for step in reversed(strides[:-1])),
+        tuple(int(n) for n in reversed(lowered["block_size"])),
+        element,
+        int(lowered["swizzle"]),
+        int(getattr(value, "padding", "zero") == "nan"),
+    )
+    return [made.encode(), *shape, *strides]
+
+
+def _packed(kind: Any, value: Any) -> Any:
+    """A value as its parameter's; floats as the bytes that Triton's launcher gives."""
+    if hasattr(value, "data_ptr"):
+        return int(value.data_ptr())
+    if value is None:
+        return 0
+    if isinstance(value, bytes):
+        return value
+    if kind == "bf16":
+        return struct.pack("<f", float(value))[2:]
+    if kind in ("fp16", "fp32", "f32", "fp64"):
+        return struct.pack({"fp16": "<e", "fp64": "<d"}.get(kind, "<f"), float(value))
+    return value if isinstance(value, float) else int(value)
+
+
 def attach(compiler: Any) -> None:
-    """Let a compiled kernel's source carry what it became: what it writes, and what is run."""
+    """Let a compiled kernel's source keep the PTX that is run."""
     kernel = compiler.CompiledKernel
     original = kernel.__init__
 
     def init(self: Any, src: Any, metadata_group: Any, *args: Any, **given: Any) -> None:
         original(self, src, metadata_group, *args, **given)
-        # What is written in Gluon has no TTIR.
-        ttir = self.asm.get("ttir", self.asm.get("ttgir"))
         try:
-            src._ptxview_asm = self.asm
-            if isinstance(ttir, str):
-                src._ptxview_ttir = ttir
+            src._ptxview_ptx = str(self.asm.get("ptx", ""))
         except AttributeError:
             pass
 
     kernel.__init__ = init
-    compiler.compile = WAITING.counted("kernels compiled", _compiled_name, compiler.compile)
+    compiler.compile = observed(compiler.compile, _compilation_begins, _compilation_ends)
 
 
-def _compiled_name(src: Any, *args: Any, **given: Any) -> str:
-    return str(getattr(src, "name", None) or "a kernel")
+def _compilation_begins(args: tuple[Any, ...], given: dict[str, Any]) -> bool:
+    source = args[0] if args else given.get("src")
+    return WAITING.begin("kernels compiled", str(getattr(source, "name", None) or "a kernel"))
+
+
+def _compilation_ends(begun: bool, result: Any, error: BaseException | None) -> None:
+    WAITING.end(begun)

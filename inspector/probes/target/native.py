@@ -33,16 +33,20 @@ def load() -> None:
         library = ctypes.CDLL(str(path))
     except OSError as error:
         raise build.CannotBuild(f"{path} does not load: {error}") from error
-    library.ptxview_memory.restype = ctypes.c_int64
-    library.ptxview_get_stream.restype = ctypes.c_int64
-    library.ptxview_set_stream.argtypes = [ctypes.c_int, ctypes.c_int64]
-    word = ctypes.POINTER(ctypes.c_uint64)
-    library.ptxview_range.argtypes = [ctypes.c_uint64, ctypes.c_uint64, word, word]
-    library.ptxview_ranges.argtypes = [word, word, ctypes.c_int64]
-    library.ptxview_ranges.restype = ctypes.c_int64
-    library.ptxview_absence_at.argtypes = [ctypes.c_uint64, ctypes.c_char_p, ctypes.c_int64]
-    library.ptxview_mark_absent_at.argtypes = [ctypes.c_uint64, ctypes.c_char_p]
-    library.ptxview_pinned_range.argtypes = [ctypes.c_uint64, word, word]
+    word, text, number, small = ctypes.c_uint64, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int
+    words = ctypes.POINTER(word)
+    for name, result, types in (
+        ("memory", number, (small, small)),
+        ("get_stream", number, (small,)),
+        ("set_stream", None, (small, number)),
+        ("range", small, (word, word, words, words)),
+        ("ranges", number, (words, words, number)),
+        ("absence_at", small, (word, text, number)),
+        ("mark_absent_at", None, (word, text)),
+        ("pinned_range", small, (word, words, words)),
+    ):
+        function = getattr(library, f"ptxview_{name}")
+        function.restype, function.argtypes = result, types
     _library = library
 
 
@@ -59,19 +63,19 @@ def library() -> ctypes.CDLL:
 
 def memory_around(start: int, end: int) -> tuple[int, int] | None:
     """The bounds of the device memory that holds the bytes [start, end), or None."""
-    if not loaded():
-        return None
-    first, last = ctypes.c_uint64(), ctypes.c_uint64()
-    is_inside = library().ptxview_range(start, end, ctypes.byref(first), ctypes.byref(last))
-    return (first.value, last.value) if is_inside else None
+    return _bounds("ptxview_range", start, end)
 
 
 def pinned_around(address: int) -> tuple[int, int] | None:
     """The bounds of the host's pinned memory that holds the address, or None."""
-    if not loaded():
+    return _bounds("ptxview_pinned_range", address)
+
+
+def _bounds(function: str, *given: int) -> tuple[int, int] | None:
+    if _library is None:
         return None
     first, last = ctypes.c_uint64(), ctypes.c_uint64()
-    is_inside = library().ptxview_pinned_range(address, ctypes.byref(first), ctypes.byref(last))
+    is_inside = getattr(_library, function)(*given, ctypes.byref(first), ctypes.byref(last))
     return (first.value, last.value) if is_inside else None
 
 

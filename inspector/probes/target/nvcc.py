@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from . import build, refusals
+from . import build, limits
 
 GCC_HEAP_KB = 500_000
 """Memory that GCC takes before it collects garbage: a tenth off the time of torch's headers."""
@@ -60,48 +60,35 @@ def architecture(argv: list[str], target: str) -> str:
     return f"sm_{max(exact, key=len)}" if exact else f"sm_{number}"
 
 
-def split(argv: list[str]) -> tuple[str | None, str | None, str | None, list[str]]:
-    """Source, output and dependency file of an nvcc command, and its other flags."""
-    source = output = depends = None
-    flags: list[str] = []
-    items = iter(argv)
-    for item in items:
-        if item == "-o":
-            output = next(items, None)
-        elif item == "-MF":
-            depends = next(items, None)
-        elif item in ("-MD", "--generate-dependencies-with-compile", "-c", "--compile", "-dc"):
-            continue
-        elif item in ("-MT", "--dependency-output"):
-            value = next(items, None)
-            depends = value if item == "--dependency-output" else depends
-        elif item.endswith((".cu", ".cuh")) and not item.startswith("-"):
-            source = item
-        else:
-            flags.append(item)
-    return source, output, depends, flags
-
-
-def _device_flags(flags: list[str]) -> list[str]:
-    """Without what chooses architectures or relocatable code: one target is compiled."""
-    kept: list[str] = []
+def _options(flags: list[str], *names: str) -> tuple[list[str], list[str]]:
+    """The values of the options with these names (``-x v`` or ``-x=v``), and the other flags."""
+    values: list[str] = []
+    others: list[str] = []
     items = iter(flags)
     for item in items:
-        if item in ("-gencode", "--generate-code", "-arch", "--gpu-architecture", "-code"):
-            next(items, None)
-        elif not item.startswith(
-            (
-                "-gencode",
-                "--generate-code",
-                "-arch",
-                "--gpu-arch",
-                "-code=",
-                "-rdc",
-                "--relocatable",
-            )
-        ):
-            kept.append(item)
-    return kept
+        name, equals, value = item.partition("=")
+        if name in names:
+            values.append(value if equals else next(items, ""))
+        else:
+            others.append(item)
+    return values, others
+
+
+def split(argv: list[str]) -> tuple[str | None, str | None, str | None, list[str]]:
+    """Source, output and dependency file of an nvcc command, and its other flags."""
+    outputs, rest = _options(argv, "-o")
+    depends, rest = _options(rest, "-MF", "--dependency-output")
+    _, rest = _options(rest, "-MT")
+    modes = ("-MD", "--generate-dependencies-with-compile", "-c", "--compile", "-dc")
+    sources = [flag for flag in rest if flag.endswith((".cu", ".cuh")) and flag[0] != "-"]
+    flags = [flag for flag in rest if flag not in modes and flag not in sources]
+    last = [each[-1] if each else None for each in (sources, outputs, depends)]
+    return last[0], last[1], last[2], flags
+
+
+ARCHITECTURE = ("-gencode", "--generate-code", "-arch", "--gpu-architecture", "-code", "--gpu-code")
+RELOCATABLE = ("-rdc", "--relocatable-device-code")
+"""Options that choose architectures or relocatable code: one target is compiled."""
 
 
 def command(home: str, source: Path, flags: list[str], target: str, folder: Path) -> list[str]:
@@ -112,11 +99,11 @@ def command(home: str, source: Path, flags: list[str], target: str, folder: Path
     compiler = os.environ.get("PTXVIEW_NVCC")
     return [
         *(shlex.split(compiler) if compiler else [f"{home}/bin/nvcc"]),
-        *_device_flags(flags),
-        "-lineinfo", f"-arch={architecture(flags, target)}", "-c", "-no-compress",
-        "-Xcompiler=-w", f"-Xcompiler=--param=ggc-min-heapsize={GCC_HEAP_KB}",
-        "--keep", "--keep-dir", str(folder), "-o", str(folder / "whole.o"), str(source),
-    ]  # fmt: skip
+        *_options(flags, *ARCHITECTURE, *RELOCATABLE)[1],
+        *f"-lineinfo -arch={architecture(flags, target)} -c -no-compress -Xcompiler=-w".split(),
+        f"-Xcompiler=--param=ggc-min-heapsize={GCC_HEAP_KB}",
+        *("--keep", "--keep-dir", str(folder), "-o", str(folder / "whole.o"), str(source)),
+    ]
 
 
 def compile_source(home: str, source: Path, flags: list[str], target: str) -> dict[str, Any]:
@@ -132,7 +119,7 @@ def compile_source(home: str, source: Path, flags: list[str], target: str) -> di
     place = build.cache_root() / "nvcc" / digest.hexdigest()[:24]
     record = _cached(place) or _compile(home, source, flags, target, place)
     if record["ptx"] and record["cubin"]:
-        refusals.note(Path(record["ptx"]), Path(record["cubin"]))
+        limits.note(Path(record["ptx"]), Path(record["cubin"]))
     return record
 
 
@@ -151,10 +138,13 @@ def _compile(home: str, source: Path, flags: list[str], target: str, place: Path
         argv = command(home, source, flags, target, folder)
         status, log = _run(argv)
         record: dict[str, Any] = {
-            "status": status, "log": log, "ptx_command": argv,
-            "arch": architecture(flags, target), "ptx": None, "cubin": None, "lines_cubin": None,
-            "object": None, "depends": {},
-        }  # fmt: skip
+            "status": status,
+            "log": log,
+            "ptx_command": argv,
+            "arch": architecture(flags, target),
+            "depends": {},
+            **dict.fromkeys(("ptx", "cubin", "lines_cubin", "object")),
+        }
         if status:
             return record
         place = build.writable(place)
@@ -167,10 +157,15 @@ def _compile(home: str, source: Path, flags: list[str], target: str, place: Path
             record["lines_cubin"] = str(shutil.copy(lines, place / "lines.cubin"))
             record["cubin"] = record["cubin"] or record["lines_cubin"]
         record["depends"] = _depends(folder, home)
-        part = place / f".record.{os.getpid()}"
-        part.write_text(json.dumps(record), encoding="utf-8")
-        os.replace(part, place / "record.json")
+        _write(place / "record.json", record)
         return record
+
+
+def _write(file: Path, record: dict[str, Any]) -> None:
+    """Write a record, whole or not at all."""
+    part = file.with_suffix(f".{os.getpid()}")
+    part.write_text(json.dumps(record), encoding="utf-8")
+    os.replace(part, file)
 
 
 def _run(argv: list[str]) -> tuple[int, str]:
@@ -222,15 +217,10 @@ def _shell(commands: list[str], variables: dict[str, str]) -> tuple[int, str]:
 
 def _assemble(home: str, flags: list[str], target: str, ptx: Path, cubin: Path) -> bool:
     """Make the machine code of an ordinary build, which asks for no line information."""
-    options: list[str] = []
-    items = iter(flags)
-    for item in items:
-        if item in ("-Xptxas", "--ptxas-options"):
-            options += next(items, "").split(",")
-        elif item.startswith(("-Xptxas=", "--ptxas-options=")):
-            options += item.split("=", 1)[1].split(",")
-        elif item.startswith(("-maxrregcount", "--maxrregcount")):
-            options += [item] if "=" in item else [item, next(items, "")]
+    given, _ = _options(flags, "-Xptxas", "--ptxas-options")
+    registers, _ = _options(flags, "-maxrregcount", "--maxrregcount")
+    options = [option for value in given for option in value.split(",")]
+    options += [f"-maxrregcount={value}" for value in registers]
     argv = [f"{home}/bin/ptxas", *options, f"-arch={architecture(flags, target)}"]
     done = subprocess.run(
         [*argv, str(ptx), "-o", str(cubin)], capture_output=True, text=True, errors="replace"
@@ -257,7 +247,7 @@ def _digest(path: Path) -> str | None:
         return None
 
 
-# -- records of objects: a build that is found already made is captured all the same ---------------
+# -- records of objects: a build that is found already made is captured all the same -------------
 
 
 def _record_file(item: Path) -> Path:
@@ -270,15 +260,13 @@ def write_record(item: Path, record: dict[str, Any]) -> None:
     place = _record_file(item)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        part = place.with_suffix(f".{os.getpid()}")
-        part.write_text(json.dumps(record), encoding="utf-8")
-        os.replace(part, place)
+        _write(place, record)
     except OSError:
         return
 
 
 def read_record(item: Path) -> dict[str, Any]:
-    """An object's record; empty if there is none."""
+    """An object's record; empty if it is missing."""
     try:
         record: dict[str, Any] = json.loads(_record_file(item).read_text(encoding="utf-8"))
         return record

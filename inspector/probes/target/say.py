@@ -1,22 +1,38 @@
-"""What the program's user must be told: once on stderr, and in the recording."""
+"""What the program's user sees: lines on stderr, kept in the recording, and tracebacks.
+
+Lines that say what a program waits for come after ten seconds of waiting and then every 30 seconds,
+also within one long build or launch: a daemon thread writes them, and ends with the wait.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
+from ..hooks import PACKAGE
 from ..writer import emit
+
+FIRST_SECONDS = 10.0
+"""Seconds of waiting, in all, before the first line."""
+NEXT_SECONDS = 30.0
+"""Seconds of waiting between two lines."""
+IDLE_SECONDS = 1.0
+"""Seconds between two looks of the thread; it ends when nothing is waited for."""
 
 _said: set[str] = set()
 
 
 def problem(text: str) -> None:
-    """Note something that is missing in the recording alone."""
+    """Record something that is missing, without a line on stderr."""
     emit({"event": "problem", "where": "target", "text": text[:2000]})
 
 
 def aloud(text: str) -> None:
-    """Say one line on stderr, where there is one."""
+    """Print one line on stderr, if it is open."""
     try:
         print(f"ptxview: {text}", file=sys.stderr, flush=True)
     except (OSError, ValueError):
@@ -24,15 +40,95 @@ def aloud(text: str) -> None:
 
 
 def once(key: str, text: str, kept: str = "") -> None:
-    """Say one line on stderr the first time that ``key`` comes up in this run; the recording keeps
-    it, or ``kept`` where it has the rest already.
+    """Print and record one line, the first time that ``key`` comes up in this run.
 
-    Child processes stay silent where their parent spoke: the environment carries the keys.
+    The recording keeps ``kept`` instead if it has the rest already. Child processes stay silent
+    where their parent spoke: the environment carries the keys.
     """
-    told = os.environ.get("PTXVIEW_SAID", "").split()
-    if key in _said or key in told:
+    earlier = os.environ.get("PTXVIEW_SAID", "").split()
+    if key in _said or key in earlier:
         return
     _said.add(key)
-    os.environ["PTXVIEW_SAID"] = " ".join([*told, key])
+    os.environ["PTXVIEW_SAID"] = " ".join([*earlier, key])
     problem(kept or text)
     aloud(text)
+
+
+def unseen(error: BaseException) -> None:
+    """Strip our leading frames from a traceback; follow it with a bare ``raise``."""
+    traceback = error.__traceback__
+    while traceback is not None:
+        if not str(traceback.tb_frame.f_globals.get("__name__")).startswith(PACKAGE):
+            break
+        traceback = traceback.tb_next
+    error.__traceback__ = traceback
+
+
+class Waiting:
+    """Counts and times what the program waits for, by kind; only the first process writes."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        write: Callable[[str], None] = aloud,
+        first: float = FIRST_SECONDS,
+    ) -> None:
+        self._clock, self._write = clock, write
+        self._spent: dict[str, tuple[int, float]] = {}
+        self._now: tuple[str, str, float] | None = None
+        self._due = first
+        self._watcher: threading.Thread | None = None
+        self._process = os.environ.setdefault("PTXVIEW_TARGET_PROCESS", str(os.getpid()))
+
+    @contextmanager
+    def on(self, kind: str, name: str) -> Iterator[None]:
+        """Count the block as ``kind`` (``launches computed``) of the kernel ``name``."""
+        begun = self.begin(kind, name)
+        try:
+            yield
+        finally:
+            self.end(begun)
+
+    def begin(self, kind: str, name: str) -> bool:
+        """Begin to wait; False within another wait, which a nested one is part of."""
+        if self._now is not None or str(os.getpid()) != self._process:
+            return False
+        self._now = kind, name, self._clock()
+        if self._watcher is None or not self._watcher.is_alive():
+            self._watcher = threading.Thread(target=self._watch, name="ptxview", daemon=True)
+            try:
+                self._watcher.start()
+            except RuntimeError:  # no thread can be started here: nothing is written
+                self._watcher = None
+        return True
+
+    def end(self, begun: bool) -> None:
+        """End what ``begin`` began."""
+        if begun and self._now is not None:
+            kind, _, start = self._now
+            count, seconds = self._spent.get(kind, (0, 0.0))
+            self._spent[kind] = count + 1, seconds + self._clock() - start
+            self._now = None
+
+    def look(self) -> None:
+        """Write a line if one is due."""
+        now = self._now
+        if now is None:
+            return
+        kind, name, begun = now
+        here = self._clock() - begun
+        total = here + sum(seconds for _, seconds in self._spent.values())
+        if total < self._due:
+            return
+        self._due = total + NEXT_SECONDS
+        done = [f"{kind}: {n:,} in {s:.0f} s" for kind, (n, s) in self._spent.items()]
+        doing = f"{kind}: {name}, {here:.0f} s so far"
+        self._write(f"waiting for {total:.0f} s: {', '.join([*done, doing])}")
+
+    def _watch(self) -> None:
+        while self._now is not None:
+            self.look()
+            time.sleep(IDLE_SECONDS)
+
+
+WAITING = Waiting()

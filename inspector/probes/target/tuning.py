@@ -6,22 +6,21 @@ reaches Triton's autotuning cache on disk, where a real device would find it.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from . import say
-from .traceback import unseen
+from .say import unseen
 
-# What one launch within a benchmark may take, and all of a program's together: their results are
-# seldom read, and nothing is measured.
 BENCHMARK_SECONDS, BENCHMARKS_SECONDS = 1.0, 10.0
+"""Work that one launch within a benchmark may take, and all of a program's together: nothing is
+measured, and their results are seldom read."""
 
 
 class Benchmarks:
-    """Whether a benchmark runs, and what all of them may still take."""
+    """Whether a benchmark runs, and the work that all of them may still take."""
 
     def __init__(self) -> None:
         self.depth = 0
@@ -29,30 +28,20 @@ class Benchmarks:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Within it, launches are a benchmark's."""
+        """Count launches in the block, or in a decorated function, as a benchmark's."""
         self.depth += 1
         try:
             yield
         finally:
             self.depth -= 1
 
-    def within(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        """A function whose launches are a benchmark's."""
-
-        @functools.wraps(run)
-        def call(*args: Any, **given: Any) -> Any:
-            with self.running():
-                return run(*args, **given)
-
-        return call
-
     def used(self, seconds: float) -> None:
-        """A launch took so much work."""
+        """Count the work of a launch."""
         if self.depth:
             self.left = max(0.0, self.left - seconds)
 
     def most(self, allowed: float) -> float:
-        """What one launch may take now, of what any may."""
+        """The seconds that one launch may take now, at most ``allowed``."""
         if not self.depth or math.isinf(allowed):
             return allowed
         return min(allowed, BENCHMARK_SECONDS, self.left)
@@ -76,13 +65,13 @@ _depth = 0
 
 
 def compiling_only() -> bool:
-    """Whether launches are compiled and not run: a candidate is being tried."""
+    """Whether launches compile and do not run, since a candidate is tried."""
     return _depth > 0
 
 
 @contextmanager
 def only_compile() -> Any:
-    """Within it, launches compile and compute nothing."""
+    """Have launches in the block compile and compute nothing."""
     global _depth
     _depth += 1
     try:
@@ -92,7 +81,7 @@ def only_compile() -> Any:
 
 
 def no_times(quantiles: Any = None, return_mode: str = "mean") -> Any:
-    """What a benchmark returns here, in the shape that it was asked for."""
+    """The result of a benchmark in the requested shape: NaN."""
     say.once(
         "no-benchmarks",
         "there is no GPU here, so benchmarks measure nothing: their times are NaN, and autotuning "
@@ -123,18 +112,13 @@ def do_bench(
 def attach(module: Any) -> None:
     """Replace what measures in triton.testing or triton.runtime.autotuner."""
     if module.__name__ == "triton.testing":
-        for name in (
-            "do_bench",
-            "do_bench_cudagraph",
-            "do_bench_proton",
-            "do_bench_cudagraph_proton",
-        ):
-            if hasattr(module, name):
-                setattr(module, name, do_bench)
-        # What perf_report runs is for its times alone, do_bench's own function and all before it.
+        for name in ("", "_cudagraph", "_proton", "_cudagraph_proton"):
+            if hasattr(module, f"do_bench{name}"):
+                setattr(module, f"do_bench{name}", do_bench)
+        # perf_report runs functions for their times alone.
         mark = getattr(module, "Mark", None)
         if mark is not None and hasattr(mark, "_run"):
-            mark._run = BENCHMARKS.within(mark._run)
+            mark._run = BENCHMARKS.running()(mark._run)
         return
     tuner = module.Autotuner
     original = tuner._bench

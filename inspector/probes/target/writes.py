@@ -1,145 +1,135 @@
-"""Which memory a kernel may write, from its TTIR: what is absent where it is not run.
+"""Which memory a kernel may write, from its PTX: absent where the kernel is not run.
 
-Also memory that is reached through addresses kept in memory: a grouped product gets a tensor of
-addresses, and what those point at is as absent as the tensors that it was given.
+Registers are followed without regard to control flow: a register may hold an address if it is
+computed, without a factor, from a parameter, a module's variable, or memory that one of them points
+at. A grouped product gets a tensor of addresses; the memory behind those is absent too.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from . import native
 
-_VALUE = re.compile(r"%[\w.$-]+")
-# The first operand is the place written.
-_WRITES = (
-    "tt.store", "tt.atomic_rmw", "tt.atomic_cas", "tt.atomic_store", "tt.descriptor_store",
-    "tt.descriptor_scatter", "tt.descriptor_reduce", "tt.experimental_descriptor_store",
-    "ttng.async_tma_copy_local_to_global", "ttng.async_tma_reduce", "ttng.async_tma_scatter",
-)  # fmt: skip
-# Operations whose result is what lies in memory: a pointer from there leads one step further.
-_READS = ("tt.load", "tt.descriptor_load", "tt.descriptor_gather", "tt.atomic")
-# Operations that no pointer comes out of.
-_DATA = ("tt.dot",)
-# Forms that hide where a pointer comes from: calls, warps with arguments of their own.
-_OPAQUE = (" tt.call ", "tensormap_create", "ttg.warp_specialize")
-# Further steps than these are taken for one.
-MOST_STEPS = 3
+MAX_LOADS = 3
+"""Loads counted between a parameter and an address computed from it."""
 
-# A parameter's position, and how many loads lie between it and the value.
-_Origin = tuple[int, int]
+_STATEMENT = re.compile(r"(?:@!?%[\w$]+\s+)?([a-z]\w*(?:[.:]+\w+)*)\s+(.*)", re.DOTALL)
+_OPERAND = re.compile(r"(?:\[[^\]]*\]|\{[^}]*\}|[^,\[{])+")
+_VARIABLE = re.compile(
+    r"^\s*(?:\.(?:visible|extern|weak|common)\s+)?\.global\s[^;={]*?([\w$]+)(?:\[\d*\])*\s*[;={]",
+    re.MULTILINE,
+)
+_NAME = re.compile(r"[%\w$]+")
+# A factor or a wider type makes an index of a number, never an address.
+_NO_ADDRESS = re.compile(r"setp?\.|shl\.|mul|cvt\..*(?:8|16|32)$")
+_SPACE = re.compile(r"\.(global|shared|local|param)\b")
+_READS = ("ld", "prefetch", "mbarrier", "tex")
+_SPILLED = "(spilled)"  # the contents of shared and local memory, and of functions' arguments
+_TENSOR_MAPS = "(tensor maps)"  # the addresses in tensor maps that the kernel writes itself
+
+Origin = tuple[str, int]
+"""A parameter or variable, and the number of loads between it and a value."""
 
 
 class Written(NamedTuple):
-    """What some store may reach, by position among the function's parameters."""
+    """The memory that a kernel's stores may reach, by names of parameters and variables."""
 
-    arguments: frozenset[int]
-    """Parameters that are written themselves."""
-    behind: dict[int, int]
-    """Parameters whose memory holds the addresses that are written, and at how many steps."""
+    direct: frozenset[str]
+    """Names whose own memory is written."""
+    behind: dict[str, int]
+    """Names whose memory holds the addresses that are written, each with its number of loads."""
 
 
-def written(ttir: str) -> Written | None:
-    """What a kernel may write; None where its text has forms that this reading does not follow."""
-    lines = ttir.splitlines()
-    start = next((i for i, line in enumerate(lines) if "tt.func public" in line), None)
-    if start is None or any(_opaque(line) for line in lines):
+@lru_cache(maxsize=256)
+def written(ptx: str, entry: str) -> Written:
+    """Find what a kernel of this PTX may write."""
+    names = {*parameters(ptx, entry), *variables(ptx)}
+    found = (_step(statement, names) for statement in _statements(ptx, entry))
+    steps = [step for step in found if step is not None]
+    values: dict[str, set[Origin]] = {name: {(name, 0)} for name in names}
+    reached: set[Origin] = set()
+    size = -1
+    while size != (size := len(reached) + sum(map(len, values.values()))):
+        for results, sources, loads_them in steps:
+            origins = set().union(*(values.get(name, ()) for name in sources))
+            if loads_them is None:
+                reached |= origins
+            elif loads_them:
+                origins = {(name, min(loads + 1, MAX_LOADS)) for name, loads in origins}
+            for name in results:
+                values.setdefault(name, set()).update(origins)
+    behind: dict[str, int] = {}
+    for name, loads in reached:
+        if loads:
+            behind[name] = max(loads, behind.get(name, 0))
+    return Written(frozenset(name for name, loads in reached if not loads), behind)
+
+
+def parameters(ptx: str, entry: str) -> list[str]:
+    """The names of a kernel's parameters, in order."""
+    head = re.search(rf"\.entry\s+{re.escape(entry)}\s*\(([^)]*)\)", ptx)
+    listed = head[1].split(",") if head else []
+    return [_NAME.findall(re.sub(r"\[\d*\]", "", one))[-1] for one in listed if one.strip()]
+
+
+def variables(ptx: str) -> list[str]:
+    """The names of a module's variables in global memory."""
+    return _VARIABLE.findall(ptx)
+
+
+def used(ptx: str, entry: str, names: Iterable[str]) -> list[str]:
+    """Those of the names that a kernel, or a function that it may call, has in its code."""
+    words = {word for code in _statements(ptx, entry) for word in _NAME.findall(code)}
+    return [name for name in names if name in words]
+
+
+def _statements(ptx: str, entry: str) -> Iterator[str]:
+    """The statements of a kernel, and of all functions that are not kernels."""
+    text = re.sub(r"//[^\n]*|^\s*\.loc\b[^\n]*", "", ptx, flags=re.MULTILINE)
+    for number, part in enumerate(re.split(r"(?=\.(?:entry|func)\b)", text)[1:]):
+        if part.startswith(".func") or re.match(rf"\.entry\s+{re.escape(entry)}\b", part):
+            for statement in part.partition("{")[2].split(";"):
+                # Each function has its own registers.
+                yield re.sub(r"^(?:\s|[{}]|[\w$]+:)+", "", statement).replace("%", f"%{number}_")
+
+
+def _step(statement: str, names: set[str]) -> tuple[list[str], list[str], bool | None] | None:
+    """Results and sources of one statement, and whether it loads through the sources.
+
+    None instead of the latter for a store, which writes where its sources point at; None alone if
+    the statement moves no address. ``names`` are parameters and variables.
+    """
+    match = _STATEMENT.match(statement)
+    texts = _OPERAND.findall(match[2]) if match else []
+    if match is None or not texts or _NO_ADDRESS.match(match[1]):
         return None
-    if "int_to_ptr" in ttir and "global_to_local" in ttir:
-        return None  # addresses that go through shared memory
-    tracing = _Tracing(parameters(ttir))
-    codes = [line.split(" loc(")[0].strip() for line in lines[start + 1 :]]
-    for _ in range(2 + MOST_STEPS):  # values carried by loops come round again
-        tracing.go_over(codes)
-    behind: dict[int, int] = {}
-    # What is loaded is an address only where something takes it for one.
-    addresses = any(form in ttir for form in ("int_to_ptr", "!tt.ptr<!tt.ptr", "inline_asm"))
-    for position, steps in tracing.reached:
-        if steps and addresses:
-            behind[position] = max(steps, behind.get(position, 0))
-    direct = frozenset(position for position, steps in tracing.reached if not steps)
-    return Written(direct, behind)
+    opcode, operands = match[1], [_NAME.findall(text) for text in texts]
+    everything = [name for operand in operands[1:] for name in operand]
+    memory = [found[0] for found, text in zip(operands, texts, strict=True) if "[" in text]
+    space = _SPACE.search(opcode)
+    private = space is not None and space[1] != "global"
+    if opcode.startswith(("mad", "fma")):
+        return operands[0], operands[-1], False
+    if not memory:
+        return operands[0], everything, False
+    if opcode.startswith(_READS):
+        return operands[0], memory if memory[0] in names or not private else [_SPILLED], not private
+    if opcode.startswith("tensormap.replace") and "global_address" in opcode:
+        return [_TENSOR_MAPS], everything, False
+    if private:
+        return [_SPILLED], everything, len(memory) > 1
+    return [], [memory[0], *([_TENSOR_MAPS] if "tensor" in opcode else [])], None
 
 
-class _Tracing:
-    """Which parameters each value comes from, and which a store reaches."""
-
-    def __init__(self, names: list[str]) -> None:
-        self.reached: set[_Origin] = set()
-        self._origins: dict[str, set[_Origin]] = {name: {(i, 0)} for i, name in enumerate(names)}
-        self._branched: set[_Origin] = set()
-        # What each open region gives to: the values that its operation carries.
-        self._regions: list[list[str]] = []
-
-    def go_over(self, codes: list[str]) -> None:
-        """All lines of the function, once."""
-        self._regions = []
-        for code in codes:
-            self._line(code)
-
-    def _line(self, code: str) -> None:
-        closes = code.startswith("}")
-        closed = self._regions.pop() if closes and self._regions else []
-        results, _, right = code.partition(" = ") if " = " in code else ("", "", code)
-        operands = [_base(value) for value in _VALUE.findall(right)]
-        sources = self._sources(operands)
-        if operands and any(op in right for op in _WRITES):
-            self.reached |= self._sources(operands[:1])
-        if "inline_asm" in right and "pure = true" not in right:
-            self.reached |= sources  # assembly may write at any address that it is given
-        values = [_base(value) for value in _VALUE.findall(results)]
-        given, sources = self._flow(code, right, operands, values, sources)
-        for value in given:
-            self._origins.setdefault(value, set()).update(sources)
-        if code.endswith("{"):
-            self._regions.append(closed if closes else given)
-
-    def _flow(
-        self, code: str, right: str, operands: list[str], results: list[str], sources: set[_Origin]
-    ) -> tuple[list[str], set[_Origin]]:
-        """The values that a line gives something to, and where that comes from."""
-        if code.startswith("^bb"):  # what a loop or a branch hands to a block
-            return operands, self._branched | self._sources(self._carried())
-        if code.startswith("cf."):
-            self._branched |= sources
-        elif "iter_args(" in code or "scf.while" in code:
-            # All that a loop carries is taken as one.
-            return results + operands, sources
-        elif "scf.yield" in code or "scf.condition" in code:
-            return self._carried(), sources
-        elif any(op in right for op in _DATA):
-            return [], sources
-        elif any(op in right for op in _READS):
-            return results, {(i, min(steps + 1, MOST_STEPS)) for i, steps in sources}
-        return results, sources
-
-    def _carried(self) -> list[str]:
-        """What the innermost region that carries something carries."""
-        return next((values for values in reversed(self._regions) if values), [])
-
-    def _sources(self, values: list[str]) -> set[_Origin]:
-        return set().union(*(self._origins.get(value, ()) for value in values))
+# -- memory behind addresses ----------------------------------------------------------------------
 
 
-def parameters(ttir: str) -> list[str]:
-    """The names of the kernel's parameters in the TTIR: no constexpr is among them."""
-    line = next((x for x in ttir.splitlines() if "tt.func public" in x), "")
-    return re.findall(r"(%[\w.$-]+): ", line)
-
-
-def _opaque(line: str) -> bool:
-    return any(form in line for form in _OPAQUE)
-
-
-def _base(value: str) -> str:
-    """``%5#1`` and ``%5:2`` are parts of ``%5``."""
-    return value.split("#")[0].split(":")[0]
-
-
-def behind(starts: Iterable[int], steps: int) -> set[int]:
-    """Where the memory starts that so many steps lead to, from the memory at these addresses.
+def behind(starts: Iterable[int], loads: int) -> set[int]:
+    """Where the memory starts that as many loads lead to, from the memory at these addresses.
 
     Every word of 64 bits that is an address of device memory counts as a pointer. Memory whose
     value is absent leads nowhere: nothing can be read there.
@@ -149,39 +139,35 @@ def behind(starts: Iterable[int], steps: int) -> set[int]:
     pieces = native.memory()
     firsts = np.array([first for first, _ in pieces], np.uint64)
     ends = np.array([end for _, end in pieces], np.uint64)
-    pieces_seen: set[int] = set()
-    edge = {piece for address in starts for piece in _holding(firsts, ends, [address])}
-    for _ in range(steps):
+    seen: set[int] = set()
+    edge = _holding(firsts, ends, list(starts))
+    for _ in range(loads):
         reached: set[int] = set()
         for piece in edge:
             first, end = pieces[piece]
             if not native.absence_at(first):
                 reached |= _holding(firsts, ends, _words(first, end))
-        edge = reached - pieces_seen
-        pieces_seen |= reached
-    return {pieces[piece][0] for piece in pieces_seen}
+        edge = reached - seen
+        seen |= reached
+    return {pieces[piece][0] for piece in seen}
 
 
 def _words(first: int, end: int) -> Any:
+    """The aligned words of 64 bits in a piece of memory."""
     import ctypes
 
     import numpy as np
 
     start = -(-first // 8) * 8
     count = max(0, (end - start) // 8)
-    if not count:
-        return np.empty(0, np.uint64)
     memory: Any = (ctypes.c_uint64 * count).from_address(start)
-    return np.frombuffer(memory, np.uint64)
+    return np.frombuffer(memory, np.uint64, count)
 
 
 def _holding(firsts: Any, ends: Any, words: Any) -> set[int]:
-    """Which pieces of memory hold one of these addresses."""
+    """The numbers of the pieces of memory that hold one of these addresses."""
     import numpy as np
 
-    words = np.asarray(words, np.uint64)
-    if not firsts.size or not words.size:
-        return set()
-    words = np.unique(words[(words >= firsts[0]) & (words < ends.max())])
+    words = np.unique(np.asarray(words, np.uint64))
     places = np.searchsorted(firsts, words, side="right").astype(np.int64) - 1
     return {int(i) for i, word in zip(places, words, strict=True) if i >= 0 and word < ends[i]}

@@ -10,6 +10,7 @@ import pytest
 from tests.probes.conftest import Run, ok
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("values", ["budget", "ptx"])
 def test_values_of_compiled_programs(forked: Run, values: str) -> None:
     done = ok(forked("compiled.py", values=values, inductor=True))
@@ -20,8 +21,8 @@ def test_values_of_compiled_programs(forked: Run, values: str) -> None:
     assert len(done.said("the first, not a winner")) == 1
 
 
-def test_a_pool_of_processes_compiles_as_it_does_for_the_user(run: Run, tmp_path: Path) -> None:
-    """Each of its processes imports torch: they compile a part of the program alone."""
+@pytest.mark.nightly
+def test_a_pool_of_processes_compiles(run: Run, tmp_path: Path) -> None:
     env = {"TORCHINDUCTOR_COMPILE_THREADS": "2", "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cold")}
     done = ok(run("compiled.py", "shapes", env=env))
     assert done.out.split() == ["shapes", "done"]
@@ -29,7 +30,7 @@ def test_a_pool_of_processes_compiles_as_it_does_for_the_user(run: Run, tmp_path
     assert any("sin" in str(e["name"]) for e in done.of("triton"))
 
 
-def test_a_graphs_values_are_those_of_its_kernels_where_that_is_asked(forked: Run) -> None:
+def test_values_ptx_runs_the_kernels_of_a_graph(forked: Run) -> None:
     """A fused kernel rounds once where operators round each time: which of them ran shows."""
     text = """
 import torch
@@ -61,6 +62,7 @@ except RuntimeError as error:
     assert "triton_poi_fused_mul_sin_0 was not run to its end" in absent
 
 
+@pytest.mark.nightly
 def test_max_autotune_compiles_every_candidate(forked: Run, tmp_path: Path) -> None:
     text = """
 import torch
@@ -85,7 +87,7 @@ torch.testing.assert_close(f(x), x.sin() * 3)
 """
 
 
-def test_caches_stay_on_and_apart_from_a_real_device(run: Run, forked: Run) -> None:
+def test_caches_stay_on_and_apart_from_a_real_device(forked: Run) -> None:
     more = """
 from torch._dynamo.utils import counters
 from torch._inductor.codecache import CacheBase
@@ -97,14 +99,10 @@ print(json.dumps([found.get("fxgraph_cache_hit", 0), CacheBase.get_system()["dev
     first = json.loads(ok(forked(SMALL.format(more=more), inductor=True)).out)
     second = json.loads(ok(forked(SMALL.format(more=more), inductor=True)).out)
     assert second[0] == 1 and "no GPU" in second[1]
-    text = (
-        "import json, torch._inductor.config as config, torch._functorch.config as functorch\n"
-        "print(json.dumps([config.fx_graph_cache, functorch.enable_autograd_cache]))"
-    )
-    assert first[2:] == second[2:] == json.loads(ok(run(text, arch=None)).out)
+    assert first[2:] == second[2:] == [True, True], "as torch has them"
 
 
-def test_a_failure_of_inductor_is_said_and_the_program_goes_on(forked: Run) -> None:
+def test_a_graph_that_inductor_cannot_compile_runs_by_its_operators(forked: Run) -> None:
     before = """
 import torch._inductor.graph as graph
 def fail(*args, **given): raise NotImplementedError("no code for this")
@@ -118,18 +116,9 @@ config.fx_graph_cache = False
     assert "could not generate code" in line and "no code for this" in line
 
 
-def test_nothing_of_inductor_is_imported_up_front(run: Run) -> None:
-    done = ok(run("import sys, torch, triton; print('torch._inductor.compile_fx' in sys.modules)"))
-    assert done.out.strip() == "False"
-
-
-def test_cpu_graphs_compile_as_ever(forked: Run) -> None:
-    text = "import torch\nprint(torch.compile(lambda x: x.sin() + 1)(torch.zeros(3)).tolist())\n"
-    done = ok(forked(text, inductor=True))
-    assert done.out.strip() == "[1.0, 1.0, 1.0]" and not done.said("ptxview")
-
-
-def test_a_program_of_the_cpu_alone_reads_no_warning_of_tritons(run: Run) -> None:
+@pytest.mark.nightly
+def test_a_cpu_graph_compiles_without_our_lines_or_warnings(run: Run) -> None:
     text = "import torch\nprint(torch.compile(lambda x: x.sin() + 1)(torch.zeros(4)).tolist())\n"
     done = ok(run(text, env={"PYTHONWARNINGS": "default::UserWarning"}))
     assert done.out == "[1.0, 1.0, 1.0, 1.0]\n" and "FP_FUSION" not in done.err
+    assert not done.said("ptxview")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from inspector.listing.cubin import read_cubin
-from inspector.probes.target import build, nvcc, refusals
+from inspector.probes.target import build, limits, nvcc
 from inspector.system.toolchain import find
 from tests.helpers.samples import DATA
 from tests.helpers.tools import lack
@@ -19,6 +19,7 @@ from tests.probes.conftest import PROGRAMS, Run, ok
 needs_nvcc = pytest.mark.skipif(not nvcc.homes(), reason=lack("nvcc"))
 
 
+@pytest.mark.nightly
 @needs_nvcc
 def test_load_inline_has_device_code_and_values(forked: Run) -> None:
     done = ok(forked("extension.py"))
@@ -26,11 +27,16 @@ def test_load_inline_has_device_code_and_values(forked: Run) -> None:
     (code,) = done.of("device_code")
     assert code["ptx"] and code["cubin"] and code["lineinfo_cubin"] and code["why"] is None
     assert code["arch"] == "sm_90" and "ptxview_sm_90" in code["directory"]
-    launches = [(c["name"], c["grid"], c["block"], c["shared_bytes"])
-                for c in done.of("call") if c["kind"] == "cuda"]  # fmt: skip
-    assert launches == [("row_sum_kernel", [53, 1, 1], [256, 1, 1], 1024),
-                        ("warp_sum_kernel", [53, 1, 1], [64, 1, 1], 0),
-                        ("scale_kernel", [4, 1, 1], [64, 1, 1], 0)]  # fmt: skip
+    launches = [
+        (c["name"], c["grid"], c["block"], c["shared_bytes"])
+        for c in done.of("call")
+        if c["kind"] == "cuda"
+    ]
+    assert launches == [
+        ("row_sum_kernel", [53, 1, 1], [256, 1, 1], 1024),
+        ("warp_sum_kernel", [53, 1, 1], [64, 1, 1], 0),
+        ("scale_kernel", [4, 1, 1], [64, 1, 1], 0),
+    ]
     again = ok(forked("extension.py"))  # already built: captured all the same
     (second,) = again.of("device_code")
     assert (second["ptx"], second["cubin"]) == (code["ptx"], code["cubin"])
@@ -83,7 +89,7 @@ def test_sources_of_every_form_launch_their_ptx(run: Run, tmp_path: Path) -> Non
     assert [p for p in recording.problems if "by_value was refused: cudaErrorInvalidValue" in p]
 
 
-def test_a_build_that_was_made_again_is_held_against_the_device_all_the_same(
+def test_rebuilt_extension_is_still_checked_against_the_device(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(build, "cache_root", lambda: tmp_path / "cache")
@@ -95,19 +101,17 @@ def test_a_build_that_was_made_again_is_held_against_the_device_all_the_same(
     assert parsed is not None
     for path in (one, two):  # the same figures, other bytes
         path.write_bytes(code + path.name.encode())
-        refusals.note(ptx, path)
-    refusals.note(ptx, tmp_path / "removed.cubin")
-    figures = refusals.kernel(text, parsed.entries[0])
+        limits.note(ptx, path)
+    limits.note(ptx, tmp_path / "removed.cubin")
+    figures = limits.Kernel(text, parsed.entries[0]).binary
     assert figures is not None and figures.registers > 0
     other.write_bytes((DATA / "matmul_sm90.cubin").read_bytes())
-    refusals.note(ptx, other)
-    refusals._binaries.clear()
-    refusals._kernels.clear()
-    assert refusals.kernel(text, parsed.entries[0]) is None, "which it is, is not known"
+    limits.note(ptx, other)
+    assert limits.Kernel(text, parsed.entries[0]).binary is None, "which of them is unknown"
 
 
 @needs_nvcc
-def test_what_a_kernel_over_budget_may_write_is_absent(run: Run) -> None:
+def test_memory_that_a_kernel_over_budget_writes_is_absent(run: Run) -> None:
     done = ok(
         run(
             f"""
@@ -120,6 +124,10 @@ module.by_value(b.data_ptr(), a.data_ptr())
 print(a.sum().item(), c.sum().item())
 print(raised(b.cpu))
 print(raised(module.of_file, a.data_ptr(), 3))
+from ptxview_probes.target import limits
+limits.allow = limits.of_device = lambda *given: 1 / 0
+print(raised(module.refused, a.data_ptr(), 5, 32, 0))
+print(raised(module.limit, 0))
 """,
             seconds=1e-6,
         )
@@ -127,11 +135,10 @@ print(raised(module.of_file, a.data_ptr(), 3))
     assert done.out.startswith("32.0 32.0\n"), "what is read and what is not reached stay"
     assert "is absent" in done.out and "by_value was not run to its end" in done.out
     assert "the value of" in done.out and "of_file was not run" in done.out
+    assert done.out.count("division by zero") == 2, "our failures raise"
 
 
-def test_without_nvcc_the_source_is_captured_and_one_line_says_so(
-    forked: Run, tmp_path: Path
-) -> None:
+def test_without_nvcc_sources_are_recorded_with_one_warning(forked: Run, tmp_path: Path) -> None:
     done = ok(
         forked("""
 import os

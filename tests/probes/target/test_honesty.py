@@ -5,22 +5,7 @@ from __future__ import annotations
 from tests.probes.conftest import Run, ok
 
 
-def test_a_wrong_kernel_fails_its_own_assertion(forked: Run) -> None:
-    done = forked("""
-import torch, triton, triton.language as tl
-@triton.jit
-def off_by_one_kernel(out, x, n, block: tl.constexpr):
-    i = tl.arange(0, block)
-    tl.store(out + i, tl.load(x + i, mask=i < n - 1, other=0.0) * 2, mask=i < n)
-x = torch.randn(8, device="cuda") + 5
-out = torch.empty_like(x)
-off_by_one_kernel[(1,)](out, x, 8, block=8)
-assert torch.allclose(out, x * 2), "the kernel is wrong"
-""")
-    assert done.status == 1 and "AssertionError: the kernel is wrong" in done.err
-
-
-def test_times_are_absent_and_said_once(forked: Run) -> None:
+def test_times_are_nan_with_one_warning(forked: Run) -> None:
     done = ok(
         forked("""
 import torch, math
@@ -38,7 +23,7 @@ assert math.isnan(inductor.benchmarker.benchmark_gpu(lambda: 1 / 0))
     ) == 1
 
 
-def test_cuda_graphs_and_gpu_only_operators_say_so(forked: Run) -> None:
+def test_cuda_graphs_and_gpu_only_operators_are_refused(forked: Run) -> None:
     done = ok(
         forked("""
 import torch

@@ -9,13 +9,12 @@ import pytest
 from tests.probes.conftest import Run, ok
 
 
-def test_launches_have_values_and_leave_nothing_patched(run: Run) -> None:
-    done = ok(run("launches.py"))
+def test_launches_have_values(forked: Run) -> None:
+    done = ok(forked("launches.py"))
     assert done.out.split()[-1] == "done"
     names = {e["name"] for e in done.of("triton")}
     assert names >= {
         "square_kernel",
-        "wrong_kernel",
         "tuned_kernel",
         "rows_kernel",
         "matmul_kernel",
@@ -47,13 +46,12 @@ def program(inside: str = "pass", before: str = "", after: str = "") -> str:
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_89", "sm_100", "sm_103", "sm_120"])
-def test_every_architecture_compiles(run: Run, forked: Run, arch: str) -> None:
+def test_every_architecture_compiles(forked: Run, arch: str) -> None:
     after = (
         "print(k.asm['ptx'].split('.target ')[1].split()[0], torch.cuda.get_device_capability(), "
         "torch.equal(out, x * x))"
     )
-    begin = run if arch == "sm_120" else forked  # one of them starts with its own
-    done = ok(begin(program(after=after), arch=arch))
+    done = ok(forked(program(after=after), arch=arch))
     number = int(arch[3:])
     assert done.out.startswith(arch) and f"{divmod(number, 10)}" in done.out
     assert done.out.strip().endswith("True")
@@ -62,7 +60,7 @@ def test_every_architecture_compiles(run: Run, forked: Run, arch: str) -> None:
 def test_shared_memory_beyond_the_device_is_refused(forked: Run) -> None:
     text = """
 import torch, triton, triton.language as tl
-@triton.autotune([triton.Config({"b": b}, num_stages=s) for b, s in [(128, 5), (32, 2)]], key=[])
+@triton.autotune([triton.Config({"b": b}, num_stages=s) for b, s in [(64, 7), (32, 2)]], key=[])
 @triton.jit
 def product(a, c, b: tl.constexpr):
     i = tl.arange(0, b)
@@ -73,11 +71,11 @@ def product(a, c, b: tl.constexpr):
         total = tl.dot(left, right, total)
     tl.store(c + i[:, None] * b + i[None, :], total)
 a = torch.randn(256, 256, device="cuda")
-c = torch.empty(128, 128, device="cuda")
+c = torch.empty(64, 64, device="cuda")
 product[(1,)](a, c)
 print(product.best_config.kwargs, [t[0] for t in product.configs_timings.values()])
 """
-    done = ok(forked(text, arch="sm_86"))  # 99 KB a block: the first configuration wants 320
+    done = ok(forked(text, arch="sm_86"))  # 99 KB a block: the first configuration wants more
     assert done.out.strip() == "{'b': 32} [inf, nan]"
 
 
@@ -101,6 +99,7 @@ def test_prints_inside_a_kernel(forked: Run) -> None:
     assert "pid (2, 0, 0) idx () here: 20\n" in done.out
 
 
+@pytest.mark.nightly
 def test_the_users_own_interpreter_still_works(run: Run) -> None:
     done = ok(run(program(after="print(torch.equal(out, x * x))"), env={"TRITON_INTERPRET": "1"}))
     assert done.out.strip() == "True" and not done.of("triton")
@@ -121,22 +120,22 @@ read(lambda: repr(out))
 read(lambda: bool((out * 2 > 1).any()))
 read(lambda: torch.equal(out, x))
 read(lambda: out.nonzero())
-print("shape", (out + 1).view(4, 50000).relu().shape)
-print("input", x.sum().item() > 1e10)
+print("shape", (out + 1).view(4, 5000).relu().shape)
+print("input", x.sum().item() > 1e8)
 out.zero_()
 print("again", out.sum().item())
 """
         )
-        .replace("arange(20.0", "arange(200000.0")
-        .replace("(3,)](out, x, 20", "(25000,)](out, x, 200000")
+        .replace("arange(20.0", "arange(20000.0")
+        .replace("(3,)](out, x, 20", "(2500,)](out, x, 20000")
     )
-    done = ok(forked(text, seconds=0.3))
+    done = ok(forked(text, seconds=0.03))
     lines = done.out.splitlines()
     assert len(lines) == 9
     for line in lines[:6]:
         assert "square_kernel was not run to its end" in line and "--value-seconds" in line
-    assert lines[6:] == ["shape torch.Size([4, 50000])", "input True", "again 0.0"]
-    assert len(done.said("more than the 0.3 s allowed")) == 1
+    assert lines[6:] == ["shape torch.Size([4, 5000])", "input True", "again 0.0"]
+    assert len(done.said("more than the 0.03 s allowed")) == 1
     assert done.of("triton")
     whole = ok(forked(text, values="all"))
     assert whole.out.startswith("read ")

@@ -34,11 +34,25 @@ def test_triton_on_cpu_tensors(tmp_path: Path) -> None:
         "TRITON_CACHE_DIR": str(tmp_path / "triton"),
     }
     done = subprocess.run(
-        [sys.executable, "-m", "inspector", "run", "--no-tui", "--target", "sm_90",
-         "-o", str(tmp_path / "r"), str(script)],
-        env=env, capture_output=True, text=True, timeout=120, check=False,
+        [
+            sys.executable,
+            "-m",
+            "inspector",
+            "run",
+            "--no-tui",
+            "--target",
+            "sm_90",
+            "-o",
+            str(tmp_path / "r"),
+            str(script),
+        ],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
         cwd=Path(__file__).parents[3],
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "values are right\n"
     assert "no C++ compiler was found" in done.stderr

@@ -6,6 +6,8 @@ import subprocess
 import textwrap
 from pathlib import Path
 
+import pytest
+
 from inspector.probes.target.build import compiler
 from tests.helpers.tools import skip_without
 from tests.probes.conftest import Run, ok
@@ -35,7 +37,7 @@ def test_without_the_target_nothing_changes(run: Run) -> None:
     assert "NVIDIA" not in done.out and "emulated" not in done.err
 
 
-def test_a_failed_build_says_one_line_and_the_program_goes_on(run: Run, tmp_path: Path) -> None:
+def test_a_failed_build_of_the_shim_is_one_warning(run: Run, tmp_path: Path) -> None:
     program = "import torch; print(torch.ones(2).sum().item())"
     cache = str(tmp_path / "cache")
     done = ok(run(program, env={"CXX": "/bin/false", "PATH": "/nowhere", "XDG_CACHE_HOME": cache}))
@@ -44,6 +46,7 @@ def test_a_failed_build_says_one_line_and_the_program_goes_on(run: Run, tmp_path
     assert "no emulated CUDA device" in line
 
 
+@pytest.mark.nightly
 def test_dynamo_can_be_reset(forked: Run) -> None:
     done = ok(forked("import torch; torch.cuda.init(); torch._dynamo.reset(); print('reset')"))
     assert done.out.split()[-1] == "reset"
@@ -74,7 +77,7 @@ void free(void* data) {
 """
 
 
-def test_addresses_do_not_fit_32_bits_however_low_memory_lies(run: Run, tmp_path: Path) -> None:
+def test_addresses_never_fit_32_bits(run: Run, tmp_path: Path) -> None:
     """As under an interpreter that is not position-independent; a GPU's never do either."""
     skip_without("g++")
     source, library = tmp_path / "low.c", tmp_path / "low.so"
@@ -138,7 +141,7 @@ assert (zero + x).tolist() == c.tolist()
 """
 
 
-def test_conjugate_and_negative_views_are_what_the_cpu_makes_of_them(forked: Run) -> None:
+def test_conjugate_and_negative_views_equal_the_cpus(forked: Run) -> None:
     ok(forked(VIEWS))
 
 

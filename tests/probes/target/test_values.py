@@ -72,7 +72,7 @@ a, b, c, d, other = zeros(), zeros(), zeros(), zeros(), zeros() + 1
 )
 
 
-def test_what_addresses_in_tensors_point_at_is_absent_too(forked: Run) -> None:
+def test_memory_behind_addresses_in_tensors_is_absent(forked: Run) -> None:
     text = (
         BEHIND
         + """
@@ -92,7 +92,7 @@ for name in "a", "b", "c", "d", "other":
     assert ok(forked(text)).out.splitlines()[:4] == expected
 
 
-def test_what_is_read_through_an_address_may_be_absent(forked: Run) -> None:
+def test_reads_through_addresses_of_absent_memory_are_absent(forked: Run) -> None:
     text = (
         BEHIND
         + """
@@ -137,62 +137,43 @@ print(json.dumps({row.key: [row.count, row.cpu_time_total / whole] for row in ro
     assert all(share <= 1.0 + 1e-9 for _, share in rows.values()), rows
 
 
-def test_nvidias_libraries_and_tools_are_said_to_be_missing(run: Run, forked: Run) -> None:
-    ok(forked("import torch"))  # the device is there: what follows finds no compiler
+def test_missing_parts_of_cuda_are_refused_by_name(forked: Run) -> None:
     done = ok(
-        run("""
-import ctypes, subprocess, torch, triton
+        forked("""
+import torch, triton
 def refused(kind, function):
     try:
         function()
     except kind as error:
         print(error)
-refused(OSError, lambda: ctypes.CDLL("libcublas.so.99"))
-refused(FileNotFoundError, lambda: subprocess.run(["nvidia-smi", "-L"]))
 refused(ModuleNotFoundError, lambda: torch.cuda.utilization())
 refused(NotImplementedError, lambda: torch.cuda.jiterator._create_jit_fn(
     "template <typename T> T twice(T x) { return x + x; }")(torch.ones(2, device="cuda")))
-refused(OSError, lambda: ctypes.CDLL("libnothing.so"))
 from triton._C.libtriton import nvidia
 product = nvidia.cublas.CublasLt(torch.empty(64, device="cuda", dtype=torch.uint8))
+print(hasattr(product, "matmul"), hasattr(product, "no_such_thing"))
 a, b = (torch.randn(n, 16, device="cuda").half() for n in (32, 8))
 c = torch.empty(32, 8, device="cuda", dtype=torch.half)
 product.matmul(a, b, c)
 torch.testing.assert_close(c, a @ b.T)
-""", env={"PATH": "/nowhere"})
-    )  # fmt: skip
-    cublas, tool, nvml, jitted, other = done.out.splitlines()
-    for line, name in ((cublas, "libcublas.so.99"), (tool, "nvidia-smi"), (nvml, "NVML"),
-                       (jitted, "the jiterator, which would compile twice")):  # fmt: skip
+""")
+    )
+    nvml, jitted, known = done.out.splitlines()
+    for line, name in ((nvml, "NVML"), (jitted, "the jiterator, which would compile twice")):
         assert "ptxview: there is no GPU here" in line and name in line
-    assert "ptxview" not in other
+    assert known == "True False"
     assert len(done.said("there is no cuBLAS here")) == 1
-
-
-def test_what_else_stands_in_a_kernels_module_is_left_alone(forked: Run) -> None:
-    done = ok(forked(HEAD + """
-from triton._C.libtriton import nvidia
-class Odd:
-    def __getattr__(self, name):
-        raise NotImplementedError(name)
-odd = Odd()
-blas = nvidia.cublas.CublasLt(torch.empty(64, device="cuda", dtype=torch.uint8))
-print(hasattr(blas, "matmul"), hasattr(blas, "no_such_thing"))
-@triton.jit
-def kernel(x):
-    tl.store(x + tl.arange(0, 4), 2.0)
-x = torch.zeros(4, device="cuda")
-kernel[(1,)](x)
-print(x.tolist())
-"""))  # fmt: skip
-    assert done.out.splitlines() == ["True False", "[2.0, 2.0, 2.0, 2.0]"]
 
 
 @pytest.mark.parametrize("kind", ["float16", "bfloat16"])
 def test_sums_of_half_precision_are_as_exact_as_a_gpus(forked: Run, kind: str) -> None:
-    done = ok(forked("import torch\nfrom torch.nn import functional as F\n" + f"""
+    done = ok(
+        forked(
+            "import torch\nfrom torch.nn import functional as F\n"
+            + f"""
 kind = torch.{kind}
-""" + """
+"""
+            + """
 def grads(function, inputs, kind, device):
     given = [x.to(device, kind).requires_grad_() for x in inputs]
     result = function(*given)
@@ -224,31 +205,11 @@ print(same is x, x.tolist())
 mixed = F.layer_norm(torch.randn(4, 8, device="cuda").to(kind), (8,), torch.ones(8, device="cuda"))
 _, mean, _ = torch.native_layer_norm(x, (3,), None, None, 1e-5)
 print(mixed.dtype == kind, mean.dtype)
-"""))  # fmt: skip
+"""
+        )
+    )
     *checked, put, types = done.out.splitlines()
     names = ("layer norm", "product", "put", "embedding", "index", "loss")
     assert checked == [f"{name} True" for name in names]
     assert put == "True [[2.0, 2.0, 2.0], [1.0, 1.0, 1.0]]"
     assert types == "True torch.float32"
-
-
-def test_an_aot_package_without_a_driver_is_one_sentence(forked: Run) -> None:
-    done = forked(
-        """
-import torch
-from torch._inductor import config
-config.aot_inductor.precompile_headers = False  # which takes longer than what includes them
-config.aot_inductor.compile_wrapper_opt_level = "O0"
-class Twice(torch.nn.Module):
-    def forward(self, x):
-        return torch.relu(x) * 2
-made = torch.export.export(Twice().cuda(), (torch.randn(64, 64, device="cuda"),))
-torch._inductor.aoti_compile_and_package(made, package_path="twice.pt2")
-""",
-        inductor=True,
-    )
-    assert done.status == 1
-    last = done.err.strip().splitlines()[-1]
-    assert last.startswith("RuntimeError: ptxview: AOTInductor links its package against lib")
-    assert "cannot find -l" not in done.err
-    assert done.of("triton"), "its kernels are captured"

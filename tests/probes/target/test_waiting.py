@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from inspector.probes.target.waiting import Waiting
+from inspector.probes.target.say import Waiting
 
 
 class Clock:
@@ -61,7 +61,7 @@ def test_a_forked_child_writes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_one_long_launch_is_named_while_it_runs() -> None:
     written = threading.Event()
-    waiting = Waiting(tell=lambda text: written.set(), first=0.1)
+    waiting = Waiting(write=lambda text: written.set(), first=0.1)
     with waiting.on("launches computed", "huge"):
         assert written.wait(60)
     assert waiting._watcher is not None

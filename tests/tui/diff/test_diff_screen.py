@@ -33,7 +33,7 @@ from inspector.model import (
     Tuning,
     Variant,
 )
-from inspector.reader.figures import VariantFigures
+from inspector.reader.facts import VariantFigures
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
 from inspector.tui.app import app as collecting

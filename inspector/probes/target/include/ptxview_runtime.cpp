@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -41,16 +42,30 @@ static const Services& services() {
   const Services* given = found();
   if (!given)
     throw std::runtime_error(
-        "ptxview: this extension was built for ptxview's device, and there is none in this process: run it with "
-        "`ptxview run`, or build it anew without");
+        "ptxview: this extension was built for ptxview's device, which this process lacks: run it with "
+        "`ptxview run`, or rebuild it without");
   return *given;
 }
 
-struct Text {
-  char characters[4000] = "";
-  operator char*() { return characters; }
-  [[noreturn]] void raise() { throw std::runtime_error(characters); }
-};
+static thread_local cudaError_t last_error = cudaSuccess;
+static cudaError_t noted(cudaError_t error) {
+  if (error != cudaSuccess) last_error = error;
+  return error;
+}
+[[noreturn]] static void refuse(const char* what) {
+  throw std::runtime_error(std::string("ptxview: ") + what + " cannot run here: there is no GPU");
+}
+
+// Calls a service: raises its text, and returns CUDA's error where the driver would refuse.
+template <class Service, class... Given>
+static cudaError_t ask(Service service, Given... given) {
+  char why[4000] = "";
+  const int status = (services().*service)(given..., why, int64_t(sizeof why));
+  if (status >= kRefused) return noted(cudaError_t(status - kRefused));
+  if (status == kInterrupted) services().interrupt();
+  if (status) throw std::runtime_error(why);
+  return cudaSuccess;
+}
 
 struct Configuration {
   dim3 grid, block;
@@ -59,18 +74,9 @@ struct Configuration {
 };
 static thread_local Configuration next{};
 
-static cudaError_t noted(cudaError_t error);
-
-// CUDA's error where the driver would refuse it; what the kernel itself ends with is raised.
 static cudaError_t launch(const Module& module, const char* kernel, void** arguments, const Configuration& c) {
   const uint32_t numbers[] = {c.grid.x, c.grid.y, c.grid.z, c.block.x, c.block.y, c.block.z, uint32_t(c.shared)};
-  Text why;
-  const int status =
-      services().launch(module.ptx, module.bytes, kernel, numbers, arguments, why, sizeof why);
-  if (status >= kRefused) return noted(cudaError_t(status - kRefused));
-  if (status == 2) services().interrupt();
-  if (status) why.raise();
-  return cudaSuccess;
+  return ask(&Services::launch, module.ptx, module.bytes, kernel, static_cast<const uint32_t*>(numbers), arguments);
 }
 // -- what the library declares as it is loaded ------------------------------------------------------
 
@@ -93,13 +99,10 @@ static Tables& tables() {
   return all;
 }
 
-static uint64_t address_of(const Symbol& symbol) {
+static char* address_of(const Symbol& symbol) {
   uint64_t address = 0;
-  Text why;
-  if (services().symbol(symbol.module.ptx, symbol.module.bytes, symbol.name.c_str(), symbol.size, &address, why,
-                        sizeof why))
-    why.raise();
-  return address;
+  ask(&Services::symbol, symbol.module.ptx, symbol.module.bytes, symbol.name.c_str(), &address);
+  return reinterpret_cast<char*>(address);
 }
 static const Symbol* known(const std::map<const void*, Symbol>& among, const void* host) {
   std::lock_guard<std::mutex> held(tables().lock);
@@ -122,14 +125,14 @@ static bool reaches_past(const void* pointer, size_t bytes) {
 static cudaError_t copy(void* to, const void* from, size_t bytes) {
   if (!bytes) return cudaSuccess;
   if (reaches_past(to, bytes) || reaches_past(from, bytes)) return cudaErrorInvalidValue;
-  Text why;
+  char why[4000] = "";
   if (found() && found()->absence(reinterpret_cast<uint64_t>(from), why, sizeof why)) {
     uint64_t end = 0;
     if (on_device(to, &end)) {
       found()->mark_absent(reinterpret_cast<uint64_t>(to), why);
       return cudaSuccess;
     }
-    throw std::runtime_error(std::string("ptxview: cudaMemcpy needs a value that is absent: ") + why.characters);
+    throw std::runtime_error(std::string("ptxview: cudaMemcpy needs a value that is absent: ") + why);
   }
   std::memmove(to, from, bytes);
   return cudaSuccess;
@@ -142,22 +145,13 @@ static cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t
   }
   return cudaSuccess;
 }
-static thread_local cudaError_t last_error = cudaSuccess;
-static cudaError_t noted(cudaError_t error) {
-  if (error != cudaSuccess) last_error = error;
-  return error;
-}
-[[noreturn]] static void refuse(const char* what) {
-  throw std::runtime_error(std::string("ptxview: ") + what + " cannot run here: there is no GPU");
-}
-
 }  // namespace ptxview_cuda
 
 using namespace ptxview_cuda;
 
 extern "C" {
 // -- what nvcc's host code calls --------------------------------------------------------------------
-struct Fatbin {  // "fatbinary" of nvcc: a header, then entries, each with a header of its own
+struct Fatbin {  // "fatbinary" of nvcc: a header, then entries, each with its own header
   uint32_t magic;
   uint16_t version, header;
   uint64_t bytes;
@@ -201,7 +195,7 @@ void __cudaRegisterManagedVar(void** module, void** pointer, char*, const char* 
 }
 char __cudaInitModule(void**) {
   for (auto& [key, managed] : tables().managed)
-    if (!*managed.pointer) *managed.pointer = reinterpret_cast<void*>(address_of(managed.symbol));
+    if (!*managed.pointer) *managed.pointer = address_of(managed.symbol);
   return 1;
 }
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream) {
@@ -253,78 +247,82 @@ cudaError_t cudaGetLastError() {
   last_error = cudaSuccess;
   return error;
 }
-cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
-cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaStreamQuery(cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaStreamCreate(cudaStream_t* stream) {
-  *stream = reinterpret_cast<cudaStream_t>(new char);
-  return cudaSuccess;
-}
+// Everything has already happened when a call returns.
+#define SUCCEEDS(name, ...) \
+  cudaError_t name(__VA_ARGS__) { return cudaSuccess; }
+#define GIVES(name, value, pointer, ...) \
+  cudaError_t name(__VA_ARGS__) {        \
+    *pointer = value;                    \
+    return cudaSuccess;                  \
+  }
+SUCCEEDS(cudaDeviceSynchronize)
+SUCCEEDS(cudaDeviceReset)
+SUCCEEDS(cudaDeviceSetLimit, cudaLimit, size_t)
+SUCCEEDS(cudaDeviceSetCacheConfig, cudaFuncCache)
+SUCCEEDS(cudaFuncSetCacheConfig, const void*, cudaFuncCache)
+SUCCEEDS(cudaFuncSetSharedMemConfig, const void*, cudaSharedMemConfig)
+SUCCEEDS(cudaThreadExchangeStreamCaptureMode, cudaStreamCaptureMode*)
+SUCCEEDS(cudaStreamSynchronize, cudaStream_t)
+SUCCEEDS(cudaStreamQuery, cudaStream_t)
+SUCCEEDS(cudaStreamWaitEvent, cudaStream_t, cudaEvent_t, unsigned)
+SUCCEEDS(cudaEventRecord, cudaEvent_t, cudaStream_t)
+SUCCEEDS(cudaEventSynchronize, cudaEvent_t)
+SUCCEEDS(cudaEventQuery, cudaEvent_t)
+GIVES(cudaStreamCreate, reinterpret_cast<cudaStream_t>(new char), stream, cudaStream_t* stream)
+GIVES(cudaEventCreate, reinterpret_cast<cudaEvent_t>(new char), event, cudaEvent_t* event)
+GIVES(cudaStreamGetPriority, 0, priority, cudaStream_t, int* priority)
+GIVES(cudaStreamIsCapturing, cudaStreamCaptureStatusNone, status, cudaStream_t, cudaStreamCaptureStatus* status)
+GIVES(cudaDriverGetVersion, CUDART_VERSION, version, int* version)
+GIVES(cudaRuntimeGetVersion, CUDART_VERSION, version, int* version)
+GIVES(cudaDeviceCanAccessPeer, device != peer, can, int* can, int device, int peer)
+GIVES(cudaHostGetDevicePointer, host, device, void** device, void* host, unsigned)
+GIVES(cudaGetDevice, guard()->getDevice().index(), device, int* device)
+GIVES(cudaGetDeviceCount, guard()->deviceCount(), count, int* count)
+// Nothing is measured.
+GIVES(cudaEventElapsedTime, std::numeric_limits<float>::quiet_NaN(), milliseconds, float* milliseconds, cudaEvent_t,
+      cudaEvent_t)
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) { return cudaStreamCreate(stream); }
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) { return cudaStreamCreate(stream); }
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) { return cudaEventCreate(event); }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   delete reinterpret_cast<char*>(stream);
   return cudaSuccess;
 }
-cudaError_t cudaStreamGetPriority(cudaStream_t, int* priority) {
-  *priority = 0;
-  return cudaSuccess;
-}
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
-cudaError_t cudaEventCreate(cudaEvent_t* event) {
-  *event = reinterpret_cast<cudaEvent_t>(new char);
-  return cudaSuccess;
-}
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) { return cudaEventCreate(event); }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
   delete reinterpret_cast<char*>(event);
   return cudaSuccess;
 }
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
-cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
-cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {
-  *milliseconds = std::numeric_limits<float>::quiet_NaN();  // nothing is measured
-  return cudaSuccess;
+struct ErrorWords {
+  cudaError_t error;
+  const char *name, *text;
+};
+static const ErrorWords& words_of(cudaError_t error) {
+  static const ErrorWords all[] = {
+      {cudaSuccess, "cudaSuccess", "no error"},
+      {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},
+      {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory"},
+      {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
+      {cudaErrorInvalidDeviceFunction, "cudaErrorInvalidDeviceFunction", "invalid device function"},
+      {cudaErrorInvalidSymbol, "cudaErrorInvalidSymbol", "invalid device symbol"},
+      {cudaErrorInvalidConfiguration, "cudaErrorInvalidConfiguration", "invalid configuration argument"},
+      {cudaErrorLaunchOutOfResources, "cudaErrorLaunchOutOfResources", "too many resources requested for launch"},
+      {cudaErrorUnknown, "cudaError", "CUDA error"}};
+  for (const auto& words : all)
+    if (words.error == error) return words;
+  return *std::rbegin(all);
 }
-const char* cudaGetErrorString(cudaError_t error) {
-  switch (error) {
-    case cudaSuccess: return "no error";
-    case cudaErrorInvalidValue: return "invalid argument";
-    case cudaErrorMemoryAllocation: return "out of memory";
-    case cudaErrorInvalidDeviceFunction: return "invalid device function";
-    case cudaErrorInvalidSymbol: return "invalid device symbol";
-    case cudaErrorInvalidConfiguration: return "invalid configuration argument";
-    case cudaErrorLaunchOutOfResources: return "too many resources requested for launch";
-    default: return "CUDA error";
-  }
-}
-const char* cudaGetErrorName(cudaError_t error) {
-  switch (error) {
-    case cudaSuccess: return "cudaSuccess";
-    case cudaErrorInvalidValue: return "cudaErrorInvalidValue";
-    case cudaErrorMemoryAllocation: return "cudaErrorMemoryAllocation";
-    case cudaErrorInvalidDeviceFunction: return "cudaErrorInvalidDeviceFunction";
-    case cudaErrorInvalidSymbol: return "cudaErrorInvalidSymbol";
-    case cudaErrorInvalidConfiguration: return "cudaErrorInvalidConfiguration";
-    case cudaErrorLaunchOutOfResources: return "cudaErrorLaunchOutOfResources";
-    default: return "cudaError";
-  }
-}
-cudaError_t cudaGetDevice(int* device) {
-  *device = guard()->getDevice().index();
-  return cudaSuccess;
-}
+const char* cudaGetErrorString(cudaError_t error) { return words_of(error).text; }
+const char* cudaGetErrorName(cudaError_t error) { return words_of(error).name; }
 cudaError_t cudaSetDevice(int device) {
   guard()->setDevice(c10::Device(c10::DeviceType::CUDA, c10::DeviceIndex(device)));
   return cudaSuccess;
 }
-cudaError_t cudaGetDeviceCount(int* count) {
-  *count = guard()->deviceCount();
-  return cudaSuccess;
-}
 static bool is_device(int device) { return 0 <= device && device < guard()->deviceCount(); }
-static int64_t limit(int device, int attribute) { return services().limit(device, attribute, nullptr, 0); }
+static int64_t limit(int device, int attribute) {
+  int64_t value = -1;
+  ask(&Services::limit, device, attribute, &value);
+  return value;
+}
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
   if (!is_device(device)) return noted(cudaErrorInvalidDevice);
   const int64_t found = limit(device, attribute);
@@ -334,7 +332,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
   *value = int(found);
   return cudaSuccess;
 }
-// What is not known stays 0.
+// Unknown limits stay 0.
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* all, int device) {
   if (!is_device(device)) return noted(cudaErrorInvalidDevice);
   *all = cudaDeviceProp{};
@@ -342,7 +340,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* all, int device) {
     const int64_t found = limit(device, attribute);
     if (found > 0) field = found;
   };
-  services().limit(device, 0, all->name, sizeof all->name);
+  std::snprintf(all->name, sizeof all->name, "%s", services().device_name);
   set(all->totalGlobalMem, 0);
   set(all->sharedMemPerBlock, cudaDevAttrMaxSharedMemoryPerBlock);
   set(all->regsPerBlock, cudaDevAttrMaxRegistersPerBlock);
@@ -382,38 +380,18 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   *total = limit(device, 0);
   return cudaSuccess;
 }
-cudaError_t cudaDriverGetVersion(int* version) {
-  *version = CUDART_VERSION;
-  return cudaSuccess;
-}
-cudaError_t cudaRuntimeGetVersion(int* version) { return cudaDriverGetVersion(version); }
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   if (least) *least = 0;
   if (greatest) *greatest = -5;
   return cudaSuccess;
 }
-cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
-  *can = device != peer;
-  return cudaSuccess;
-}
-cudaError_t cudaDeviceReset() { return cudaSuccess; }
-cudaError_t cudaDeviceSetLimit(cudaLimit, size_t) { return cudaSuccess; }
-cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) { return cudaSuccess; }
-cudaError_t cudaFuncSetSharedMemConfig(const void*, cudaSharedMemConfig) { return cudaSuccess; }
-cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) {
-  *status = cudaStreamCaptureStatusNone;
-  return cudaSuccess;
-}
-cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode*) { return cudaSuccess; }
 
 // -- kernels' resources -------------------------------------------------------------------------------
 static bool resources(const void* kernel, int threads, size_t dynamic, std::array<int64_t, 6>& figures) {
   const Symbol* symbol = known(tables().kernels, kernel);
   if (!symbol) return false;
-  Text why;
-  if (services().resources(symbol->module.ptx, symbol->module.bytes, symbol->name.c_str(), threads, dynamic,
-                           figures.data(), why, sizeof why))
-    why.raise();
+  ask(&Services::resources, symbol->module.ptx, symbol->module.bytes, symbol->name.c_str(), threads,
+      uint64_t(dynamic), figures.data());
   return true;
 }
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* all, const void* kernel) {
@@ -450,10 +428,6 @@ cudaError_t cudaMallocAsync(void** pointer, size_t bytes, cudaStream_t) { return
 cudaError_t cudaMallocManaged(void** pointer, size_t bytes, unsigned) { return cudaMalloc(pointer, bytes); }
 cudaError_t cudaMallocHost(void** pointer, size_t bytes) { return cudaMalloc(pointer, bytes); }
 cudaError_t cudaHostAlloc(void** pointer, size_t bytes, unsigned) { return cudaMalloc(pointer, bytes); }
-cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned) {
-  *device = host;
-  return cudaSuccess;
-}
 cudaError_t cudaFree(void* pointer) {
   if (pointer && !(found() && found()->release(pointer))) std::free(pointer);
   return cudaSuccess;
@@ -481,7 +455,7 @@ cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t) { r
 cudaError_t cudaGetSymbolAddress(void** address, const void* host) {
   const Symbol* symbol = known(tables().variables, host);
   if (!symbol) return noted(cudaErrorInvalidSymbol);
-  *address = reinterpret_cast<void*>(address_of(*symbol));
+  *address = address_of(*symbol);
   return cudaSuccess;
 }
 cudaError_t cudaGetSymbolSize(size_t* size, const void* host) {
@@ -490,33 +464,33 @@ cudaError_t cudaGetSymbolSize(size_t* size, const void* host) {
   *size = symbol->size;
   return cudaSuccess;
 }
-cudaError_t cudaMemcpyToSymbol(const void* host, const void* from, size_t bytes, size_t offset, cudaMemcpyKind) {
+static cudaError_t copy_symbol(const void* host, size_t bytes, size_t offset, void* to, const void* from) {
   const Symbol* symbol = known(tables().variables, host);
   if (!symbol) return noted(cudaErrorInvalidSymbol);
   if (offset + bytes > symbol->size) return noted(cudaErrorInvalidValue);
-  return noted(copy(reinterpret_cast<char*>(address_of(*symbol)) + offset, from, bytes));
+  char* place = address_of(*symbol) + offset;
+  return noted(copy(to ? to : place, from ? from : place, bytes));
 }
-cudaError_t cudaMemcpyToSymbolAsync(const void* host, const void* from, size_t bytes, size_t offset,
-                                    cudaMemcpyKind kind, cudaStream_t) {
-  return cudaMemcpyToSymbol(host, from, bytes, offset, kind);
+cudaError_t cudaMemcpyToSymbol(const void* host, const void* from, size_t bytes, size_t offset, cudaMemcpyKind) {
+  return copy_symbol(host, bytes, offset, nullptr, from);
+}
+cudaError_t cudaMemcpyToSymbolAsync(const void* host, const void* from, size_t bytes, size_t offset, cudaMemcpyKind,
+                                    cudaStream_t) {
+  return copy_symbol(host, bytes, offset, nullptr, from);
 }
 cudaError_t cudaMemcpyFromSymbol(void* to, const void* host, size_t bytes, size_t offset, cudaMemcpyKind) {
-  const Symbol* symbol = known(tables().variables, host);
-  if (!symbol) return noted(cudaErrorInvalidSymbol);
-  if (offset + bytes > symbol->size) return noted(cudaErrorInvalidValue);
-  return noted(copy(to, reinterpret_cast<char*>(address_of(*symbol)) + offset, bytes));
+  return copy_symbol(host, bytes, offset, to, nullptr);
 }
-cudaError_t cudaMemcpyFromSymbolAsync(void* to, const void* host, size_t bytes, size_t offset, cudaMemcpyKind kind,
+cudaError_t cudaMemcpyFromSymbolAsync(void* to, const void* host, size_t bytes, size_t offset, cudaMemcpyKind,
                                       cudaStream_t) {
-  return cudaMemcpyFromSymbol(to, host, bytes, offset, kind);
+  return copy_symbol(host, bytes, offset, to, nullptr);
 }
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
   if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || !found()) return cudaSuccess;
   if (const Symbol* symbol = known(tables().kernels, kernel))
-    return noted(cudaError_t(found()->allow(symbol->module.ptx, symbol->module.bytes, symbol->name.c_str(), value)));
+    return ask(&Services::allow, symbol->module.ptx, symbol->module.bytes, symbol->name.c_str(), int64_t(value));
   return noted(cudaErrorInvalidDeviceFunction);
 }
-cudaError_t cudaFuncSetCacheConfig(const void*, cudaFuncCache) { return cudaSuccess; }
 }
 
 // Members of CUDAStream that its header has inline, or here, by the version of torch.

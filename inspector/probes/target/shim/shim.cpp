@@ -30,8 +30,8 @@ struct ByName {
 // Above the CUDA build's own allocator.
 static const int allocator_set = (c10::SetAllocator(c10::DeviceType::CUDA, &allocator, 200), 0);
 
-// On a CUDA build of torch, every kernel that libtorch_cuda has put at the CUDA key is replaced. On
-// a CPU build there is none, and an operator with a form that writes into `out` would call that one,
+// On a CUDA build of torch, every kernel that libtorch_cuda has put at the CUDA key is replaced.
+// A CPU build has none, and an operator with a form that writes into `out` would call that one,
 // by the same name: it gets a kernel as well, so that a call is one call to a profiler.
 static const size_t replaced = [] {
   struct Quiet final : c10::WarningHandler {
@@ -60,7 +60,7 @@ TORCH_LIBRARY_IMPL(_, CUDA, library) {
 }
 TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   // Composite kernels that look up a stub by device themselves, and would find none for CUDA, and
-  // those that stand in for kernels that a GPU has: their results have other types.
+  // those that replace kernels of a GPU: their results have other types.
   for (const char* name : {"copy_", "convolution", "convolution_backward", "resize_", "nonzero_static",
                            "native_layer_norm", "native_group_norm"})
     library.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_elsewhere>());
@@ -80,7 +80,7 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   library.impl("_thnn_fused_gru_cell_backward", gru_cell_backward);
 }
 
-// Without this, torch says of a CPU build of its own what a missing kernel may come from.
+// Otherwise torch would explain a missing kernel by its CPU build.
 template <int Kind>
 void refuse_backend(const c10::OperatorHandle& op, torch::jit::Stack*) {
   static const char* const KINDS[] = {"sparse", "quantized", "nested"};
@@ -100,7 +100,6 @@ TORCH_LIBRARY_IMPL(_, NestedTensorCUDA, library) {
 }
 
 TORCH_LIBRARY(ptxview_target, library) {
-  library.def("host(Tensor t) -> Tensor", [](const Tensor& t) { return host_view(t); });
   library.def("absence(Tensor t) -> str", [](const Tensor& t) {
     auto why = t.has_storage() ? absence(t.storage()) : nullptr;
     return why ? *why : std::string();
@@ -119,7 +118,6 @@ TORCH_LIBRARY(ptxview_target, library) {
 }  // namespace ptxview
 
 extern "C" {
-int ptxview_replaced() { return int(ptxview::replaced); }
 int ptxview_get_device() { return ptxview::current_device; }
 void ptxview_set_device(int index) { ptxview::current_device = c10::DeviceIndex(index); }
 int64_t ptxview_get_stream(int device) { return ptxview::current_stream[device]; }

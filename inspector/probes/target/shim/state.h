@@ -37,7 +37,7 @@ inline c10::Device cuda(c10::DeviceIndex index) {
   return c10::Device(c10::DeviceType::CUDA, index < 0 ? current_device : index);
 }
 
-// The figures behind torch.cuda.memory_stats: bytes of host memory that stand for device memory.
+// The figures behind torch.cuda.memory_stats: bytes of host memory used as device memory.
 struct Counter {
   std::atomic<int64_t> current{0}, peak{0}, allocated{0}, freed{0}, blocks{0}, peak_blocks{0};
   void add(int64_t bytes) {
@@ -60,7 +60,7 @@ inline std::array<Counter, kMaxDevices> memory;
 
 struct Block;
 
-// Where device memory lies, and whose it is: a kernel may touch nothing else.
+// The ranges of device memory and their blocks: a kernel may touch nothing else.
 struct Ranges {
   struct Range {
     uintptr_t end;
@@ -129,10 +129,10 @@ inline c10::DataPtr wrap(void* data, Block* block) {
 }
 
 // A device's addresses do not fit 32 bits. The heap of an interpreter that is not position-
-// independent may lie that low, and Triton would compile an address that it is given for an i32.
+// independent may be that low, and Triton would compile an address that it is given for an i32.
 inline bool fits_32_bits(const void* data) { return data && reinterpret_cast<uintptr_t>(data) >> 32 == 0; }
 
-// Memory of the block's own above, zeroed; null where there is none.
+// Memory of the block's own above, zeroed; null if there is no room.
 inline void* high_memory(Block* block) {
   void* high = mmap(nullptr, block->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return high == MAP_FAILED ? nullptr : block->reserved = high;

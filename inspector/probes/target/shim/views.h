@@ -64,14 +64,6 @@ inline Tensor tensor_over(const Storage& storage, const Tensor& like, c10::Dispa
   return made;
 }
 
-// The same tensor on the CPU, over the same memory (`what`: for the error where its value is absent).
-inline Tensor host_view(const Tensor& tensor) {
-  if (!tensor.is_cuda()) return tensor;
-  auto why = absence(tensor.storage());
-  TORCH_CHECK(!why, "ptxview: the value of this tensor is absent: ", why ? *why : "");
-  return tensor_over(away(tensor.storage(), c10::kCPU), tensor, c10::DispatchKey::CPU);
-}
-
 class Crossing {
  public:
   Crossing(c10::DeviceType type, c10::DeviceIndex device, std::shared_ptr<const std::string> why)

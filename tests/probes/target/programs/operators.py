@@ -16,10 +16,15 @@ from torch.testing._internal.common_methods_invocations import op_db
 
 MAX_SAMPLES = 40
 SECONDS = 20
-# Their values are whatever the memory held.
+# Their values are uninitialized memory.
 UNDEFINED = {
-    "empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided",
-}  # fmt: skip
+    "empty",
+    "empty_like",
+    "empty_permuted",
+    "empty_strided",
+    "new_empty",
+    "new_empty_strided",
+}
 # Copies on the device are no views of a larger storage, and indices belong on the CPU.
 LEFT_OUT = {("as_strided", "partial_views"), ("tensor_split", "")}
 
@@ -57,7 +62,7 @@ def bits(tensor):
 
 
 def difference(want, got):
-    """The first difference of two results; "" if there is none."""
+    """The first difference of two results, or an empty text."""
     if not isinstance(want, torch.Tensor):
         return "" if type(want) is type(got) else f"{type(got).__name__}"
     for name in ("shape", "dtype", "layout"):

@@ -51,7 +51,7 @@ def mixtures():
         lambda: torch.randn(2, device="cuda", generator=torch.Generator()),
     )
     refuses(RuntimeError, "invalid device ordinal", lambda: torch.ones(1, device="cuda:9"))
-    assert (x + torch.tensor(1.0)).is_cuda  # a CPU scalar may stand beside it
+    assert (x + torch.tensor(1.0)).is_cuda  # a CPU scalar is allowed
     assert torch.equal(x[torch.tensor([2, 0])].cpu(), x.cpu()[[2, 0]])
 
 
@@ -60,7 +60,7 @@ def generators():
     on_cpu = torch.randn(3)
     torch.manual_seed(0)
     torch.randn(3, device="cuda")
-    assert torch.equal(torch.randn(3), on_cpu), "the device draws from a generator of its own"
+    assert torch.equal(torch.randn(3), on_cpu), "the device has its own generator"
     torch.cuda.manual_seed(7)
     first = torch.rand(4, device="cuda")
     state = torch.cuda.get_rng_state()
