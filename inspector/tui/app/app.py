@@ -22,10 +22,8 @@ from inspector.tui.keys.places import config_path, memory_path
 from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.main.remembered import Memory
 from inspector.tui.main.title_bar import banner
-from inspector.tui.program.leaving import Leaving
 from inspector.tui.program.live import Choice, Live, Opener, ending
 from inspector.tui.widgets.notice import Notice
-from inspector.tui.widgets.overlay import Overlay
 from inspector.tui.widgets.theme import DARK, LIGHT
 from inspector.tui.widgets.threads import in_thread
 
@@ -177,6 +175,8 @@ class PtxviewApp(App[None]):
 
     async def action_quit(self) -> None:
         """Leave; ask what becomes of a program that still runs."""
+        from inspector.tui.program.leaving import Leaving
+
         if self.live is None or not self.live.running:
             self.leave()
         elif not isinstance(self.screen, Leaving):
@@ -233,6 +233,7 @@ class PtxviewApp(App[None]):
     def action_problems(self) -> None:
         """Show what could not be recorded or read."""
         from inspector.tui.find.help import problems_text
+        from inspector.tui.widgets.overlay import Overlay
 
         recording = self.reads.recording
         self.push_screen(Overlay("Problems", problems_text(recording), banner(recording)))

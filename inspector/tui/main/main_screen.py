@@ -52,7 +52,6 @@ from inspector.tui.tree.kernel_tree import KernelTree
 from inspector.tui.tree.ordering import Order
 from inspector.tui.tree.rows import TreeKind, TreeRow
 from inspector.tui.widgets.notice import Notice
-from inspector.tui.widgets.overlay import Overlay
 from inspector.tui.widgets.prompt import Prompt
 from inspector.tui.widgets.recorded_times import RecordingTimes
 from inspector.tui.widgets.subject import TreeSubject, resolve
@@ -466,6 +465,8 @@ class MainScreen(PaneScreen[None]):
 
     def action_frames(self) -> None:
         """Show the whole chain of places that the line was inlined from."""
+        from inspector.tui.widgets.overlay import Overlay
+
         if self.line is not None:
             text = frames(self.line.source)
             self.app.push_screen(Overlay(f"Line {self.line.n} comes from", text))
