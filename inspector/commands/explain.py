@@ -92,7 +92,10 @@ def opcode_of(isa: Isa, text: str) -> str | None:
     line = text.rstrip().removesuffix(";") + ";"
     bare = _ADDRESS.sub("", line, count=1)
     read = {}
-    for language, stage, given in ((PTX, Stage.PTX, line), (SASS, Stage.SASS, _as_sass(bare))):
+    for language, stage, given in (
+        (PTX, Stage.PTX, line),
+        (SASS, Stage.SASS, f"        /*0000*/                   {bare.lstrip()}"),
+    ):
         opcodes = [at.opcode for at in parse(stage, given).lines if at.opcode]
         if opcodes:
             read[language] = opcodes[0]
@@ -100,10 +103,6 @@ def opcode_of(isa: Isa, text: str) -> str | None:
         if language in read and known(read[language]) is not None:
             return read[language]
     return next(iter(read.values()), None) if " " in text else None
-
-
-def _as_sass(line: str) -> str:
-    return f"        /*0000*/                   {line.lstrip()}"
 
 
 def _as_spelt(word: str, given: str) -> str:

@@ -12,12 +12,14 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
 from inspector import printing
+from inspector.analyse.graph_view import GraphView
 from inspector.commands import small
 from inspector.commands.common import open_profiled, print_json, takes_reports
 from inspector.errors import Exit, PtxviewError
@@ -25,7 +27,7 @@ from inspector.measure.ncu.attach import Key
 from inspector.measure.ncu.files import is_report
 from inspector.measure.ncu.samples import Profiled
 from inspector.measure.time.stored import times
-from inspector.model import FrameCompile, Kernel, Recording, Variant
+from inspector.model import FrameCompile, Graph, Kernel, Recording, Variant
 from inspector.printing import narrate
 from inspector.reader import summaries
 from inspector.reader.facts import GLANCE_SECONDS
@@ -272,30 +274,30 @@ def _calls(rec: Recording) -> int:
     return Exit.OK
 
 
-def _operations(reader: Reader) -> int:
-    """What each graph computes."""
-    told = []
+def _graph_views(reader: Reader) -> Iterator[tuple[Graph, GraphView | None]]:
+    """Each graph with what it computes, None where its text cannot be read."""
     for one in reader.recording.graphs:
+        view = None
         try:
-            told.append((one, reader.graph_view(one)))
+            view = reader.graph_view(one)
         except PtxviewError as error:
             narrate(f"ptxview: graph {one.id} cannot be shown: {error.message}")
-    printing.lines(list(graph.table(told)))
+        yield one, view
+
+
+def _operations(reader: Reader) -> int:
+    """Print what each graph computes."""
+    views = [(one, view) for one, view in _graph_views(reader) if view is not None]
+    printing.lines(list(graph.table(views)))
     if not reader.recording.graphs:
         narrate("No graph was recorded: only torch.compile makes them.")
     return Exit.OK
 
 
-def _with_operations(reader: Reader, value: dict[str, object]) -> None:
-    """Add to each graph of a list what it computes, null where its text cannot be read."""
-    graphs = value["graphs"]
-    assert isinstance(graphs, list)
-    for one, told in zip(reader.recording.graphs, graphs, strict=True):
-        try:
-            told["operations"] = graph.operations(reader.graph_view(one))
-        except PtxviewError as error:
-            narrate(f"ptxview: graph {one.id} cannot be shown: {error.message}")
-            told["operations"] = None
+def _with_operations(reader: Reader, value: dict[str, Any]) -> None:
+    """Add to each graph of a list what it computes."""
+    for (_, view), row in zip(_graph_views(reader), value["graphs"], strict=True):
+        row["operations"] = None if view is None else graph.operations(view)
 
 
 def _compiles(args: argparse.Namespace, rec: Recording) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from inspector import printing
@@ -312,14 +312,9 @@ def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
         print_json(value)
         return Exit.OK
     if beside is not None:
-        right = {line.n: line for line in reader.graph_listing(graph, beside).lines}
-        links = reader.graph_links(graph, stage, beside)
-        out = printing.out()
-        names = (f"{stage.value}: graph {graph.id}", beside.value)
-        out.print(tables.beside(listing.between(*lines), right, links, out.width, names))
-        if not links:
-            narrate(f"No line of {stage.value} says that it belongs to one of {beside.value}.")
-        return Exit.OK
+        right, links = reader.graph_listing(graph, beside), reader.graph_links(graph, stage, beside)
+        title = f"{stage.value}: graph {graph.id}"
+        return _print_beside(listing.between(*lines), right, links, (title, beside.value))
     text = reader.graph_text(graph, stage)
     if args.lines is not None:
         text = "".join(f"{each}\n" for each in listing.texts(*lines))
@@ -419,18 +414,24 @@ def _beside(
     reader: Reader, variant: Variant, stage: Stage, other: Stage, lines: tuple[int, int] | None
 ) -> int:
     left, right = reader.listing(variant, stage), reader.listing(variant, other)
-    links = reader.links(variant, stage, other)
+    part = _part(left, reader.function(variant, stage), lines)
+    titles = (f"{stage.value}: {variant.symbol}", other.value)
+    return _print_beside(part, right, reader.links(variant, stage, other), titles)
+
+
+def _print_beside(
+    left: Sequence[Line],
+    right: Listing,
+    links: Mapping[int, tuple[int, ...]],
+    titles: tuple[str, str],
+) -> int:
+    """Print lines of one stage beside the tied lines of another."""
     out = printing.out()
-    table = tables.beside(
-        _part(left, reader.function(variant, stage), lines),
-        {line.n: line for line in right.lines},
-        links,
-        out.width,
-        (f"{stage.value}: {variant.symbol}", other.value),
-    )
-    out.print(table)
+    others = {line.n: line for line in right.lines}
+    out.print(tables.beside(left, others, links, out.width, titles))
     if not links:
-        narrate(f"No line of {stage.value} says that it belongs to one of {other.value}.")
+        stage = titles[0].partition(":")[0]
+        narrate(f"No line of {stage} says that it belongs to one of {titles[1]}.")
     return Exit.OK
 
 

@@ -43,15 +43,10 @@ def double_to_bf16(x: Array) -> Array:
 
 def _to_odd_single(x: Array) -> Array:
     """Doubles cut to single precision, the last bit set where something was cut off."""
-    cut = toward_zero(x)
+    cut = round_single(x, "rz")
     inexact = cut.astype(f64) != x
     bits = cut.view(u32)
     return np.where(inexact & np.isfinite(cut), bits | u32(1), bits).view(f32)
-
-
-def toward_zero(x: Array) -> Array:
-    """Doubles to single precision, towards zero."""
-    return round_single(x, "rz")
 
 
 def to_f16(x: Array, way: str = "rn") -> Array:
@@ -345,36 +340,29 @@ def packed_compare(
 
 def minimum(a: Array, b: Array) -> Array:
     """The lesser of two, the other where one is NaN; −0 is less than +0."""
-    return _negative_zero(np.fmin(a, b), a, b)
+    return _ordered_zeros(np.fmin(a, b), a, b, np.signbit(a) | np.signbit(b))
 
 
 def maximum(a: Array, b: Array) -> Array:
     """The greater of two, the other where one is NaN; +0 is greater than −0."""
-    return _positive_zero(np.fmax(a, b), a, b)
+    return _ordered_zeros(np.fmax(a, b), a, b, np.signbit(a) & np.signbit(b))
 
 
 def minimum_nan(a: Array, b: Array) -> Array:
     """The lesser of two, NaN where one is (``min.NaN``); −0 is less than +0."""
-    return _negative_zero(np.minimum(a, b), a, b)
+    return _ordered_zeros(np.minimum(a, b), a, b, np.signbit(a) | np.signbit(b))
 
 
 def maximum_nan(a: Array, b: Array) -> Array:
     """The greater of two, NaN where one is (``max.NaN``); +0 is greater than −0."""
-    return _positive_zero(np.maximum(a, b), a, b)
+    return _ordered_zeros(np.maximum(a, b), a, b, np.signbit(a) & np.signbit(b))
 
 
-def _negative_zero(out: Array, a: Array, b: Array) -> Array:
+def _ordered_zeros(out: Array, a: Array, b: Array, negative: Array) -> Array:
+    """An extreme whose zeros have a sign where both operands are zeros."""
     ties = (a == 0) & (b == 0)
-    if not ties.any():
-        return out
-    return np.where(ties & (np.signbit(a) | np.signbit(b)), -out.dtype.type(0), out)
-
-
-def _positive_zero(out: Array, a: Array, b: Array) -> Array:
-    ties = (a == 0) & (b == 0)
-    if not ties.any():
-        return out
-    return np.where(ties & ~(np.signbit(a) & np.signbit(b)), out.dtype.type(0), out)
+    zero = out.dtype.type(0)
+    return np.where(ties, np.where(negative, -zero, zero), out) if ties.any() else out
 
 
 def approximate(function: Any, x: Array) -> Array:

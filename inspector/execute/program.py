@@ -290,7 +290,8 @@ def approximations(program: Program, table: Mapping[str, Any]) -> tuple[Approxim
     out: dict[int, Approximation] = {}
     for row in program.code.instructions:
         entry = table.get(key_of(row))
-        if entry is not None and not _of_integers(row):
+        of_integers = row.base in ("mma", "wgmma") and "s32" in row.parts
+        if entry is not None and not of_integers:
             out.setdefault(
                 row.line, Approximation(row.line, row.opcode, bound(entry), entry["section"])
             )
@@ -302,10 +303,6 @@ def key_of(row: PtxInstruction) -> str:
     if row.base in ("mma", "wgmma"):
         return row.base if row.base == "mma" or row.parts[1] == "mma_async" else ""
     return ".".join(p for p in row.parts if p != "ftz")
-
-
-def _of_integers(row: PtxInstruction) -> bool:
-    return row.base in ("mma", "wgmma") and "s32" in row.parts
 
 
 def bound(entry: Mapping[str, Any]) -> str:

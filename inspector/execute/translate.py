@@ -176,7 +176,7 @@ class Translator:
         if is_waiting(end):
             numbers = [
                 self.read(o, "pred" if self._is_predicate(o) else "u32")
-                for o in self._barrier_operands(end)
+                for o in (end.operands[1:] if "red" in end.parts else end.operands)
             ]
             return f"({guard}, ({''.join(n + ', ' for n in numbers)}))"
         if end.base == "brx":
@@ -185,9 +185,6 @@ class Translator:
 
     def _is_predicate(self, operand: Operand) -> bool:
         return isinstance(operand, RegisterOperand) and self.widths[operand.number] == 1
-
-    def _barrier_operands(self, end: PtxInstruction) -> tuple[Operand, ...]:
-        return end.operands[1:] if "red" in end.parts else end.operands
 
     def instruction(self, number: int, row: PtxInstruction) -> None:
         """Appends the lines of one instruction. Raises Untranslatable."""

@@ -415,7 +415,8 @@ class Stepper:
             to = steps[after] if after < len(steps) else None
             return self._move(command, to, f"no further step is on line {line}")
         line = _number(text[1:])
-        lines = {n for n in self._by_line if _on_source(self.source(n), line)}
+        places = {n: self.source(n) for n in self._by_line}
+        lines = {n for n, at in places.items() if at and line in [f.line for f in at.frames()]}
         return self.enter(lines, f"line {line} of the source", command)
 
     def _before(self, command: str, words: list[str]) -> StepAnswer:
@@ -581,10 +582,6 @@ def _plain(values: Array, lane: int, threads: int) -> float | int | tuple[float 
         return tuple(one.item() for one in values[each * lane : each * lane + each])
     one = values[lane]
     return int(one) if values.dtype == np.bool_ else one.item()
-
-
-def _on_source(place: Location | None, line: int) -> bool:
-    return place is not None and any(one.line == line for one in place.frames())
 
 
 def _one(words: list[str], usage: str) -> str:

@@ -69,6 +69,27 @@ def occupied(text: str) -> dict[tuple[str, int], dict[str, int]]:
 
 
 # nvdisasm refuses -plr of matmul_sm90: its ELF ABI is CUDA 12's.
+@pytest.mark.parametrize(
+    "cubin", [c for c in CUBINS if c.stem != "matmul_sm90"], ids=lambda p: p.stem
+)
+def test_live_registers_of_sass_are_those_of_nvdisasm(cubin: Path) -> None:
+    counted = occupied(printed(tool("nvdisasm"), "-c", "-plr", cubin).decode())
+    section, compared = "", 0
+    for line in shown(cubin, "sass")["lines"]:
+        if found := re.match(r"\s*\.section\s+\.text\.([^,\s]+)", line["text"]):
+            section = found[1]
+        assert (line["live"] is None) == (line["kind"] != "instruction")
+        at = re.match(r"\s*/\*([0-9a-f]{4,})\*/", line["text"])
+        if line["live"] is None or at is None:
+            continue
+        assert line["live"].keys() == CLASSES
+        expected = counted.get((section, int(at[1], 16)))
+        if expected is None:
+            assert "NOP" in line["text"], "nvdisasm leaves the padding out, and nothing else"
+            continue
+        assert line["live"] == {name: expected.get(name, 0) for name in line["live"]}, line["text"]
+        compared += 1
+    assert compared == len(counted)
 
 
 def test_figures_of_the_card_are_those_of_cuobjdump(cubin: Path) -> None:

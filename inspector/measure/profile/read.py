@@ -13,11 +13,13 @@ from inspector import files
 from inspector.errors import PtxviewError, Unreadable
 from inspector.measure.profile.model import GpuWork, Profile, Shape, Window
 from inspector.measure.profile.sum import summarise
+from inspector.measure.profile.trace import whole
 from inspector.measure.profile.warnings import ProcessFacts, facts, warned
 from inspector.measure.restored import restored
 from inspector.model import Kernel, Recording, Variant
 from inspector.names import base_name
 from inspector.recording.layout import DerivedCache, Events, read_events
+from inspector.text import plural
 
 # -- which kernel of the recording it is ----------------------------------------------------------
 # Which kernel of the recording, and which variants of it, a kernel of the profile is.
@@ -98,7 +100,7 @@ Said = Mapping[str, object]
 def windows(events: Events) -> list[Window]:
     """Every window of a recording, in the order in which they began."""
     ranks = {
-        _int(e.get("pid")): _int(e.get("rank"))
+        whole(e.get("pid")): whole(e.get("rank"))
         for e in events.events
         if e.get("event") == "process"
     }
@@ -108,14 +110,14 @@ def windows(events: Events) -> list[Window]:
 
 
 def _window(event: Said, number: int, ranks: Mapping[int | None, int | None]) -> Window:
-    pid = _int(event.get("pid"))
+    pid = whole(event.get("pid"))
     return Window(
         number=number,
         by="program" if event.get("by") == "program" else "ptxview",
         about=about(event),
         rank=None if pid is None else ranks.get(pid),
         pid=pid,
-        seen=_int(event.get("seen")),
+        seen=whole(event.get("seen")),
         began=_float(event.get("began")),
         ended=_float(event.get("ended")),
         trace=str(event["trace"]) if isinstance(event.get("trace"), str) else None,
@@ -223,15 +225,10 @@ def why_none(path: Path) -> str:
         return "the recording holds none; ptxview profile SCRIPT makes one"
     wish = facts[0].get("wish")
     plan = wish if isinstance(wish, dict) else {}
-    if seen := max(_int(e.get("seen")) or 0 for e in facts):
+    if seen := max(whole(e.get("seen")) or 0 for e in facts):
         skipped = f"wait {_plain(plan.get('wait'))}, warmup {_plain(plan.get('warmup'))}"
-        return f"the program made {count_of(seen)}, and with {skipped} none of them counts"
+        return f"the program made {plural(seen, 'step')}, and with {skipped} none of them counts"
     return f"the program never called {_plain(plan.get('step'))}"
-
-
-def count_of(steps: int) -> str:
-    """``1 step``, ``2 steps``."""
-    return f"{steps} step" if steps == 1 else f"{steps} steps"
 
 
 def _default(windows: list[Window]) -> Window:
@@ -250,10 +247,6 @@ def _restored(data: bytes, window: Window) -> Profile | None:
         return None
     summed = replace(window, steps=profile.window.steps, gpu=profile.window.gpu)
     return replace(profile, window=summed)
-
-
-def _int(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _float(value: object) -> float | None:

@@ -125,16 +125,15 @@ class _Paths:
         ancestor = span
         while ancestor != NOBODY and len(names) < MAX_PATH_CALLS:
             name = self._held.names.texts[lane.name[ancestor]]
-            if lane.kept[ancestor] and lane.kind[ancestor] != RUNTIME and not _is_frame(name):
+            if (
+                lane.kept[ancestor]
+                and lane.kind[ancestor] != RUNTIME
+                and not name.startswith(STEP[:-1])
+            ):
                 names.append(name)
             ancestor = lane.parent[ancestor]
         self._known[place] = tuple(reversed(names))
         return self._known[place]
-
-
-def _is_frame(name: str) -> bool:
-    """Whether an annotation only says which step it is."""
-    return name.startswith(STEP[:-1])
 
 
 def _operators(

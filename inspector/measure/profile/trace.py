@@ -335,8 +335,8 @@ def _gpu(out: GatheredTrace, event: dict[str, object], kind: str) -> None:
     shape = (
         grid,
         block,
-        _whole(arguments.get("registers per thread")),
-        _whole(arguments.get("shared memory")),
+        whole(arguments.get("registers per thread")),
+        whole(arguments.get("shared memory")),
     )
     shape = out._shapes.setdefault(shape, shape)
     out.work.append(
@@ -345,15 +345,16 @@ def _gpu(out: GatheredTrace, event: dict[str, object], kind: str) -> None:
             end,
             out.names.number(str(event.get("name"))),
             kind,
-            _whole(arguments.get("device")) or 0,
-            _whole(arguments.get("External id")) or 0,
-            _whole(arguments.get("correlation")) or 0,
+            whole(arguments.get("device")) or 0,
+            whole(arguments.get("External id")) or 0,
+            whole(arguments.get("correlation")) or 0,
             shape,
         )
     )
 
 
-def _whole(value: object) -> int | None:
+def whole(value: object) -> int | None:
+    """A whole number of JSON; None for any other value."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from inspector.measure.profile.model import Compiling, Profile
+from inspector.measure.profile.trace import whole
 
 Said = Mapping[str, object]
 Times = tuple[float, float]
@@ -30,8 +31,8 @@ def facts(event: Said) -> ProcessFacts:
         (f"Triton's {_text(e, 'name')}", "", t) for e in _rows(event, "triton") if (t := _span(e))
     ]
     return ProcessFacts(
-        _int(event.get("pid")),
-        _int(event.get("seen")),
+        whole(event.get("pid")),
+        whole(event.get("seen")),
         tuple(compiles),
         tuple(_timed(event, "calls", "site")),
         tuple(_timed(event, "pairs", "sites")),
@@ -147,7 +148,7 @@ def _timed(event: Said, name: str, key: str) -> Iterator[tuple[str, int, tuple[T
         pairs = row.get("times")
         times = [t for t in map(_pair, pairs if isinstance(pairs, list) else []) if t is not None]
         if times:
-            yield _text(row, key), _int(row.get("count")) or len(times), tuple(times)
+            yield _text(row, key), whole(row.get("count")) or len(times), tuple(times)
 
 
 def _span(row: Said) -> Times | None:
@@ -175,7 +176,3 @@ def _compiled_what(row: Said) -> tuple[str, str]:
 def _text(row: Said, name: str) -> str:
     value = row.get(name)
     return value[:1000] if isinstance(value, str) else ""
-
-
-def _int(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None

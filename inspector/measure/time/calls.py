@@ -131,8 +131,8 @@ def frequent(calls: Sequence[ReplayableCall], most: int) -> tuple[list[Replayabl
     left_out: list[str] = []
     for name in dict.fromkeys((a.call.kind, a.call.name) for a in calls):
         same_name = [a for a in calls if (a.call.kind, a.call.name) == name]
-        often, rest = most_frequent(name[1], same_name, most)
-        out += often
+        often, rest = most_frequent(name[1], [a.call for a in same_name], most)
+        out += [a for a in same_name if a.call in often]
         left_out += rest
     return out, left_out
 

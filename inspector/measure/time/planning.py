@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
 
 from inspector.listing.cubin import kernel_parameters
 from inspector.measure.time.results import Timing
@@ -48,28 +47,12 @@ class Plan:
     left_out: tuple[str, ...]
 
 
-class _Counted(Protocol):
-    @property
-    def call(self) -> Call:
-        """The recorded call, with how often it was made."""
-        ...
-
-
-OfCall = TypeVar("OfCall", bound=_Counted)
-
-
-def most_frequent(
-    name: str, recorded: Sequence[OfCall], most: int
-) -> tuple[list[OfCall], list[str]]:
-    """The ``most`` frequent recorded calls in their order, and a sentence on the others."""
-    often = sorted(recorded, key=lambda repeatable: -repeatable.call.count)[:most]
-    rest = len(recorded) - most
-    left_out = [
-        f"{name}: {rest} of {len(recorded)} distinct calls, the less frequent ones (--calls)"
-    ]
-    return [
-        repeatable for repeatable in recorded if repeatable in often
-    ], left_out if rest > 0 else []
+def most_frequent(name: str, calls: Sequence[Call], most: int) -> tuple[list[Call], list[str]]:
+    """The ``most`` frequent of recorded calls, and a sentence on the others."""
+    often = sorted(calls, key=lambda call: -call.count)[:most]
+    rest = len(calls) - most
+    said = f"{name}: {rest} of {len(calls)} distinct calls, the less frequent ones (--calls)"
+    return often, [said] if rest > 0 else []
 
 
 def plan(variants: Iterable[Found], most: int, covered: Container[tuple[str, str]] = ()) -> Plan:
@@ -99,8 +82,9 @@ def plan(variants: Iterable[Found], most: int, covered: Container[tuple[str, str
         if not recorded:
             unknown.append(kernel.name)
             continue
-        often, dropped = most_frequent(f"{kernel.name} {variant.id}", recorded, most)
-        launches += often
+        calls = [launch.call for launch in recorded]
+        often, dropped = most_frequent(f"{kernel.name} {variant.id}", calls, most)
+        launches += [launch for launch in recorded if launch.call in often]
         left_out += dropped
     if unknown:
         names = tuple(dict.fromkeys(unknown))
