@@ -1,7 +1,7 @@
 """The view of one listing, with a cursor, and the commands of a pane.
 
-One class, since commands need the cursor, rows, folds, map and scroll position at once; parts that
-do not are in the modules beside it.
+One module because it is one class: commands need the cursor, rows, folds, map and scroll position
+at once; parts that do not are in the modules beside it.
 """
 
 from __future__ import annotations
