@@ -20,7 +20,6 @@ from pathlib import Path
 import pytest
 
 from inspector.text import words
-from tests.benchmarks import __main__ as benchmarks
 
 ROOT = Path(__file__).resolve().parent.parent
 HOUSE = ROOT / "inspector"
@@ -524,13 +523,6 @@ def test_tests_mirror_the_house() -> None:
             for place in (HOUSE / folder, ROOT / folder)
         )
     ]
-
-
-def test_every_benchmark_is_run_by_the_one_command() -> None:
-    modules = {path.stem for path in (ROOT / "tests" / "benchmarks").glob("bench_*.py")}
-    kept = tomllib.loads((ROOT / "tests" / "benchmarks" / "kept.toml").read_text("utf-8"))
-    assert modules == {f"bench_{name}" for name in benchmarks.NAMES}
-    assert list(kept) == list(benchmarks.NAMES)
 
 
 # -- the boundary ---------------------------------------------------------------------------------

@@ -185,8 +185,11 @@ def _in(char: str, op: Any, arg: Any) -> bool:
         return bool(arg[0] <= ord(char) <= arg[1])
     if op is sre.CATEGORY:
         name = str(arg).rpartition("_")[2]
-        inside = {"DIGIT": char.isdigit(), "SPACE": char.isspace(),
-                  "WORD": char.isalnum() or char == "_"}[name]  # fmt: skip
+        inside = {
+            "DIGIT": char.isdigit(),
+            "SPACE": char.isspace(),
+            "WORD": char.isalnum() or char == "_",
+        }[name]
         return bool(inside) != ("_NOT_" in str(arg))
     return False
 
@@ -263,8 +266,9 @@ def texts(used: Used) -> list[tuple[str, str, str]]:
     out.extend(("", unit) for unit in dict.fromkeys(singles(nodes)))
     # The beginning of the pattern again and again: `.file 1 .file 1`, `"traceEvents" "trace…`.
     out.extend(("", least(nodes[:end])) for end in range(1, len(nodes) + 1))
-    made = [(lead, unit, tail) for lead, unit in dict.fromkeys(out) if unit
-            for tail in ("", "\x00")]  # fmt: skip
+    made = [
+        (lead, unit, tail) for lead, unit in dict.fromkeys(out) if unit for tail in ("", "\x00")
+    ]
     return made + [(f"{whole} ", unit, "\x00") for unit in dict.fromkeys(singles(nodes))]
 
 
@@ -355,13 +359,25 @@ def test_a_pattern_that_is_quadratic_is_found_out() -> None:
 
 # Beginnings after which a parser expects something, of each language.
 LEADS: dict[Stage, tuple[str, ...]] = {
-    Stage.PTX: (".reg .b32 ", ".reg .b32 %r<", "ld.global.b32 %r1, [", "@%p1 ", ".loc 1 2 ",
-                '.file 1 "', ".visible .entry k(", ".param .b32 ", "call (", "$L:", "// ", "/* "),
+    Stage.PTX: (
+        ".reg .b32 ",
+        ".reg .b32 %r<",
+        "ld.global.b32 %r1, [",
+        "@%p1 ",
+        ".loc 1 2 ",
+        '.file 1 "',
+        ".visible .entry k(",
+        ".param .b32 ",
+        "call (",
+        "$L:",
+        "// ",
+        "/* ",
+    ),
     Stage.TTGIR: ("%0 = ", '#loc1 = loc("', "tt.func public @k(", "%0 = tt.load ", "loc("),
     Stage.LLIR: ("%1 = ", "define void @k(", "!1 = !DILocation(", "@x = ", "%1 = phi i32 ["),
     Stage.SOURCE: ("def f(", "x = ", '"', '"""', "for x in ", "f(", "x["),
     Stage.SASS: ("        /*0000*/                   ", "\\t.section\\t", "Function : ", "/*"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.usefixtures("patience")

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from inspector.analyse.opcodes import OpcodeLines, base_of, before_padding, guarded
 from inspector.listing.line import Function, Kind, Line, Listing
+from inspector.text import words
 
 # -- what a function is made of -------------------------------------------------------------------
 # Its instructions by cost class and by opcode.
@@ -87,14 +88,14 @@ _SASS_DIGITS = {
     "1684": (16, 8, 4), "1688": (16, 8, 8), "16816": (16, 8, 16), "16832": (16, 8, 32),
     "16864": (16, 8, 64), "168128": (16, 8, 128), "168256": (16, 8, 256),
 }  # fmt: skip
-_SASS_PRODUCTS = frozenset(
-    ("HMMA", "IMMA", "BMMA", "DMMA", "QMMA", "OMMA", "HGMMA", "IGMMA", "QGMMA", "BGMMA",
-     "UTCHMMA", "UTCIMMA", "UTCQMMA", "UTCOMMA", "UTCMXQMMA")
-)  # fmt: skip
-_DOTS = frozenset(
-    ("tt.dot", "tt.dot_scaled", "ttng.warp_group_dot", "ttng.tc_gen5_mma",
-     "ttng.tc_gen5_mma_scaled", "nvidia_gpu.warp_group_dot")
-)  # fmt: skip
+_SASS_PRODUCTS = words(
+    "HMMA IMMA BMMA DMMA QMMA OMMA HGMMA IGMMA QGMMA BGMMA UTCHMMA UTCIMMA UTCQMMA UTCOMMA "
+    "UTCMXQMMA"
+)
+_DOTS = words(
+    "tt.dot tt.dot_scaled ttng.warp_group_dot ttng.tc_gen5_mma ttng.tc_gen5_mma_scaled "
+    "nvidia_gpu.warp_group_dot"
+)
 _TILE = re.compile(r"(?:tensor|memdesc)<((?:\d{1,9}+x)++)([a-zA-Z]\w*)")
 _PTX_TYPES = re.compile(r"(?:tf32|bf16|f16|f32|f64|s32|s8|u8|s4|u4|b1|e\dm\d)")
 

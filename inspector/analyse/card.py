@@ -17,7 +17,7 @@ from inspector.analyse.accesses import (
     mix,
     products,
 )
-from inspector.analyse.estimates import (  # fmt: skip
+from inspector.analyse.estimates import (
     Estimate,
     accessed_bytes,
     blocks_of,

@@ -9,9 +9,8 @@ selections are not counted, and neither are integers.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 from inspector.analyse.accesses import (
     ATOMIC,
@@ -22,10 +21,12 @@ from inspector.analyse.accesses import (
     Access,
     dot_shape,
     total,
-)  # fmt: skip
+)
 from inspector.analyse.flow.graph import Flow
+from inspector.analyse.tensors import Tensors
 from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.model import Argument, Call
+from inspector.text import words
 
 # -- what a launch moves and computes -------------------------------------------------------------
 # Estimates, from shapes, static counts and TTIR.
@@ -124,46 +125,28 @@ def accessed_bytes(
 
 HOW = "counted in TTIR, masked lanes included"
 
-_WEIGHTS: Mapping[str, int] = MappingProxyType(
-    dict.fromkeys(
-        ("arith.addf", "arith.subf", "arith.mulf", "arith.divf", "arith.remf", "arith.negf",
-         "arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf", "tt.precise_divf",
-         "tt.precise_sqrt", "tt.extern_elementwise"), 1,
-    ) | {"math.fma": 2, "tt.clampf": 2}
-)  # fmt: skip
+_WEIGHTS: Mapping[str, int] = {
+    **dict.fromkeys(
+        words(
+            "arith.addf arith.subf arith.mulf arith.divf arith.remf arith.negf arith.maximumf "
+            "arith.minimumf arith.maxnumf arith.minnumf tt.precise_divf tt.precise_sqrt "
+            "tt.extern_elementwise"
+        ),
+        1,
+    ),
+    "math.fma": 2,
+    "tt.clampf": 2,
+}
 _UNCOUNTED = frozenset(("math.absi", "math.ctpop", "math.ctlz", "math.cttz", "math.ipowi"))
 _DOT = "tt.dot"
 _SHAPED = re.compile(r"tensor<((?:\d{1,9}+x)*+)(?:f|bf)\d")
 _SCALAR = re.compile(r":\s*(?:\([^)]*\)\s*->\s*)?(?:f|bf)\d+\b")
-_FOR = re.compile(r"scf\.for\s+(?:unsigned\s+)?(%[\w.$-]+)\s*=\s*(%[\w.$#-]+)\s+to\s+(%[\w.$#-]+)"
-                  r"\s+step\s+(%[\w.$#-]+)")  # fmt: skip
-_CONSTANT = re.compile(r"arith\.constant\s+(-?\d{1,18}+(?!\d)|true|false)\b(?!\.)")
+_FOR = re.compile(
+    r"scf\.for\s+(?:unsigned\s+)?(%[\w.$-]+)\s*=\s*(%[\w.$#-]+)\s+to\s+(%[\w.$#-]+)"
+    r"\s+step\s+(%[\w.$#-]+)"
+)
 _AXIS = re.compile(r"axis = (\d{1,9}+)(?!\d)")
 _TENSOR = re.compile(r"tensor<((?:\d{1,9}+x)++)")
-_INTEGERS: Mapping[str, Callable[[int, int], int]] = MappingProxyType({
-    "arith.addi": lambda a, b: a + b,
-    "arith.subi": lambda a, b: a - b,
-    "arith.muli": lambda a, b: a * b,
-    "arith.divsi": lambda a, b: _divided(a, b),
-    "arith.divui": lambda a, b: _divided(a, b),
-    "arith.remsi": lambda a, b: a - b * _divided(a, b),
-    "arith.remui": lambda a, b: a - b * _divided(a, b),
-    "arith.ceildivsi": lambda a, b: -(-a // b),
-    "arith.ceildivui": lambda a, b: -(-a // b),
-    "arith.floordivsi": lambda a, b: a // b,
-    "arith.minsi": min, "arith.maxsi": max, "arith.minui": min, "arith.maxui": max,
-})  # fmt: skip
-_DEFINED_AT_0 = tuple(
-    _INTEGERS[f"arith.{name}"]
-    for name in ("addi", "subi", "muli", "minsi", "maxsi", "minui", "maxui")
-)
-_SAME = frozenset(("arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast",
-                   "arith.index_castui"))  # fmt: skip
-
-
-def _divided(a: int, b: int) -> int:
-    """Rounded towards zero."""
-    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
 @dataclass(slots=True)
@@ -179,7 +162,7 @@ class _Region:
 
 @dataclass(slots=True)
 class _Count:
-    known: dict[str, int] = field(default_factory=dict)
+    scalars: Tensors
     regions: list[_Region] = field(default_factory=list)
     total: int | None = 0
 
@@ -206,11 +189,10 @@ def operations(listing: Listing, function: Function, call: Call) -> Estimate | N
     programs = blocks_of(call)
     if programs is None or listing.language != "ttir":
         return None
-    count = _Count()
-    for argument in call.arguments:
-        if isinstance(argument.value, int) and not isinstance(argument.value, bool):
-            count.known[f"%{argument.name}"] = argument.value
-    for line in listing.between(function.first, function.last):
+    lines = listing.between(function.first, function.last)
+    known = {a.name: a.value for a in call.arguments if type(a.value) is int}
+    count = _Count(Tensors(lines, known, None, turns=False))
+    for line in lines:
         _count(count, line)
     return None if count.total is None else Estimate(count.total * programs, HOW)
 
@@ -233,10 +215,6 @@ def _count(count: _Count, line: Line) -> None:
         count.add(_weight(line.base) * _elements(body))
     if body.endswith("{"):
         _open(count, line.base, body)
-    elif len(line.defs) == 1:
-        value = _integer(count.known, line, body)
-        if value is not None:
-            count.known[line.defs[0]] = value
 
 
 def _weight(base: str) -> int:
@@ -265,7 +243,7 @@ def _open(count: _Count, base: str, body: str) -> None:
     if base in ("tt.func", "builtin.module", "module"):
         count.regions.append(_Region(outer))
     elif base == "scf.for":
-        trips = _trips(count.known, body)
+        trips = _trips(count.scalars, body)
         count.regions.append(_Region(None if trips is None or outer is None else trips * outer))
     elif base in ("tt.reduce", "tt.scan"):
         axis = _AXIS.search(body)
@@ -289,32 +267,11 @@ def _close(count: _Count, body: str) -> None:
     count.add(pairs * region.combined)
 
 
-def _trips(known: Mapping[str, int], body: str) -> int | None:
+def _trips(scalars: Tensors, body: str) -> int | None:
     match = _FOR.search(body)
     if match is None:
         return None
-    first, last, step = (known.get(match[i]) for i in (2, 3, 4))
+    first, last, step = (scalars.at(match[i])[0] for i in (2, 3, 4))
     if first is None or last is None or step is None or step <= 0:
         return None
     return max(0, -(-(last - first) // step))
-
-
-def _integer(constants: Mapping[str, int], line: Line, body: str) -> int | None:
-    """The value of a scalar integer operation, if known."""
-    if "tensor<" in body:
-        return None
-    if line.base == "arith.constant":
-        match = _CONSTANT.search(body)
-        if match is None:
-            return None
-        return int(match[1]) if match[1] not in ("true", "false") else int(match[1] == "true")
-    values = [constants.get(use) for use in line.uses]
-    if line.base in _SAME:
-        return values[0] if len(values) == 1 else None
-    make = _INTEGERS.get(line.base or "")
-    if make is None or not values:
-        return None
-    a, b = values[0], values[-1]  # uses has each value once: x + x has one
-    if a is None or b is None or (b == 0 and make not in _DEFINED_AT_0):
-        return None
-    return make(a, b)

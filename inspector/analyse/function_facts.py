@@ -12,7 +12,6 @@ from inspector.analyse.flow.steps import Steps
 from inspector.analyse.opcodes import OpcodeLines
 from inspector.analyse.scheduling import Schedule, schedule
 from inspector.listing.line import Function, Listing
-from inspector.listing.ptx_code import PtxFunction
 
 
 class FunctionFacts:
@@ -33,11 +32,6 @@ class FunctionFacts:
     @cached_property
     def _steps(self) -> Steps:
         return read_steps(self._listing, self.function)
-
-    @property
-    def ptx(self) -> PtxFunction | None:
-        """A function of PTX with its operands; None of any other language."""
-        return self._steps.ptx
 
     @cached_property
     def _graph(self) -> FlowGraph:

@@ -23,7 +23,7 @@ from inspector.analyse.graph_view import (
 from inspector.names import base_name
 from inspector.text import counted, kibibytes, microseconds, plural
 
-MOST_WIDE = 48
+MAX_COLUMN_CHARS = 48
 """Letters of a column of the table; a longer text is written out and moves the rest of its row."""
 UNKNOWN = "–"
 
@@ -70,8 +70,12 @@ def places(call: GraphCall) -> str:
     by_file: dict[str, list[int]] = {}
     for file, line, _ in call.places:
         by_file.setdefault(short_file(file), []).append(line)
-    return "; ".join(f"{file}:{', '.join(map(str, dict.fromkeys(lines)))}"
-                     for file, lines in by_file.items()) or UNKNOWN  # fmt: skip
+    return (
+        "; ".join(
+            f"{file}:{', '.join(map(str, dict.fromkeys(lines)))}" for file, lines in by_file.items()
+        )
+        or UNKNOWN
+    )
 
 
 def moved(call: GraphCall) -> str:
@@ -87,8 +91,15 @@ def call_cells(call: GraphCall) -> tuple[str, ...]:
     name = call.name
     if call.kernel is not None and base_name(call.kernel) != name:
         name = f"{call.kernel} (there {name})"  # a copy of a kernel that the user wrote
-    return (str(call.number), name, operators(call), modules(call), places(call), moved(call),
-            str(call.n))  # fmt: skip
+    return (
+        str(call.number),
+        name,
+        operators(call),
+        modules(call),
+        places(call),
+        moved(call),
+        str(call.n),
+    )
 
 
 def heading(view: GraphView) -> str:
@@ -123,12 +134,13 @@ def _table(
     head: Sequence[str], cells: Sequence[Sequence[str]], numbers: Sequence[tuple[int, ...]]
 ) -> Iterator[GraphRow]:
     widths = [
-        max([len(title), *(len(row[at]) for row in cells if len(row[at]) <= MOST_WIDE)])
+        max([len(title), *(len(row[at]) for row in cells if len(row[at]) <= MAX_COLUMN_CHARS)])
         for at, title in enumerate(head)
     ]
     for row, calls in zip((head, *cells), ((), *numbers), strict=True):
-        yield GraphRow("  ".join(f"{c:<{w}}" for c, w in zip(row, widths, strict=True)).rstrip(),
-                       calls)  # fmt: skip
+        yield GraphRow(
+            "  ".join(f"{c:<{w}}" for c, w in zip(row, widths, strict=True)).rstrip(), calls
+        )
 
 
 def by_place(view: GraphView) -> dict[Place, list[GraphCall]]:
@@ -256,8 +268,9 @@ def of_operations(rows: Sequence[GraphRow], view: GraphView) -> Known:
     return _of_calls({n: row.calls for n, row in enumerate(rows, 1) if row.calls}, view)
 
 
-def of_output_code(kernels: Mapping[str, Sequence[int]], spans: Mapping[int, tuple[int, int]],
-                   view: GraphView) -> Known:  # fmt: skip
+def of_output_code(
+    kernels: Mapping[str, Sequence[int]], spans: Mapping[int, tuple[int, int]], view: GraphView
+) -> Known:
     """The lines of ``output_code``: a call's own, and the text of the kernel that it launches.
 
     ``kernels`` are the lines that define and launch each; ``spans`` the first and last line of the

@@ -20,7 +20,7 @@ from inspector.model import TriedFusion
 Place = tuple[str, int, str]
 """File, line and code."""
 
-LARGE = 1 << 63
+MAX_BYTES = 1 << 63
 NO_LAUNCH = ("NopKernelSchedulerNode",)
 NO_LAUNCH_OF = ("MultiOutput", "NopKernel")
 _ITEM = re.compile(r"\[(?:'([^'\]]*)'|\"([^\"\]]*)\"|(\d{1,9}))\]")
@@ -173,8 +173,9 @@ class GraphView:
         return tuple(one for one in self.buffers if one.reuses is not None)
 
 
-def with_choices(view: GraphView, chosen: Iterable[GraphChoice],
-                 tried: Sequence[TriedFusion]) -> GraphView:  # fmt: skip
+def with_choices(
+    view: GraphView, chosen: Iterable[GraphChoice], tried: Sequence[TriedFusion]
+) -> GraphView:
     """A graph with what max-autotune chose for its calls and the fusions that Inductor measured."""
     calls, choices = list(view.calls), []
     for choice in chosen:
@@ -490,4 +491,4 @@ def _texts(value: object) -> tuple[str, ...]:
 
 
 def _size(value: object) -> int | None:
-    return value if type(value) is int and 0 <= value < LARGE else None
+    return value if type(value) is int and 0 <= value < MAX_BYTES else None

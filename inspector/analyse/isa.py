@@ -186,8 +186,12 @@ class Isa:
         self._heads: dict[tuple[str, str], list[tuple[str, ...]]] = {}
         self._folded: dict[str, list[str]] = {}
         self._words: dict[str, ReferenceEntry | None] = {}
-        read = [(lang, kind, word, said) for lang, kind, table in tables
-                for word, said in table.items() if isinstance(said, Mapping)]  # fmt: skip
+        read = [
+            (lang, kind, word, said)
+            for lang, kind, table in tables
+            for word, said in table.items()
+            if isinstance(said, Mapping)
+        ]
         for language, kind, word, said in read:
             self._add(entry_of(word, language, kind, said))
             self._own[language, word] = strings(said.get("own_qualifiers"))

@@ -330,7 +330,7 @@ def _fewer_registers(device: Device, use: _Use, blocks: int) -> int | None:
     unit = max(1, device.register_allocation_unit // device.warp_size)
     registers = (min(use.registers, device.max_registers_per_thread + 1) - 1) // unit * unit
     while registers > 0:
-        if _by_registers(device, _changed(use, registers=registers)) > blocks:
+        if _by_registers(device, replace(use, registers=registers)) > blocks:
             return registers
         registers -= unit
     return None
@@ -358,25 +358,10 @@ def _other_size(device: Device, use: _Use, blocks: int) -> OccupancyStep | None:
     most, even = device.max_threads_per_block, device.sub_partitions * device.warp_size
     sizes = [device.warp_size, 2 * device.warp_size, *range(even, most + 1, even)]
     for threads in sorted(sizes, key=lambda size: (abs(size - use.threads), -size)):
-        other = _changed(use, threads=threads)
+        other = replace(use, threads=threads)
         if min(_limits(device, other).values()) * _warps(device, other) > have:
             return _step(device, use, blocks, threads=threads)
     return None
-
-
-def _changed(
-    use: _Use,
-    registers: int | None = None,
-    shared_bytes: int | None = None,
-    threads: int | None = None,
-) -> _Use:
-    return _Use(
-        use.threads if threads is None else threads,
-        use.registers if registers is None else registers,
-        use.shared_bytes if shared_bytes is None else shared_bytes,
-        use.barriers,
-        use.carveout,
-    )
 
 
 def _step(
@@ -391,7 +376,8 @@ def _step(
     """The change as a step, or None if it changes nothing or makes no more warps fit."""
     if registers is None and shared_bytes is None and threads is None:
         return None
-    then = _changed(use, registers, shared_bytes, threads)
+    changes = {"registers": registers, "shared_bytes": shared_bytes, "threads": threads}
+    then = replace(use, **{name: n for name, n in changes.items() if n is not None})
     more = min(_limits(device, then).values())
     warps = more * _warps(device, then)
     have = blocks * _warps(device, use)

@@ -15,6 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from itertools import chain
 
 MLIR, LLVM, MACHINE, FX = "mlir", "llvm", "machine", "fx"
 BY_MLIR, BY_LLVM, BY_ARRIVAL = "mlir", "llvm", "arrival"
@@ -373,7 +374,7 @@ def passes_of(
 
 _MLIR_ROW = re.compile(r"\s*(?P<seconds>\d+\.\d+) \([ \d.]+%\)(?P<indent> +)(?P<name>\S.*)")
 _SECONDS = re.compile(r"\d{1,9}\.\d{1,9}")
-_ROWS = 200_000
+MAX_REPORT_ROWS = 200_000
 
 
 def _with_times(passes: Sequence[PassRun], timed: bytes, mark: str) -> Iterator[PassRun]:
@@ -381,7 +382,7 @@ def _with_times(passes: Sequence[PassRun], timed: bytes, mark: str) -> Iterator[
     mlir: dict[str, list[tuple[str, float]]] = defaultdict(list)
     llvm: dict[tuple[str, int], float] = {}
     stage, report = "", ""
-    for row in timed.decode("utf-8", "replace").splitlines()[:_ROWS]:
+    for row in timed.decode("utf-8", "replace").splitlines()[:MAX_REPORT_ROWS]:
         if row.startswith(f"{mark} stage "):
             stage = row.split()[-1]
         elif "Execution time report" in row:
@@ -504,7 +505,7 @@ class PassFilter:
 
     def asked(self, passes: Sequence[PassRun]) -> frozenset[str]:
         """The operations that were asked for."""
-        every = {name for p in passes if p.changed for name in p.operations}
+        every = frozenset(name for p in passes for name in p.operations)
         words = filter(None, (self.introduces, self.removes))
         return frozenset(name for word in words for name in named(word, every))
 
@@ -514,14 +515,18 @@ class PassFilter:
         if self.introduces is None and self.removes is None:
             return tuple(p for p in shown if p.changed or not p.finished or self.unchanged)
         changes = {p.number: p.operations for p in passes if p.changed}
-        every = {name for change in changes.values() for name in change}
         for word, sign in ((self.introduces, 1), (self.removes, -1)):
-            names = None if word is None else named(word, every)
+            names = None if word is None else named(word, chain(*changes.values()))
             shown = [
-                p for p in shown
-                if names is None or any((b - a) * sign > 0 for n, (a, b)
-                                        in changes.get(p.number, {}).items() if n in names)
-            ]  # fmt: skip
+                p
+                for p in shown
+                if names is None
+                or any(
+                    (b - a) * sign > 0
+                    for n, (a, b) in changes.get(p.number, {}).items()
+                    if n in names
+                )
+            ]
         return tuple(shown)
 
 
@@ -529,19 +534,17 @@ def searched(passes: Sequence[PassRun], text: str) -> Iterator[PassRun]:
     """The passes that all words fit: of ``+tt.dot`` there are more after them, of ``-tt.dot``
     fewer; another word is an operation of which there are more or fewer, or a part of a name."""
     changes = {p.number: p.operations for p in passes if p.changed}
-    every = {name for change in changes.values() for name in change}
+    every = frozenset(chain(*changes.values()))
     words = [(w[:1] if w[:1] in "+-" and w[1:] else "", w.lstrip("+-") or w) for w in text.split()]
     meant = [(sign, word.lower(), named(word, every)) for sign, word in words]
     for run in passes:
         own = changes.get(run.number, {})
         differences = {name: b - a for name, (a, b) in own.items()}
         if all(
-            any(_fits(sign, differences[n]) for n in names if n in differences)
+            any(
+                not sign or (differences[n] > 0) == (sign == "+") for n in names if n in differences
+            )
             or (not sign and word in f"{run.name} {run.argument} {run.stage}".lower())
             for sign, word, names in meant
         ):
             yield run
-
-
-def _fits(sign: str, difference: int) -> bool:
-    return not sign or (difference > 0) == (sign == "+")

@@ -31,8 +31,10 @@ RESULT, OPERANDS = "result", "operands"
 _DEPBAR = re.compile(r"\b(SB\d|gsb\d)(?:\s*,\s*(0x[0-9a-f]{1,8}|\d{1,8}))?")
 _LISTED = re.compile(r"\{([\d,\s]*)\}")
 _GROUP = re.compile(r"\bgsb\d\b")
-_MANY = 256  # of the instructions that one barrier represents, the last ones are enough to tell
-_OLD = 64  # the greatest count that DEPBAR.LE can name
+MAX_PENDING = (
+    256  # of the instructions that one barrier represents, the last ones are enough to tell
+)
+MAX_DEPBAR_COUNT = 64  # the greatest count that DEPBAR.LE can name
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +108,8 @@ class InFlight:
                 ours[key] = (
                     (least, most) if span is None else (min(span[0], least), max(span[1], most))
                 )
-            if len(ours) > _MANY:
-                for key in sorted(ours)[:-_MANY]:
+            if len(ours) > MAX_PENDING:
+                for key in sorted(ours)[:-MAX_PENDING]:
                     del ours[key]
             grown = grown or ours != before
         for pipe, lines in other.loose.items():
@@ -120,7 +122,7 @@ class InFlight:
 
 
 def _latest(lines: frozenset[int]) -> frozenset[int]:
-    return lines if len(lines) <= _MANY else frozenset(sorted(lines)[-_MANY:])
+    return lines if len(lines) <= MAX_PENDING else frozenset(sorted(lines)[-MAX_PENDING:])
 
 
 def event(line: Line, by_mnemonic: Mapping[str, Mnemonic]) -> Event | None:
@@ -170,8 +172,11 @@ def step(state: InFlight, e: Event, ages: frozenset[str]) -> list[tuple[str, int
             continue
         cleared += [(barrier, *key) for key, (_, most) in pending.items() if most >= left]
         if left:
-            kept = {k: (least, min(most, left - 1)) for k, (least, most) in pending.items()
-                    if least < left}  # fmt: skip
+            kept = {
+                k: (least, min(most, left - 1))
+                for k, (least, most) in pending.items()
+                if least < left
+            }
             state.pending[barrier] = kept
         else:
             del state.pending[barrier]
@@ -179,15 +184,15 @@ def step(state: InFlight, e: Event, ages: frozenset[str]) -> list[tuple[str, int
         pending = state.pending.setdefault(barrier, {})
         if barrier in ages:
             for key, (least, most) in pending.items():
-                pending[key] = (min(least + 1, _OLD), min(most + 1, _OLD))
+                pending[key] = (min(least + 1, MAX_DEPBAR_COUNT), min(most + 1, MAX_DEPBAR_COUNT))
         own = (e.line, what)
         before = pending.get(own)
         pending[own] = (0, before[1] if before and barrier in ages else 0)
         if what == RESULT and e.carries is not None:
             for line in state.loose.pop(e.carries, ()):
                 pending.setdefault((line, RESULT), (0, 0))
-        if len(pending) > _MANY:
-            for key in sorted(pending)[:-_MANY]:
+        if len(pending) > MAX_PENDING:
+            for key in sorted(pending)[:-MAX_PENDING]:
                 del pending[key]
     if e.loose is not None:
         state.loose[e.loose] = _latest(state.loose.get(e.loose, frozenset()) | {e.line})
@@ -239,8 +244,8 @@ def waited(
 
 
 _GUARD = re.compile(r"@!?U?P\d")
-_FAR = 4096  # instructions that are looked at for a first consumer
-_NAMED = 3  # instructions that a sentence lists one by one
+MAX_SEARCHED = 4096  # instructions that are looked at for a first consumer
+MAX_NAMED = 3  # instructions that a sentence lists one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,7 +374,7 @@ def _first_use(flow: Flow, lines: Sequence[Line], producer: Line, chained: bool)
     entered: set[int] = set()
     looked = 0
     best: Consumer | None = None
-    while todo and looked < _FAR:
+    while todo and looked < MAX_SEARCHED:
         cycles, many, block, n, left = heapq.heappop(todo)
         if best is not None and cycles >= best.cycles:
             break
@@ -432,6 +437,6 @@ def _named(noun: str, waits: Sequence[Wait]) -> str:
         return f"the {noun} at {places[0]}"
     head, of, _ = noun.partition(" of ")
     many = noun if not of and head.isupper() else word_for(2, noun)  # a mnemonic has no plural
-    if len(places) > _NAMED:
+    if len(places) > MAX_NAMED:
         return f"{len(places)} {many} from {places[0]} to {places[-1]}"
     return f"the {many} at {', '.join(places[:-1])} and {places[-1]}"

@@ -257,9 +257,10 @@ def ranked(figures: Iterable[tuple[int, float]], plateaus: bool, most: int) -> t
     if plateaus:
         heights = [0.0, *(figure for _, figure in places), 0.0]
         places = [
-            place for at, place in enumerate(places, 1)
+            place
+            for at, place in enumerate(places, 1)
             if heights[at - 1] < heights[at] > heights[at + 1]
-        ]  # fmt: skip
+        ]
     return tuple(n for n, figure in nsmallest(most, places, key=lambda p: (-p[1], p[0])) if figure)
 
 

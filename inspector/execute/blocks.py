@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from inspector.analyse.flow.graph import find_loops
 from inspector.analyse.flow.liveness import Ranges, RegionExit
-from inspector.analyse.flow.steps import Step
+from inspector.analyse.flow.steps import Step, StepRows
 from inspector.execute.kinds import WIDTHS, is_float
 from inspector.execute.lanes import CLOCKS
 from inspector.listing.ptx_code import (
@@ -224,7 +224,7 @@ def _liveness(
     rows: Sequence[PtxInstruction], blocks: Sequence[BasicBlock], carry: int, looped: Sequence[bool]
 ) -> frozenset[int]:
     """Sets what is live between blocks; gives the registers that are defined once, in no loop."""
-    ranges: list[Step] = []
+    ranges = StepRows()
     for at, row in enumerate(rows):
         written, read = defines(row, carry)
         kills = () if row.guard is not None else tuple(written)
@@ -236,8 +236,8 @@ def _liveness(
     in_loops: set[int] = set()
     for block in blocks:
         live: set[int] = set()
-        for at, now, _ in solved.region(block.index):
-            if at == block.last - 1:
+        for step, now, _ in solved.region(block.index):
+            if step.line == block.last - 1:
                 block.live_out = frozenset(now)
             live = now
         block.live_in = frozenset(live)

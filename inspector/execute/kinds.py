@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inspector.listing.ptx_code import integer
+from inspector.listing.ptx_operands import number
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_] | None
@@ -89,8 +89,10 @@ def constant(text: str, kind: str) -> int | float:
         bits = 64
     elif re.fullmatch(r"\d*\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+", bare):
         value, bits = float(bare), 64
+    elif (whole := number(bare)) is not None:
+        value, bits = whole, 0
     else:
-        value, bits = integer(bare), 0
+        raise ValueError(text)
     if negative:
         value = -value
     if is_float(kind):

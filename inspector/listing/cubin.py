@@ -1,46 +1,29 @@
-"""Reads the ELF of cubins, objects and libraries, with pyelftools."""
+"""Kernels of cubins: machine code, records, parameters, debugging data."""
 
 from __future__ import annotations
 
-import io
 import re
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from elftools.common.exceptions import ELFError
-from elftools.construct.core import ConstructError
-from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
+from inspector.listing.elf import SYMBOL, SYMTAB, Section, read_names, read_sections
 
 EM_CUDA = 190
 ET_EXEC = 2
+STT_FUNC = 2
 # st_other's bit for a kernel, as nvdisasm prints it: STO_CUDA_ENTRY.
 STO_CUDA_ENTRY = 0x10
-# Attributes of .nv.info sections, as cuobjdump -elf names them (see cubin_parameters).
+# Formats and kinds of the attributes in .nv.info sections, as cuobjdump -elf names them.
 EIFMT_BVAL, EIFMT_SVAL = 2, 4
+EIATTR_PARAM_CBANK = 0x0A
+EIATTR_KPARAM_INFO = 0x17
+EIATTR_CBANK_PARAM_SIZE = 0x19
 EIATTR_SHARED_SCRATCH = 0x32
 EIATTR_NUM_BARRIERS = 0x4C
-_HEADER = struct.Struct("<IIQQQQIIQQ")
 FATBIN_SECTIONS = (b".nv_fatbin\0", b"__nv_relfatbin\0")
+_INFO = ".nv.info."
 _TOOL = re.compile(rb"Cuda compilation tools, release [\d.]+, V([\d.]+)")
-
-
-# pyelftools raises many kinds of errors for damaged files.
-DAMAGED = (
-    ELFError,
-    ConstructError,
-    ValueError,
-    KeyError,
-    IndexError,
-    TypeError,
-    OSError,
-    AttributeError,
-    AssertionError,
-    OverflowError,
-    MemoryError,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +64,43 @@ def architecture(data: bytes) -> str | None:
     return f"sm_{number}" if number >= 30 else None
 
 
+def _sections(data: bytes) -> list[Section]:
+    """The sections of a cubin; none if the file is damaged or not a cubin."""
+    try:
+        return read_sections(data) if is_cubin(data) else []
+    except ValueError:
+        return []
+
+
 def read_cubin(data: bytes) -> Cubin | None:
     """The kernels of a cubin; None if the file is damaged or not a cubin."""
-    if not is_cubin(data):
-        return None
+    sections = _sections(data)
+    code = {s.name[6:]: s.data for s in sections if s.name.startswith(".text.")}
+    notes = [s.data for s in sections if s.name.startswith(".note.nv.tkinfo")]
+    tools = [match[1].decode() for note in notes if (match := _TOOL.search(note))]
+    lines = any(s.name in (".debug_line", ".nv_debug_line_sass") for s in sections)
     try:
-        return _read(data)
-    except DAMAGED:
+        named = [name for section in sections for name in _entries(section, sections)]
+    except (ValueError, IndexError, struct.error):
         return None
+    if not sections:
+        return None
+    kernels = tuple(dict.fromkeys(name for name in named if name in code)) or tuple(code)
+    return Cubin(kernels, code, tools[-1] if tools else None, data[8], lines)
+
+
+def _entries(table: Section, sections: list[Section]) -> list[str]:
+    """The names of the kernels in a table of symbols."""
+    if table.header.type != SYMTAB:
+        return []
+    return read_names(
+        sections[table.header.link].data,
+        (
+            name
+            for name, info, other, *_ in SYMBOL.iter_unpack(table.data)
+            if info & 15 == STT_FUNC and other & STO_CUDA_ENTRY
+        ),
+    )
 
 
 def debug_ptx(data: bytes) -> bytes | None:
@@ -97,77 +109,22 @@ def debug_ptx(data: bytes) -> bytes | None:
     ptxas keeps it in ``.nv_debug_ptx_txt`` with NUL between lines and without comments and
     ``.loc``; the line numbers are those that nvdisasm's ``-gp`` prints.
     """
-    if not is_cubin(data):
-        return None
+    texts = (s.data for s in _sections(data) if s.name == ".nv_debug_ptx_txt")
+    text = next(texts, None)
+    return None if text is None else text.replace(b"\0", b"\n")
+
+
+def debug_spans(data: bytes) -> tuple[tuple[int, int], ...]:
+    """Half-open spans of debugging data and notes in an ELF file; none of a damaged one."""
     try:
-        elf: Any = ELFFile(io.BytesIO(data))
-        room = Room(len(data))
-        for section in elf.iter_sections():
-            if room.name(section.name) == ".nv_debug_ptx_txt":
-                return room.content(section).replace(b"\0", b"\n")
-        return None
-    except DAMAGED:
-        return None
-
-
-class Room:
-    """Limits what is read from an ELF file to its own size, since its sections do not overlap.
-
-    A file made to fill the memory breaks that: a thousand sections of the same bytes, a section
-    that unpacks to gigabytes, names without an end.
-    """
-
-    def __init__(self, size: int) -> None:
-        self._content = size
-        self._names = 4 * size + 65536
-
-    def content(self, section: Any) -> bytes:
-        """A section's bytes. Raises ``ELFError`` if all sections together exceed the file."""
-        if section["sh_type"] == "SHT_NOBITS":
-            return b""
-        if section.compressed:
-            raise ELFError("no tool of NVIDIA's packs sections")
-        self._content -= int(section["sh_size"])
-        if self._content < 0:
-            raise ELFError("the sections are larger than the file")
-        data: bytes = section.data()
-        return data
-
-    def name(self, name: str) -> str:
-        """``name`` itself. Raises ``ELFError`` if all names together are too long for the file."""
-        self._names -= len(name) + 1
-        if self._names < 0:
-            raise ELFError("the names are longer than the file")
-        return name
-
-
-def _read(data: bytes) -> Cubin:
-    elf: Any = ELFFile(io.BytesIO(data))
-    room = Room(len(data))
-    code: dict[str, bytes] = {}
-    entries: list[str] = []
-    tool: bytes | None = None
-    lines = False
-    for section in elf.iter_sections():
-        name = room.name(section.name)
-        if name.startswith(".text."):
-            code[name[6:]] = room.content(section)
-        elif name.startswith(".note.nv.tkinfo"):
-            match = _TOOL.search(room.content(section))
-            tool = match[1] if match else tool
-        elif name in (".debug_line", ".nv_debug_line_sass"):
-            lines = True
-        if isinstance(section, SymbolTableSection):
-            # pyelftools splits st_other into the fields that it knows and drops this bit, so the
-            # byte (the sixth of an Elf64_Sym's 24) is read as it stands.
-            table = room.content(section)
-            for index, symbol in enumerate(section.iter_symbols()):
-                room.name(symbol.name)
-                function = symbol["st_info"]["type"] == "STT_FUNC"
-                if function and table[24 * index + 5] & STO_CUDA_ENTRY:
-                    entries.append(symbol.name)
-    kernels = tuple(dict.fromkeys(e for e in entries if e in code)) or tuple(code)
-    return Cubin(kernels, code, tool.decode() if tool else None, data[8], lines)
+        sections = read_sections(data)
+    except ValueError:
+        return ()
+    return tuple(
+        (s.header.offset, s.header.offset + s.header.size)
+        for s in sections
+        if s.name.startswith((".debug_", ".nv_debug_", ".note"))
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,86 +144,43 @@ def function_records(data: bytes) -> Mapping[str, Record]:
     """The record of each function with machine code; empty if the file is damaged or no cubin.
 
     ELF ABI 7 keeps barriers in the flags of the code's section, bits 20 to 26; ABI 8 as the
-    attribute ``EIATTR_NUM_BARRIERS``. Section headers are read as they are: pyelftools takes fifty
-    times as long, and a cache has thousands of cubins.
+    attribute ``EIATTR_NUM_BARRIERS``.
     """
-    if not is_cubin(data) or len(data) < 64 or data[4] != 2:
-        return {}
-    try:
-        sections = {name: (flags, content) for name, flags, content in _sections(data)}
-    except (struct.error, ValueError, IndexError):
-        return {}
+    sections = {section.name: section for section in _sections(data)}
     linked = int.from_bytes(data[16:18], "little") == ET_EXEC
     out: dict[str, Record] = {}
-    for name, (flags, _) in sections.items():
+    for name, section in sections.items():
         if name.startswith(".text."):
-            barriers = flags >> 20 & 0x7F if data[8] < 8 else 0
-            scratch = False
-            for form, kind, value in _attributes(sections.get(f".nv.info.{name[6:]}", (0, b""))[1]):
+            barriers = section.header.flags >> 20 & 0x7F if data[8] < 8 else 0
+            info = sections.get(_INFO + name[6:])
+            own = list(attributes(info.data)) if info else []
+            for form, kind, value in own:
                 if kind == EIATTR_NUM_BARRIERS and form == EIFMT_BVAL:
-                    barriers = value
-                scratch = scratch or kind == EIATTR_SHARED_SCRATCH
+                    barriers = value[0]
+            scratch = any(kind == EIATTR_SHARED_SCRATCH for _, kind, _ in own)
             out[name[6:]] = Record(barriers, scratch, linked)
     return out
 
 
-def _sections(data: bytes) -> Iterator[tuple[str, int, bytes]]:
-    """Name, flags and content of the sections that hold functions' records."""
-    for title, flags, offset, length in _headers(data):
-        if title.startswith(".nv.info."):
-            yield title, flags, data[offset : offset + length]
-        elif title.startswith(".text."):
-            yield title, flags, b""
+def attributes(section: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """Format, kind and value of each attribute of a ``.nv.info`` section.
 
-
-def _headers(data: bytes) -> Iterator[tuple[str, int, int, int]]:
-    """Name, flags, offset and size of every section."""
-    (start,) = struct.unpack_from("<Q", data, 40)
-    size, count, names = struct.unpack_from("<HHH", data, 58)
-    if size != _HEADER.size:
-        raise ValueError("section headers of an unknown size")
-    headers = [_HEADER.unpack_from(data, start + size * n) for n in range(count)]
-    text = headers[names][4]
-    for name, _, flags, _, offset, length, *_ in headers:
-        end = data.index(b"\0", text + name)
-        title = data[text + name : end].decode("utf-8", "surrogateescape")
-        yield title, flags, offset, length
-
-
-def debug_spans(data: bytes) -> tuple[tuple[int, int], ...]:
-    """Half-open spans of debugging data and notes in a cubin; none of a damaged one."""
-    try:
-        return tuple(
-            (offset, offset + length)
-            for title, _, offset, length in _headers(data)
-            if title.startswith((".debug_", ".nv_debug_", ".note"))
-        )
-    except (*DAMAGED, struct.error):
-        return ()
-
-
-def _attributes(section: bytes) -> Iterator[tuple[int, int, int]]:
-    """Format, kind and, of the short formats, the value of each attribute."""
+    Format and kind are a byte each; then comes a value of two bytes, or its length and as many
+    bytes. NVIDIA documents neither.
+    """
     position = 0
     while position + 4 <= len(section):
-        form, kind, value = section[position], section[position + 1], section[position + 2]
-        yield form, kind, value
+        form, kind = section[position], section[position + 1]
+        value = section[position + 2 : position + 4]
         position += 4
         if form == EIFMT_SVAL:
-            position += int.from_bytes(section[position - 2 : position], "little")
+            length = int.from_bytes(value, "little")
+            value = section[position : position + length]
+            position += length
+        yield form, kind, value
 
 
-# -- parameters -----------------------------------------------------------------------------------
-# Where a cubin's kernels find their parameters: constant bank 0, from a base on.
-#
-# A kernel's section ``.nv.info.<kernel>`` is a row of attributes: format and kind, a byte each,
-# then a value of two bytes, or its length and as many bytes (formats and kinds as ``cuobjdump
-# -elf`` prints them; NVIDIA documents neither).
-
-EIATTR_PARAM_CBANK = 0x0A
-EIATTR_KPARAM_INFO = 0x17
-EIATTR_CBANK_PARAM_SIZE = 0x19
-SECTION = ".nv.info."
+# -- parameters in constant bank 0 ----------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,32 +205,14 @@ class CubinParameters:
     size: int | None
 
 
-def cubin_parameters(data: bytes) -> Mapping[str, CubinParameters] | None:
-    """The parameters of each kernel that has such a section; None if it is no valid cubin."""
-    if not is_cubin(data):
-        return None
-    try:
-        elf: Any = ELFFile(io.BytesIO(data))
-        room = Room(len(data))
-        return {
-            name[len(SECTION) :]: _parameters(room.content(section))
-            for section in elf.iter_sections()
-            if (name := room.name(section.name)).startswith(SECTION)
-        }
-    except DAMAGED:
-        return None
-
-
 def kernel_parameters(data: bytes, kernel: str) -> CubinParameters | None:
-    """The parameters of one kernel; None if the cubin has no such section."""
-    by_kernel = cubin_parameters(data)
-    return by_kernel.get(kernel) if by_kernel is not None else None
-
-
-def _parameters(data: bytes) -> CubinParameters:
+    """The parameters of one kernel; None if no section of a valid cubin has them."""
+    info = next((s.data for s in _sections(data) if s.name == _INFO + kernel), None)
+    if info is None:
+        return None
     by_ordinal: dict[int, CubinParameter] = {}
     base = size = None
-    for kind, value in _parameter_attributes(data):
+    for _, kind, value in attributes(info):
         if kind == EIATTR_KPARAM_INFO and len(value) >= 12:
             # index (4 bytes), ordinal, offset; alignment and space in 18 bits, then the size
             ordinal, offset, packed = struct.unpack_from("<HHI", value, 4)
@@ -326,16 +222,3 @@ def _parameters(data: bytes) -> CubinParameters:
         elif kind == EIATTR_CBANK_PARAM_SIZE and size is None:
             size = int.from_bytes(value[:2], "little")
     return CubinParameters(tuple(by_ordinal[n] for n in sorted(by_ordinal)), base, size)
-
-
-def _parameter_attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
-    position = 0
-    while position + 4 <= len(data):
-        form, kind = data[position], data[position + 1]
-        value = data[position + 2 : position + 4]
-        position += 4
-        if form == EIFMT_SVAL:
-            length = int.from_bytes(value, "little")
-            value = data[position : position + length]
-            position += length
-        yield kind, value

@@ -13,16 +13,14 @@ import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from inspector.listing.elf import DYNSYM, HEADER, NOBITS, SECTION, SYMBOL, SYMTAB
+
 Read = Callable[[int, int], bytes]
 """At most so many bytes from an offset on."""
 
-_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_SYMBOL = struct.Struct("<IBBHQQ")
 RELOCATABLE = 1
-SYMTAB, NOBITS, DYNSYM = 2, 8, 11
-MOST_SECTIONS = 4096
-MOST_TABLE = 64 << 20
+MAX_SECTIONS = 4096
+MAX_TABLE_BYTES = 64 << 20
 """Bytes of a table of symbols or of names that are looked at."""
 _ENDS = re.compile(rb"\0__([A-Za-z_]\w{0,1000})_(start|end)(?=\0)")
 
@@ -45,14 +43,14 @@ def binaries(read: Read) -> tuple[EmbeddedBinary, ...]:
 
 
 def _binaries(read: Read) -> Iterator[EmbeddedBinary]:
-    head = read(0, _HEADER.size)
+    head = read(0, HEADER.size)
     if head[:6] != b"\x7fELF\x02\x01":
         return
-    _, kind, *_, at, _, _, _, _, size, count, _ = _HEADER.unpack(head)
-    if size != _SECTION.size or count > MOST_SECTIONS:
+    _, kind, *_, at, _, _, _, _, size, count, _ = HEADER.unpack(head)
+    if size != SECTION.size or count > MAX_SECTIONS:
         return
     table = read(at, size * count)
-    sections = [_SECTION.unpack_from(table, size * n) for n in range(count)]
+    sections = [SECTION.unpack_from(table, size * n) for n in range(count)]
     told: set[str] = set()
     for section in sorted(sections, key=lambda s: s[1]):  # all symbols, then the dynamic ones
         if section[1] not in (SYMTAB, DYNSYM) or section[6] >= count:
@@ -76,11 +74,11 @@ def _places(
     relocatable: bool,
 ) -> Iterator[tuple[bytes, int]]:
     """``NAME_start`` and ``NAME_end`` with where in the file each is."""
-    text = read(names[4], min(names[5], MOST_TABLE))
+    text = read(names[4], min(names[5], MAX_TABLE_BYTES))
     wanted = {m.start() + 1: m[1] + b"_" + m[2] for m in _ENDS.finditer(text)}
-    table = read(symbols[4], min(symbols[5], MOST_TABLE)) if wanted else b""
-    whole = len(table) // _SYMBOL.size * _SYMBOL.size
-    for at, _, _, number, value, _ in _SYMBOL.iter_unpack(table[:whole]):
+    table = read(symbols[4], min(symbols[5], MAX_TABLE_BYTES)) if wanted else b""
+    whole = len(table) // SYMBOL.size * SYMBOL.size
+    for at, _, _, number, value, _ in SYMBOL.iter_unpack(table[:whole]):
         name = wanted.get(at)
         if name is None or not 0 < number < len(sections) or sections[number][1] == NOBITS:
             continue

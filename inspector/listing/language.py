@@ -7,7 +7,7 @@ from itertools import islice
 
 from inspector.model import Stage
 
-LINES, LONGEST = 20_000, 400
+MAX_LINES, MAX_LINE_CHARS = 20_000, 400
 """Lines that are looked at, and characters of each."""
 
 _OP = r"[A-Z][A-Z0-9]{1,20}(?:\.[A-Z0-9_]{1,20}){0,12}"
@@ -41,7 +41,7 @@ _SIGNS = (
 def language_of(text: str) -> Stage | None:
     """The stage that a text is of, by the first line that only one language has; None if no line
     tells. MLIR that names layouts of Triton's GPU dialect is TTGIR."""
-    rows = [row.strip()[:LONGEST] for row in islice(text.splitlines(), LINES)]
+    rows = [row.strip()[:MAX_LINE_CHARS] for row in islice(text.splitlines(), MAX_LINES)]
     if any(_MACHINE.match(row) for row in rows):  # its directives are like PTX's
         return Stage.SASS
     for row in rows:

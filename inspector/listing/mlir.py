@@ -21,7 +21,7 @@ _TOKEN = re.compile(
 )
 _START = re.compile(r"(?<![\w.$\"])loc\(")
 _ESCAPE = re.compile(r'\\([0-9A-Fa-f]{2}|[nt"\\])')
-_DEPTH = 64
+MAX_DEPTH = 64
 
 
 class Aliases:
@@ -39,7 +39,7 @@ class Aliases:
         """The location that an alias represents; None if it is unknown or not defined."""
         if name in self._done:
             return self._done[name]
-        if name not in self._where or depth > _DEPTH:
+        if name not in self._where or depth > MAX_DEPTH:
             return None
         self._done[name] = None  # a definition in terms of itself ends here
         location = _Reader(self._where[name], 0, self, depth + 1).location()
@@ -96,7 +96,7 @@ class _Reader:
     def location(self) -> Location | None:
         """The location that begins here; None if unknown."""
         self.depth += 1
-        if self.depth > _DEPTH:
+        if self.depth > MAX_DEPTH:
             self.at = len(self.text)
             return None
         try:

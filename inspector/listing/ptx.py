@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from sys import intern
 from typing import NamedTuple
 
 from inspector.listing.line import Function, Kind, Line, Listing
@@ -242,7 +243,8 @@ class _StatementReading:
         if name == ".reg":
             self._declare(code[start:until])
         elif name == ".branchtargets":
-            self.targets = tuple(SYMBOL.findall(code[start:until])[1:])
+            listed = code[start:until] + (self.lines.rest(self.n) if end < 0 else "")
+            self.targets = tuple(SYMBOL.findall(listed)[1:])
         if end >= 0:
             return end + 1
         open_ = "" if name in ONE_LINE else "d"
@@ -357,6 +359,11 @@ def _functions(texts: Sequence[str], events: Sequence[Event]) -> tuple[Function,
     return tuple(functions)
 
 
+@lru_cache(maxsize=1024)
+def _base(opcode: str) -> str:
+    return intern(opcode.partition(".")[0])
+
+
 @lru_cache(maxsize=4096)
 def _has_result(opcode: str) -> bool:
     return has_result(opcode.partition(".")[0], opcode)
@@ -365,11 +372,12 @@ def _has_result(opcode: str) -> bool:
 def _plain(n: int, text: str, match: re.Match[str], state: PtxState) -> Line | None:
     """A line that is one instruction; None if it needs its operands told apart."""
     guard, opcode, operands = match.groups()
-    base = opcode.partition(".")[0]
+    base, opcode = _base(opcode), intern(opcode)
     if state.names or base in BRANCHES:
         return None
     defs: tuple[str, ...] = ()
-    used = _REGISTERS(operands) if operands else []
+    # A name of many lines is one string, also for ``ptx_code``.
+    used = list(map(intern, _REGISTERS(operands))) if operands else []
     if not SPECIAL.isdisjoint(used):
         used = [r for r in used if r not in SPECIAL]
     if used and _has_result(opcode):

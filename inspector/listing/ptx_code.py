@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
+from sys import intern
 from types import MappingProxyType
 
 from inspector.listing.line import Function, Listing
@@ -20,7 +21,7 @@ from inspector.listing.ptx_declaration import (
     register_declarations,
     variable_declaration,
 )
-from inspector.listing.ptx_operands import split
+from inspector.listing.ptx_operands import number, parts_of, split
 from inspector.listing.ptx_statement import (
     AHEAD,
     KNOWN,
@@ -30,6 +31,7 @@ from inspector.listing.ptx_statement import (
     has_result,
     strip,
 )
+from inspector.text import words
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,7 @@ UNDECLARED = "undeclared"
 MAX_STATEMENT_CHARS = 1 << 16
 MAX_NESTING = 8
 """Brackets within brackets of an operand that are read."""
+MAX_KNOWN_OPERANDS = 1024
 MAX_SCOPES = 64
 """Blocks around a name that are searched for its declaration, innermost first."""
 
@@ -230,28 +233,20 @@ _SPACES = ("global", "const", "shared", "local", "param", "reg", "tex")
 _TARGET = re.compile(r"\s*\.target\s+(\w+)")
 _OPCODE = re.compile(r"\s*(?:@(!?)\s*([%\w$]+)\s+)?([a-z_][\w.]*(?:::[\w.]+)*)\s*(.*)\Z", re.DOTALL)
 _OUTSIDE = re.compile(r"\s*(?:\.(?:visible|weak|extern|common)\s+)*\.(?:global|const|shared|tex)\b")
-_ONE_LINE = (".loc", ".file", ".pragma", ".section", ".maxn", ".minn", ".reqn", ".noreturn",
-             ".alias", ".abi", ".explicit", ".callprototype", ".calltargets", ".attribute",
-             ".maxc", ".blocks")  # fmt: skip
+_ONE_LINE = tuple(
+    words(
+        ".loc .file .pragma .section .maxn .minn .reqn .noreturn .alias .abi .explicit "
+        ".callprototype .calltargets .attribute .maxc .blocks"
+    )
+)
+"""Beginnings of directives that end with their line."""
 _ADDED = re.compile(r"([^\d+\-\s][^+\-\s]*)\s*([+-].*)\Z", re.DOTALL)
-# At most 80 digits: PTX has 64 bits, and Python refuses to convert thousands of decimal digits.
-_INTEGER = re.compile(r"[+-]?(?:0[xX][\da-fA-F]{1,80}|0[bB][01]{1,80}|\d{1,80})U?\Z")
 
 
 def size_of(kind: str) -> int:
     """Bytes of a fundamental type, such as ``f32`` or ``b8``."""
     size = _SIZES.get(kind)
     return size if size is not None else max(1, int(kind.lstrip("busftx") or 8) // 8)
-
-
-def integer(text: str) -> int:
-    """An integer constant of PTX: decimal, hexadecimal, octal or binary, perhaps with ``U``."""
-    bare = text.strip().rstrip("U")
-    sign = -1 if bare.startswith("-") else 1
-    bare = bare.lstrip("+-")
-    if len(bare) > 1 and bare[0] == "0" and bare[1].isdigit():
-        return sign * int(bare, 8)
-    return sign * int(bare, 0)
 
 
 def read_module(listing: Listing) -> PtxModule:
@@ -275,7 +270,12 @@ def read_function(
     listing: Listing, function: Function, outer: Mapping[str, PtxVariable] = MappingProxyType({})
 ) -> PtxFunction:
     """One function; ``outer`` are the variables of its module. Text without a header is a body."""
-    return _FunctionReading(listing, function, outer).read()
+    reading = FunctionReading(listing, function, outer)
+    instructions = list(reading.rows())
+    for n, block in reading.branches.items():
+        instructions[n] = reading.resolved(instructions[n], block)
+    reading.made.instructions = instructions
+    return reading.made
 
 
 def _statements_outside(texts: Sequence[str], outside: Sequence[bool]) -> Iterator[tuple[int, str]]:
@@ -343,11 +343,17 @@ class _Scope:
         """Count and type of ``%r<28>`` by ``%r``; its registers get a number when first named."""
 
 
-class _FunctionReading:
-    """One function, statement by statement."""
+class FunctionReading:
+    """Reads one function, statement by statement; ``rows`` gives its instructions one by one.
+
+    ``made`` is the function without them, whole after the last.
+    """
 
     def __init__(
-        self, listing: Listing, function: Function, outer: Mapping[str, PtxVariable]
+        self,
+        listing: Listing,
+        function: Function,
+        outer: Mapping[str, PtxVariable] = MappingProxyType({}),
     ) -> None:
         self.texts = listing.texts(function.first, function.last)
         self.first = function.first
@@ -360,8 +366,11 @@ class _FunctionReading:
         self.parents = [0]
         """The open blocks, and the block around each, by number."""
         self.known: dict[str, Operand] = {}
-        self.pending: list[tuple[int, int]] = []
-        """Branches and their blocks, to be resolved when all labels are known."""
+        self.ready: list[PtxInstruction] = []
+        self.count = 0
+        """Instructions so far."""
+        self.branches: dict[int, int] = {}
+        """The blocks of branches by their number: ``resolved`` when all labels are known."""
         self.listed: dict[str, int] = {}
         """The blocks of tables."""
         self.places: dict[str, dict[int, str]] = {}
@@ -369,10 +378,13 @@ class _FunctionReading:
         self.strange: list[str] = []
         """Names of the current instruction that only a reader of text can make sense of."""
 
-    def read(self) -> PtxFunction:
+    def rows(self) -> Iterator[PtxInstruction]:
+        """The instructions; the operands of ``branches`` are their labels as written."""
         body, statement = self._header()
         began, comment, depth = self.first, False, 0
         for n in range(body, len(self.texts)):
+            yield from self.ready
+            self.ready.clear()
             text, line = self.texts[n], self.first + n
             if n == body:
                 text, statement = statement, ""
@@ -396,8 +408,10 @@ class _FunctionReading:
             if len(statement) > MAX_STATEMENT_CHARS or (statement and line - began > AHEAD):
                 self.made.unread.append((began, statement[:80]))
                 statement, depth = "", 0
-        self._jumps()
-        return self.made
+        yield from self.ready
+        for name, block in self.listed.items():
+            labels = self.made.tables[name]
+            self.made.tables[name] = tuple(self._label(label, block) for label in labels)
 
     def _header(self) -> tuple[int, str]:
         """Read the header; returns the line on which the body begins, and the code there."""
@@ -489,7 +503,7 @@ class _FunctionReading:
         while label := LABEL.match(text):
             name, block = label[1], self.blocks[-1]
             unique = f"{name}@{block}" if name in self.made.labels else name
-            self.made.labels[unique] = len(self.made.instructions)
+            self.made.labels[unique] = self.count
             self.places.setdefault(name, {}).setdefault(block, unique)
             text = text[label.end() :]
         return text
@@ -543,7 +557,7 @@ class _FunctionReading:
     def _register(self, scope: _Scope, name: str, kind: str) -> int:
         number = scope.names[name] = len(self.made.registers)
         self.made.registers.append(kind)
-        self.made.names.append(name)
+        self.made.names.append(intern(name))  # the listing's own text
         return number
 
     def _meaning(self, name: str) -> int | str | None:
@@ -560,7 +574,6 @@ class _FunctionReading:
     def _instruction(
         self, line: int, guard: str | None, inverted: bool, opcode: str, rest: str
     ) -> None:
-        parts = tuple(opcode.split("."))
         number = None
         if guard is not None:
             register = self.operand(guard)
@@ -572,16 +585,18 @@ class _FunctionReading:
         if self.strange:
             self.made.unread += [(line, name) for name in self.strange]
             self.strange.clear()
+        parts = parts_of(opcode)
         if parts[0] in ("bra", "brx"):
-            self.pending.append((len(self.made.instructions), self.blocks[-1]))
-        self.made.instructions.append(
-            PtxInstruction(line, opcode, parts, operands, number, inverted)
-        )
+            self.branches[self.count] = self.blocks[-1]
+        self.ready.append(PtxInstruction(line, intern(opcode), parts, operands, number, inverted))
+        self.count += 1
 
     def operand(self, text: str, depth: int = 0) -> Operand:
         """One operand, with names resolved in the current scope."""
         cached = self.known.get(text)
         if cached is None:
+            if len(self.known) > MAX_KNOWN_OPERANDS:
+                self.known.clear()
             cached = self.known[text] = self._operand(text.strip(), depth + 1)
         return cached
 
@@ -613,8 +628,8 @@ class _FunctionReading:
         name, offset = text.strip(), 0
         if match := _ADDED.match(name):
             tail = re.sub(r"\s+", "", match[2]).replace("+-", "-")
-            if _INTEGER.match(tail):
-                name, offset = match[1], integer(tail)
+            if (added := number(tail.removeprefix("+"))) is not None:
+                name, offset = match[1], added
         if name[:1].isdigit() or name[:1] in "-+.":
             return ImmediateOperand(name), offset
         meaning = self._meaning(name)
@@ -631,18 +646,13 @@ class _FunctionReading:
             return RegisterOperand(meaning), offset
         return SymbolOperand(name if meaning is None else meaning), offset
 
-    def _jumps(self) -> None:
-        """Give branches and tables the unique names of their labels."""
-        for n, block in self.pending:
-            jump = self.made.instructions[n]
-            operands = tuple(
-                SymbolOperand(self._label(o.name, block)) if isinstance(o, SymbolOperand) else o
-                for o in jump.operands
-            )
-            self.made.instructions[n] = replace(jump, operands=operands)
-        for name, block in self.listed.items():
-            labels = self.made.tables[name]
-            self.made.tables[name] = tuple(self._label(label, block) for label in labels)
+    def resolved(self, branch: PtxInstruction, block: int) -> PtxInstruction:
+        """A branch of a block with the unique names of its labels."""
+        operands = tuple(
+            SymbolOperand(self._label(o.name, block)) if isinstance(o, SymbolOperand) else o
+            for o in branch.operands
+        )
+        return replace(branch, operands=operands)
 
     def _label(self, name: str, block: int) -> str:
         """The label that ``name`` means in a block: the nearest around it, else the only one."""

@@ -139,11 +139,11 @@ def _size(text: str) -> int | None:
 
 # -- headers -----------------------------------------------------------------------------------
 
-LONGEST = 4096
+MAX_HEADER_LINES = 4096
 """Most lines of a header that are read: more than 4,352 bytes of parameters need."""
 
 _ENTRY = re.compile(r"^[^/\n]*\.entry\s++([\w$%.]++)", re.MULTILINE)
-_HEADER = 20000
+MAX_HEADER_CHARS = 20000
 """Most characters of a header that are read if no body follows."""
 _BOUND = re.compile(
     r"\.(reqntid|maxntid|reqnctapercluster)\s++(\d{1,9}+)(?!\d)"
@@ -177,7 +177,7 @@ def header_text(listing: Listing, function: Function) -> str:
     """The header without comments, up to its ``{``."""
     parts: list[str] = []
     comment = False
-    last = min(function.last, function.first + LONGEST)
+    last = min(function.last, function.first + MAX_HEADER_LINES)
     for text in listing.texts(function.first, last):
         code, comment = strip(text, comment)
         body = code.find("{")
@@ -216,7 +216,10 @@ def entries(ptx: str) -> Iterator[tuple[str, str]]:
         following = next(places, None)
         end = following.start() if following is not None else len(ptx)
         body = ptx.find("{", entry.end(), end)
-        yield entry[1], ptx[entry.end() : body if body >= 0 else min(end, entry.end() + _HEADER)]
+        yield (
+            entry[1],
+            ptx[entry.end() : body if body >= 0 else min(end, entry.end() + MAX_HEADER_CHARS)],
+        )
         entry = following
 
 

@@ -80,15 +80,28 @@ def frames_of(text: str, files: Mapping[int, str]) -> Location | None:
     mark = read_mark(head)
     if mark is None:
         return None
-    outer: Location | None = None
-    for part in reversed(comment.split(" @[ ")[1 : MAX_FRAMES + 1]):
-        if match := _COMMENT.match(part.strip()):
-            outer = Location(match[1], int(match[2]), int(match[3]), outer)
+    outer = _commented(comment, {})
     if outer is None and mark.site is not None:
         at = mark.site
         outer = Location(files.get(at.file, ""), at.line, at.column)
     at = mark.place
     return Location(files.get(at.file, ""), at.line, at.column, outer)
+
+
+def _commented(comment: str, paths: Mapping[str, str]) -> Location | None:
+    """The call sites of ``f.py:263:15 @[ g.py:293:36 @[ h.py:48:26 ] ]``.
+
+    ``paths`` are those of file names.
+    """
+    location: Location | None = None
+    for part in reversed(comment.split(" @[ ")[1 : MAX_FRAMES + 1]):
+        match = _COMMENT.match(part.strip())
+        if match is None:
+            return None
+        if line := int(match[2]):
+            path = paths.get(match[1], match[1])
+            location = Location(path, line, int(match[3]), location)
+    return location
 
 
 class Locations:
@@ -117,25 +130,13 @@ class Locations:
             if outer is None or depth >= MAX_FRAMES:
                 outer, depth = self._location(mark.site, None), 1
         elif " @[ " in comment:
-            outer = self._commented(comment)
+            outer = _commented(comment, self._paths)
         location = self._location(mark.place, outer)
         # Equal neighbours are one object.
         known = self._latest.get(mark.place)
         if known is not None and known[0] == location:
             return known[0]
         self._latest[mark.place] = location, depth + 1
-        return location
-
-    def _commented(self, comment: str) -> Location | None:
-        """The call sites of ``f.py:263:15 @[ g.py:293:36 @[ h.py:48:26 ] ]``."""
-        location: Location | None = None
-        for part in reversed(comment.split(" @[ ")[1 : MAX_FRAMES + 1]):
-            match = _COMMENT.match(part.strip())
-            if match is None:
-                return None
-            if line := int(match[2]):
-                path = self._paths.get(match[1], match[1])
-                location = Location(path, line, int(match[3]), location)
         return location
 
     def _location(self, place: LocPlace, inlined_at: Location | None) -> Location:

@@ -9,6 +9,7 @@ import re
 import struct
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from inspector.listing.ptx_statement import GUARD, LABEL, OPCODE, SPECIAL
 from inspector.text import at_commas
@@ -16,7 +17,7 @@ from inspector.text import at_commas
 _FLAT = re.compile(r"[^\[\]{}()]*+(?:[\[{(][^\[\]{}(),]*+[\]})][^\[\]{}()]*+)*+\Z")
 """No comma stands within a bracket."""
 
-LONGEST = 65536
+MAX_STATEMENT_CHARS = 65536
 """Most characters of a statement that are read."""
 
 
@@ -62,17 +63,13 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class WordedStatement:
-    """One instruction; ``unless`` is its guard's ``!``."""
+    """One instruction; ``parts`` are its opcode's, ``unless`` is its guard's ``!``."""
 
     opcode: str
+    parts: tuple[str, ...]
     operands: tuple[Operand, ...] = ()
     guard: str | None = None
     unless: bool = False
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """The opcode's parts: ``ld``, ``global``, ``L1::no_allocate``, ``v4``, ``b32``."""
-        return tuple(self.opcode.split("."))
 
 
 _NUMBER = re.compile(
@@ -87,6 +84,12 @@ _OFFSET = re.compile(
 )
 
 
+@lru_cache(maxsize=1024)
+def parts_of(opcode: str) -> tuple[str, ...]:
+    """``ld``, ``global``, ``L1::no_allocate``, ``v4``, ``b32``."""
+    return tuple(opcode.split("."))
+
+
 def split(text: str) -> list[str]:
     """Parts at the commas outside every bracket."""
     if _FLAT.match(text):
@@ -99,7 +102,7 @@ def split(text: str) -> list[str]:
 def pieces(code: str) -> list[str]:
     """The statements of a stretch of code without comments; labels and block braces left out."""
     out: list[str] = []
-    for piece in code[:LONGEST].split(";"):
+    for piece in code[:MAX_STATEMENT_CHARS].split(";"):
         bare = piece.strip()
         while bare:
             if bare[0] in "{}" and not bare.startswith("{%"):
@@ -115,7 +118,7 @@ def pieces(code: str) -> list[str]:
 
 def statement(code: str, names: frozenset[str] = frozenset()) -> WordedStatement | None:
     """The instruction in ``code``, or None; ``names`` are registers that have no ``%``."""
-    code = code[:LONGEST].strip().rstrip(";")
+    code = code[:MAX_STATEMENT_CHARS].strip().rstrip(";")
     guard = GUARD.match(code)
     match = OPCODE.match(code, guard.end() if guard else 0)
     if match is None:
@@ -123,10 +126,10 @@ def statement(code: str, names: frozenset[str] = frozenset()) -> WordedStatement
     rest = code[match.end() :].strip()
     if rest and not code[match.end()].isspace() and rest[0] not in "{[(":
         return None
+    opcode = match[0].rstrip(".")
     operands = tuple([operand(part, names) for part in split(rest)])
-    return WordedStatement(
-        match[0].rstrip("."), operands, guard[2] if guard else None, bool(guard and guard[1])
-    )
+    unless = bool(guard and guard[1])
+    return WordedStatement(opcode, parts_of(opcode), operands, guard[2] if guard else None, unless)
 
 
 def operand(text: str, names: frozenset[str] = frozenset(), depth: int = 0) -> Operand:

@@ -81,7 +81,8 @@ NO_RESULT = words(
 _CARRIES = frozenset(("IADD3", "UIADD3", "LEA", "ULEA", "IMAD", "UIMAD", "IADD", "UIADD", "VIADD"))
 _PREDICATES = frozenset(f"{file}{n}" for file in ("P", "UP") for n in (*range(8), "T"))
 _PREDICATES_ONLY = frozenset(("FCHK", "PLOP3", "UPLOP3", "PSETP", "UPSETP", "VOTE", "VOTEU"))
-BRANCHES = frozenset(("BRA", "BRX", "BRXU", "JMP", "JMX", "JMXU", "CALL", "JCAL", "CAL"))
+CALLS = words("CALL JCAL CAL")
+BRANCHES = CALLS | words("BRA BRX BRXU JMP JMX JMXU")
 
 _REGISTER = re.compile(r"(?<![\w.$])(UR|UP|R|P|B)(\d{1,3})(?!\w)((?:\.[\w]+)*)")
 _TARGET = re.compile(r"`\(([^()\n]*)\)")

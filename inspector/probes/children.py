@@ -1,14 +1,13 @@
-"""Reports interpreters that ``subprocess`` starts and that cannot be watched.
+"""Reports interpreters that ``subprocess`` starts with options that keep the probes out.
 
-What they compile is in no recording: they do not load the probes. Only the command itself is read,
-not what a shell or a launcher makes of it. The child gets what it was to get.
+What they compile is in no recording. Only the command itself is read, not what a shell or a
+launcher makes of it. The child gets its command unchanged.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from _collections_abc import Mapping
 from _thread import get_ident
 
 from .hooks import observed, per_recording
@@ -19,21 +18,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-BOOTSTRAP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bootstrap")
 MAX_COMMANDS = 100
 """Commands that are reported."""
-PARAMETERS = (
-    "self", "args", "bufsize", "executable", "stdin", "stdout", "stderr", "preexec_fn", "close_fds",
-    "shell", "cwd", "env",
-)  # fmt: skip
+PARAMETERS = ("self", "args", "bufsize", "executable")
 """Those of ``Popen.__init__``, up to the last that is read here."""
+UNWATCHED = ("I", "E", "S")
+"""Options with which an interpreter does not load the probes."""
 
 _told: set[tuple[str, str]] = per_recording(set())
 _starting: set[int] = set()
 
 
 class OfOurs:
-    """While this thread starts a process for ptxview itself, which is not the user's."""
+    """Within it, this thread starts processes for ptxview itself, which are not reported."""
 
     def __enter__(self) -> None:
         _starting.add(get_ident())
@@ -43,7 +40,7 @@ class OfOurs:
 
 
 def attach(module: Any) -> None:
-    """See what ``subprocess`` starts, before it does."""
+    """Observe the start of each child of ``subprocess``."""
     module.Popen.__init__ = observed(module.Popen.__init__, _before_popen)
 
 
@@ -51,42 +48,36 @@ def _before_popen(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     if folder() is None or get_ident() in _starting:
         return
     given = {**dict(zip(PARAMETERS, args, strict=False)), **kwargs}
-    env = given.get("env")
-    words = list(_words(given.get("args")))
+    words = _words(given.get("args"))
     if given.get("executable") is not None:
         words[:1] = _words(given["executable"])
     if given.get("shell") or not words or not _is_python(words[0]):
         return
-    why = _option(words)
-    if why is None and isinstance(env, Mapping | None):
-        why = _lost(os.environ if env is None else env)
-    if why is None or len(_told) >= MAX_COMMANDS:
+    option = next((letter for letter, _ in _options(words) if letter in UNWATCHED), None)
+    if option is None or len(_told) >= MAX_COMMANDS:
         return
-    told = (_short(words), why)
-    if told not in _told:
-        emit({"event": "unwatched", "command": told[0], "why": why})
-        _told.add(told)
+    command = (_short(words), f"-{option}")
+    if command not in _told:
+        emit({"event": "unwatched", "command": command[0], "why": command[1]})
+        _told.add(command)
 
 
-def _words(given: Any) -> Iterator[str]:
-    """Yield the words of a command; none of an iterator, which is the program's to read."""
+def _words(given: Any) -> list[str]:
+    """Return the words of a command; none of an iterator, which is the program's to read."""
     if isinstance(given, str | bytes | os.PathLike):
         given = (given,)
-    for word in given if isinstance(given, list | tuple) else ():
-        yield os.fsdecode(word)
+    return [os.fsdecode(word) for word in given] if isinstance(given, list | tuple) else []
 
 
 def _is_python(word: str) -> bool:
     name = os.path.basename(word)
     rest = name.removeprefix("python").removeprefix("pypy")
-    if rest != name and not rest.strip("0123456789.t"):
-        return True
-    return word == sys.executable
+    return word == sys.executable or (rest != name and not rest.strip("0123456789.t"))
 
 
 def _options(python: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """An interpreter's own options, letter by letter, each with its value; then ``""`` and what it
-    runs."""
+    """Yield an interpreter's own options, letter by letter with their values; then ``""`` and
+    what it runs."""
     words = iter(python[1:])
     for word in words:
         if len(word) < 2 or word[0] != "-" or word == "--":
@@ -105,27 +96,6 @@ def _options(python: Sequence[str]) -> Iterator[tuple[str, str]]:
             yield letter, ""
 
 
-def _option(python: Sequence[str]) -> str | None:
-    """The first of ``-I``, ``-E`` and ``-S`` among an interpreter's own options."""
-    return next((f"-{letter}" for letter, _ in _options(python) if letter in ("I", "E", "S")), None)
-
-
-def _lost(env: Mapping[Any, Any]) -> str | None:
-    """Whether an environment does not load what watches."""
-
-    def of(name: str) -> str:
-        value = env.get(name)
-        value = env.get(name.encode()) if value is None and env is not os.environ else value
-        return os.fsdecode(value or "")
-
-    path = of("PYTHONPATH").split(os.pathsep)
-    if not of("PTXVIEW_RECORDING") or BOOTSTRAP not in path:
-        return "environment"
-    before = path[: path.index(BOOTSTRAP)]
-    hidden = any(os.path.exists(os.path.join(p or ".", "sitecustomize.py")) for p in before)
-    return "sitecustomize" if hidden else None
-
-
 def _short(words: Sequence[str]) -> str:
     """A command as it is reported: an interpreter, its options and what it runs.
 
@@ -136,6 +106,6 @@ def _short(words: Sequence[str]) -> str:
         if not letter:
             out.append(os.path.basename(value) or value)
         elif letter not in "WX":
-            told = value if letter == "m" else "…" if value else ""
-            out.append(f"{'' if letter.startswith('--') else '-'}{letter} {told}".rstrip())
+            shown = value if letter == "m" else "…" if value else ""
+            out.append(f"{'' if letter.startswith('--') else '-'}{letter} {shown}".rstrip())
     return " ".join(out)[:200]

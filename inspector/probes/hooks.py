@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
+    Args = tuple[Any, ...]
+    Kwargs = dict[str, Any]
     AfterImport = Callable[[ModuleType], object]
-    Before = Callable[[tuple[Any, ...], dict[str, Any]], Any]
+    Before = Callable[[Args, Kwargs], Any]
     After = Callable[[Any, Any, "BaseException | None"], object]
 
 PACKAGE = __name__.rpartition(".")[0]
@@ -39,7 +41,7 @@ class Changed:
 
     __slots__ = ("args", "kwargs", "token")
 
-    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], token: Any = None) -> None:
+    def __init__(self, args: Args, kwargs: Kwargs, token: Any = None) -> None:
         self.args, self.kwargs, self.token = args, kwargs, token
 
 
@@ -56,12 +58,13 @@ def observed(
             replace the arguments. Not called while nothing is recorded.
         after: Called with ``(token, result, None)`` or ``(token, None, error)``, only if
             ``before`` was called and did not fail.
-        name: What failures are counted and reported under; the hook's own name by default.
+        name: What failures are counted and reported under; by default the name of ``after``, else
+            of ``before``.
 
-    The result or the exception of ``original`` is passed on unchanged, without a frame of ours in
-    the traceback. A failure of a hook changes nothing: the call goes on as it would without it.
+    The result or the exception of ``original`` is passed on unchanged, without our frames in the
+    traceback. A failure of a hook changes nothing: the call goes on as it would without it.
     """
-    name = name or _name_of(before or after or original)
+    name = name or name_of(after or before or original)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         token = _SKIPPED
@@ -100,9 +103,38 @@ def observed(
     return like(original)(call)
 
 
+def argument(place: int, name: str = "") -> Before:
+    """Return a hook whose token is one argument of the call, by its place or its name."""
+    return lambda args, kwargs: args[place] if len(args) > place else kwargs[name]
+
+
+def arguments(*names: str) -> Before:
+    """Return a hook whose token are the arguments with these names, the call's first ones."""
+
+    def before(args: Args, kwargs: Kwargs) -> tuple[Any, ...]:
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        return tuple(given[name] for name in names)
+
+    return before
+
+
+def during(local: Any, name: str, value: Before) -> tuple[Before, After]:
+    """Return hooks that set an attribute of a thread's locals while a call runs."""
+
+    def before(args: Args, kwargs: Kwargs) -> Any:
+        outer = getattr(local, name, None)
+        setattr(local, name, value(args, kwargs))
+        return outer
+
+    def after(outer: Any, result: Any, error: BaseException | None) -> None:
+        setattr(local, name, outer)
+
+    return before, after
+
+
 def guarded(function: Callable[..., Any], name: str | None = None) -> Any:
-    """Return a function of ours that cannot raise; it returns None where ``function`` fails."""
-    name = name or _name_of(function)
+    """Return a function that cannot raise; it returns None where ``function`` fails."""
+    name = name or name_of(function)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if _failures.get(name, 0) >= FAILURES_ALLOWED:
@@ -133,7 +165,8 @@ def _failed(name: str, error: BaseException) -> bool:
     return False
 
 
-def _name_of(function: Any) -> str:
+def name_of(function: Any) -> str:
+    """The name of a hook, under which its failures are counted."""
     function = getattr(function, "func", function)  # of a partial
     module = str(getattr(function, "__module__", "")).removeprefix(f"{PACKAGE}.")
     return f"{module}.{getattr(function, '__qualname__', type(function).__name__)}"
@@ -250,7 +283,7 @@ def _watch_loader(spec: ModuleSpec, name: str) -> None:
     if original is None:
         return
 
-    def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> ModuleType:
+    def before(args: Args, kwargs: Kwargs) -> ModuleType:
         vars(loader).pop("exec_module", None)
         module: ModuleType = args[0]
         return module

@@ -27,7 +27,7 @@ MAX_DEPTH = 8
 
 def begin() -> None:
     """Record from now on, into the folder that ``PTXVIEW_RECORDING`` names."""
-    writer.begin_anew()
+    writer.begin_file()
     hooks.begin_recording()
     importlib.import_module(f"{PACKAGE}.start").start()
     if "triton.compiler.compiler" in sys.modules:
@@ -49,10 +49,11 @@ def _compiled_before() -> None:
     original = getattr(wrapper, "__wrapped__", None)
     if original is None:
         return
-    for module in _modules("triton", "torch._inductor"):
-        for name, value in list(vars(module).items()):
-            if value is original:
-                setattr(module, name, wrapper)
+    for name, module in list(sys.modules.items()):
+        if f"{name}.".startswith(("triton.", "torch._inductor.")):
+            for attribute, value in list(vars(module).items()):
+                if value is original:
+                    setattr(module, attribute, wrapper)
     compiles = importlib.import_module(f"{PACKAGE}.compiles.triton_compiles")
     for function in _jitted():
         if vars(function).get("compile") is original:
@@ -83,15 +84,6 @@ def _kernels(function: Any) -> Iterator[Any]:
         for kernel in list(held.values()) if isinstance(held, dict) else ():
             if getattr(kernel, "module", None) is not None and hasattr(kernel, "metadata"):
                 yield kernel
-
-
-def _modules(*packages: str) -> list[ModuleType]:
-    return [
-        module
-        for name, module in list(sys.modules.items())
-        if isinstance(module, ModuleType)
-        and any(name == package or name.startswith(f"{package}.") for package in packages)
-    ]
 
 
 def emulate(architecture: str) -> str | None:

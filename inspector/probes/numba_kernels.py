@@ -1,9 +1,9 @@
-"""Kernels of numba.cuda, by its own dispatcher's and compiler's words: one for each signature.
+"""Kernels of numba.cuda, recorded where its dispatcher and compiler make them, one a signature.
 
-Its Python with lines and types of arguments, LLVM IR and PTX are told when a kernel is compiled, by
-a launch or by ``cuda.compile``, which needs no GPU; its machine code when numba links it. What
-numba, NVVM or the linker would not compile is told with their words. On a GPU the driver tells of
-launches, and its modules are theirs by the kernel's symbol.
+The Python source with lines and types of arguments, LLVM IR and PTX are recorded when a kernel is
+compiled, by a launch or by ``cuda.compile``, which needs no GPU; the machine code when numba links
+it. A refusal of numba, NVVM or the linker is recorded in their words. On a GPU the driver reports
+launches, and its modules are matched by the kernel's symbol.
 """
 
 from __future__ import annotations
@@ -18,24 +18,22 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import private_names
-from .hooks import per_recording
+from .hooks import argument, per_recording
 from .writer import blob, emit, file_blob
 
 if TYPE_CHECKING:
-    Args = tuple[Any, ...]
-    Kwargs = dict[str, Any]
+    from .hooks import Args, Kwargs
 
 BY = "numba.cuda"
-ASKED = ("get_asm_str",)
-MOST = 1000
+MAX_KERNELS = 1000
 _ENTRY = re.compile(r"\.entry\s+([\w$.]{1,4000})")
 _now = threading.local()  # library: the last one that gave its PTX in the compile that is under way
 _kernels: weakref.WeakKeyDictionary[Any, dict[str, Any]] = per_recording(
     weakref.WeakKeyDictionary()
 )
-"""What was told of a library's kernel."""
+"""The event of a library's kernel."""
 _told: set[tuple[str, ...]] = per_recording(set())
-LONGEST_LOG = 20_000
+MAX_LOG_CHARACTERS = 20_000
 _STEP = re.compile(r"Failed in [^\n]{1,200} \(step: [^\n]{1,200}\)\s*")
 _LINKER = re.compile(r"error\s{0,9}:")
 _SHARED = re.compile(r"too much shared data \((0x[0-9a-f]{1,16}) bytes, (0x[0-9a-f]{1,16}) max\)")
@@ -53,10 +51,10 @@ def attach_compiler(module: Any) -> None:
 
 def attach_codegen(module: Any) -> None:
     """``numba.cuda.codegen``: a library has LLVM IR, PTX and machine code of a kernel."""
-    # The first calls the second, which earlier versions have alone.
-    names = [n for n in ("get_asm_strs", "get_asm_str") if hasattr(module.CUDACodeLibrary, n)]
     library = "numba.cuda.codegen:CUDACodeLibrary"
-    private_names.wrap(f"{library}.{(names or ASKED)[0]}", _library, _asked)
+    # The first calls the second, which earlier versions have alone.
+    name = "get_asm_strs" if hasattr(module.CUDACodeLibrary, "get_asm_strs") else "get_asm_str"
+    private_names.wrap(f"{library}.{name}", argument(0), _asked)
     private_names.wrap(f"{library}.get_cubin", _before_link, _linked)
 
 
@@ -104,10 +102,6 @@ def _compiled(making: Making, result: Any, error: BaseException | None) -> None:
         _tell(making.of, making.types, code, library, entry[1], took)
 
 
-def _library(args: Args, kwargs: Kwargs) -> Any:
-    return args[0]
-
-
 def _asked(library: Any, result: Any, error: BaseException | None) -> None:
     compiling = getattr(_now, "library", None)
     if error is None and compiling is not None:
@@ -119,7 +113,7 @@ def _before_link(args: Args, kwargs: Kwargs) -> Making:
 
 
 def _linked(making: Making, cubin: Any, error: BaseException | None) -> None:
-    """The machine code of a kernel that was told of; numba gives an object that has it."""
+    """Record the machine code of a recorded kernel, which numba returns in an object."""
     known = _kernels.get(making.of)
     if known is None:
         return
@@ -144,8 +138,11 @@ def _of_function(function: Any, types: Any) -> dict[str, Any]:
         out["signature"] = {n: str(kind) for n, kind in zip(names, types or (), strict=False)}
     if code is not None and os.path.isfile(code.co_filename):
         lines, first = inspect.getsourcelines(function)
-        out.update(path=os.path.abspath(code.co_filename), source=file_blob(code.co_filename),
-                   lines=[first, first + len(lines) - 1])  # fmt: skip
+        out.update(
+            path=os.path.abspath(code.co_filename),
+            source=file_blob(code.co_filename),
+            lines=[first, first + len(lines) - 1],
+        )
     return out
 
 
@@ -187,12 +184,13 @@ def _refused(made: dict[str, Any], error: BaseException, stage: str) -> None:
         "tool": tool,
         "kind": type(error).__name__,
         "message": message,
-        "log": blob(log[:LONGEST_LOG]),
+        "log": blob(log[:MAX_LOG_CHARACTERS]),
         "messages": [{"severity": "error", "message": message, "tool": tool, **_place(made, log)}],
     }
     if (shared := _SHARED.search(log)) is not None:
-        event.update(required=int(shared[1], 16), limit=int(shared[2], 16),
-                     resource="shared memory")  # fmt: skip
+        event.update(
+            required=int(shared[1], 16), limit=int(shared[2], 16), resource="shared memory"
+        )
     _emit(event)
 
 
@@ -232,7 +230,7 @@ def _lines_named(log: str) -> Iterator[tuple[str, int]]:
 def _emit(event: dict[str, Any]) -> None:
     of = str(event.get("symbol") or event.get("signature"))
     key = (event["event"], event["name"], of, str("cubin" in event))
-    if key not in _told and len(_told) < MOST:
+    if key not in _told and len(_told) < MAX_KERNELS:
         _told.add(key)
         emit(event)
 
@@ -240,5 +238,5 @@ def _emit(event: dict[str, Any]) -> None:
 def _text(library: Any, method: str) -> str | None:
     try:
         return str(getattr(library, method)())
-    except Exception:  # of some versions only within a context of its own
+    except Exception:  # some versions need a context for it
         return None

@@ -9,33 +9,67 @@ import sys
 from . import children, hooks
 from .writer import problem, watching
 
-PACKAGES = (
-    "triton.compiler", "triton.runtime", "torch._dynamo", "torch._inductor",
-    "torch._inductor.runtime",
-)  # fmt: skip
-"""Whose modules are waited for below: one that a version lacks is told (private_names.MODULES)."""
+TRITON = "triton.compiler.compiler"
+TUNER = "triton.runtime.autotuner"
+INDUCTOR = "torch._inductor"
+HEURISTICS = f"{INDUCTOR}.runtime.triton_heuristics"
 
-MAKERS = (
-    ("torch.cuda._utils", "attach_nvrtc"),
-    ("torch.cuda.jiterator", "attach_jiterator"),
-    ("cupy.cuda.compiler", "attach_cupy"),
-    ("jax._src.compiler", "attach_jax"),
-    ("cuda.bindings.nvrtc", "attach_bindings"),
-    ("cuda.nvrtc", "attach_bindings"),
-    ("cuda.core._program", "attach_core"),
-    ("cuda.core.experimental._program", "attach_core"),
-    ("pycuda.compiler", "attach_pycuda"),
+PROBES = (
+    ("torch", "calls.subjects", "attach"),
+    ("triton", "calls.subjects", "attach"),
+    ("torch", "compiles.libraries", "attach"),
+    (TRITON, "compiles.triton_compiles", "attach"),
+    (TUNER, "calls.triton_launches", "attach_autotuner"),
+    ("torch._dynamo.convert_frame", "compiles.dynamo_trace", "attach"),
+    (f"{INDUCTOR}.graph", "compiles.dynamo_trace", "attach_graphs"),
+    (f"{INDUCTOR}.graph", "compiles.graph_nodes", "attach_failures"),
+    (f"{INDUCTOR}.compile_fx", "compiles.graph_nodes", "attach_compilation"),
+    (f"{INDUCTOR}.graph", "compiles.graph_nodes", "attach_lowering"),
+    (f"{INDUCTOR}.scheduler", "compiles.graph_nodes", "attach_scheduler"),
+    (f"{INDUCTOR}.debug", "compiles.graph_nodes", "attach_debug"),
+    (f"{INDUCTOR}.output_code", "calls.graphs", "attach_graphs"),
+    (f"{INDUCTOR}.graph", "calls.graphs", "attach_compilation"),
+    (f"{INDUCTOR}.runtime.benchmarking", "calls.graphs", "attach_benchmarks"),
+    (HEURISTICS, "compiles.inductor_launchers", "attach"),
+    ("torch.utils.cpp_extension", "compiles.extension_builds", "attach"),
+    ("torch._ops", "compiles.libraries", "attach_ops"),
+    ("torch", "compiles.device", "attach"),
+    # Packages whose modules are waited for here: a missing module is reported.
+    ("triton.compiler", "private_names", "package"),
+    ("triton.runtime", "private_names", "package"),
+    ("torch._dynamo", "private_names", "package"),
+    (INDUCTOR, "private_names", "package"),
+    (f"{INDUCTOR}.runtime", "private_names", "package"),
+    # Other makers of kernels.
+    ("torch.cuda._utils", "uncaptured", "attach_nvrtc"),
+    ("torch.cuda.jiterator", "uncaptured", "attach"),
+    ("cupy.cuda.compiler", "uncaptured", "attach"),
+    ("jax._src.compiler", "uncaptured", "attach"),
+    ("cuda.bindings.nvrtc", "uncaptured", "attach"),
+    ("cuda.nvrtc", "uncaptured", "attach"),
+    ("cuda.core._program", "uncaptured", "attach_core"),
+    ("cuda.core.experimental._program", "uncaptured", "attach_core"),
+    ("pycuda.compiler", "uncaptured", "attach"),
+    ("numba.cuda.dispatcher", "numba_kernels", "attach_dispatcher"),
+    ("numba.cuda.compiler", "numba_kernels", "attach_compiler"),
+    ("numba.cuda.codegen", "numba_kernels", "attach_codegen"),
 )
-"""Modules that make kernels, each with the function of ``uncaptured`` that watches it.
+"""Modules that are waited for, each with the probe and its function that is called."""
 
-numba's are in ``numba_kernels``."""
-
+LAST = (
+    (TUNER, "autotune.triton_tuner", "attach"),
+    (HEURISTICS, "autotune.inductor", "attach"),
+    (f"{INDUCTOR}.select_algorithm", "autotune.templates", "attach"),
+    (f"{INDUCTOR}.codegen.triton", "autotune.templates", "attach_code"),
+    (f"{INDUCTOR}.scheduler", "autotune.templates", "attach_scheduler"),
+)
+"""After all others that change the tuners: what a tuner was given is recorded."""
 
 _started: list[bool] = []
 
 
 def start() -> None:
-    """Watch for triton, Inductor and cpp_extension; set up the emulated device if one is asked."""
+    """Watch for imports; set up the emulated device, compilations ahead and profiles if asked."""
     watching()
     if _started:  # an earlier recording of this process has installed the hooks
         return
@@ -43,80 +77,46 @@ def start() -> None:
     hooks.install()
     hooks.when_imported("subprocess", children.attach)
     atexit.register(hooks.guarded(_finish))
-    # What a program without torch and Triton would wait for in vain is loaded with these.
-    for module in ("torch", "triton"):
-        hooks.when_imported(module, _lazily("calls.subjects", "attach"))
-    hooks.when_imported("torch", _lazily("compiles.libraries"))
     if os.environ.get("PTXVIEW_DRIVER"):
         from .driver import subscriber
 
         subscriber.install()
-    hooks.when_imported("triton.compiler.compiler", _lazily("compiles.triton_compiles"))
-    hooks.when_imported(
-        "triton.runtime.autotuner", _lazily("calls.triton_launches", "attach_autotuner")
-    )
-    hooks.when_imported("torch._dynamo.convert_frame", _lazily("compiles.dynamo_trace"))
-    hooks.when_imported("torch._inductor.graph", _lazily("compiles.inductor_graphs"))
-    hooks.when_imported("torch._inductor.graph", _lazily("compiles.graph_failures"))
-    for module, function in (
-        ("compile_fx", "attach_compilation"),
-        ("graph", "attach_lowering"),
-        ("scheduler", "attach_scheduler"),
-        ("debug", "attach_debug"),
-    ):
-        hooks.when_imported(f"torch._inductor.{module}", _lazily("compiles.graph_nodes", function))
-    for module, function in (
-        ("output_code", "attach_graphs"),
-        ("graph", "attach_compilation"),
-        ("runtime.benchmarking", "attach_benchmarks"),
-    ):
-        hooks.when_imported(f"torch._inductor.{module}", _lazily("calls.graphs", function))
-    hooks.when_imported(
-        "torch._inductor.runtime.triton_heuristics", _lazily("compiles.inductor_launchers")
-    )
-    hooks.when_imported("torch.utils.cpp_extension", _lazily("compiles.extension_builds"))
-    hooks.when_imported("torch._ops", _lazily("compiles.libraries", "attach_ops"))
-    hooks.when_imported("torch", _lazily("compiles.device"))
-    for package in PACKAGES:
-        hooks.when_imported(package, _lazily("private_names", "package"))
-    for module, function in MAKERS:
-        hooks.when_imported(module, _lazily("uncaptured", function))
-    for module in ("dispatcher", "compiler", "codegen"):
-        hooks.when_imported(f"numba.cuda.{module}", _lazily("numba_kernels", f"attach_{module}"))
-    target = os.environ.get("PTXVIEW_TARGET")
-    if target:
-        try:
-            from . import target as emulated
-
-            if not emulated.installed():  # a program that records now and then keeps its device
-                emulated.install(target)
-        except Exception as error:
-            problem("target", error)
+    for module, probe, function in PROBES:
+        hooks.when_imported(module, _lazily(probe, function))
     if os.environ.get("PTXVIEW_COMPILE"):
-        hooks.when_imported("triton.compiler.compiler", _lazily("ahead.calls"))
-    if os.environ.get("PTXVIEW_PROFILE"):
+        hooks.when_imported(TRITON, _lazily("ahead.calls", "attach"))
+    for name, install in (("target", _emulate), ("profile", _profile)):
         try:
-            from .profile import session
-
-            session.install()
+            install()
         except Exception as error:
-            problem("profile", error)
-    # After all else that changes the tuners: what they were given is what is recorded.
-    hooks.when_imported("triton.runtime.autotuner", _lazily("autotune.triton_tuner"))
-    hooks.when_imported("torch._inductor.runtime.triton_heuristics", _lazily("autotune.inductor"))
-    hooks.when_imported("torch._inductor.select_algorithm", _lazily("autotune.templates"))
-    for module, function in (("codegen.triton", "attach_code"), ("scheduler", "attach_scheduler")):
-        hooks.when_imported(f"torch._inductor.{module}", _lazily("autotune.templates", function))
+            problem(name, error)
+    for module, probe, function in LAST:
+        hooks.when_imported(module, _lazily(probe, function))
+
+
+def _emulate() -> None:
+    if target := os.environ.get("PTXVIEW_TARGET"):
+        from . import target as emulated
+
+        if not emulated.installed():  # a program that records now and then keeps its device
+            emulated.install(target)
+
+
+def _profile() -> None:
+    if os.environ.get("PTXVIEW_PROFILE"):
+        from .profile import session
+
+        session.install()
 
 
 def _finish() -> None:
-    """Tell the counts when the process ends: after all that the program does then."""
+    """Write the counts when the process ends, after all that the program does then."""
     subjects = sys.modules.get("ptxview_probes.calls.subjects")
     if subjects is not None and hooks.recording():
         subjects.finish()
 
 
-def _lazily(name: str, function: str = "attach") -> hooks.AfterImport:
+def _lazily(name: str, function: str) -> hooks.AfterImport:
     def callback(module: object) -> None:
         from importlib import import_module
 

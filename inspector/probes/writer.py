@@ -4,7 +4,7 @@ The layout is the one that ``inspector/recording/layout.py`` reads: blobs by SHA
 before the event that names them; ``events-<pid>-<tag>.jsonl`` appended a whole line at a time.
 
 No descriptor is kept: a program may close those that it did not open, as daemons do, and open a
-file of its own under the same number. None is 0, 1 or 2 while anything is written.
+file under the same number. Descriptors 0, 1 and 2 are never used.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 SCHEMA = 1
 SECRETS = ("secret", "passw", "credential", "api-key", "apikey", "access-key", "accesskey")
 _lock = RLock()
-# This process's file, whether its first line stands in it, events that could not be written, and
+# This process's file, whether its first line is written, events that could not be written, and
 # why the last of them could not.
 _state: dict[str, Any] = {"pid": None, "path": None, "begun": False, "lost": 0, "why": ""}
-_lasting: str | None = None  # where this process records, whatever becomes of its environment
+_lasting: str | None = None  # where this process records, even if its environment changes
 _now = local()  # unkept: why content of the next event could not be kept
 _loading = RLock()
 _waited: dict[int, bool] = {}  # of threads that fork: whether none imports anything for us
@@ -37,14 +37,14 @@ def _load(name: str) -> Any:
     """A module of the standard library that is imported when it is first needed.
 
     A fork waits until it is: in the child nobody would end an import that another thread has
-    begun, and whoever needs the same module there would wait for it for good.
+    begun, and a thread that needs the module there would wait for ever.
     """
     with _loading:
         return __import__(name)
 
 
 def is_programs(error: BaseException) -> bool:
-    """Whether the program raised an exception while code of ours was running.
+    """Whether the program raised an exception while our code was running.
 
     That is Ctrl-C, an exit, or what one of its signal handlers raised.
     """
@@ -63,7 +63,7 @@ def is_programs(error: BaseException) -> bool:
 
 
 def _before() -> None:
-    # Not for ever, whatever an import does: the program's fork is worth more than the recording.
+    # Not for ever: the program's fork is worth more than the recording.
     _waited[get_ident()] = _loading.acquire(timeout=5)
 
 
@@ -98,7 +98,7 @@ os.register_at_fork(
 )
 
 
-def begin_anew() -> None:
+def begin_file() -> None:
     """Write to a new file from now on: another recording begins."""
     with _lock:
         _state.update(pid=None, path=None, begun=False, lost=0, why="")
@@ -177,7 +177,7 @@ def emit(event: dict[str, Any]) -> None:
     """Append one event; a recording that cannot be written is given up in silence.
 
     Where the event's own content could not be kept, it says why (``unkept``). What could not be
-    written is told, and counted, with the next event that can.
+    written is counted, and reported with the next event that can.
     """
     try:
         unkept = _now.__dict__.pop("unkept", None)
@@ -197,7 +197,7 @@ def problem(where: str, error: object) -> None:
 
 
 def standing(event: dict[str, Any]) -> str | None:
-    """Write an event that will have to be told only if this process ends before ``withdraw`` is
+    """Write an event that is valid only if this process ends before ``withdraw`` is
     called with what is returned; None if nothing is recorded."""
     root = folder()
     if root is None:
@@ -222,10 +222,10 @@ def _line(event: dict[str, Any]) -> bytes:
 
 
 def _append(line: bytes) -> None:
-    """Append a line to this process's file, after what has to stand before it."""
+    """Append a line to this process's file, after those that must precede it."""
     pid = os.getpid()
     if _state["pid"] != pid:
-        # A forked child gets a file of its own, and leaves its parent's alone.
+        # A forked child writes to a new file, not to its parent's.
         _state.update(pid=pid, path=None, begun=False, lost=0, why="")
     root = folder()
     if root is None:

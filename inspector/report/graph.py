@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from inspector.analyse.graph_text import CALL_HEAD, MOST_WIDE, call_cells, heading
+from inspector.analyse.graph_text import CALL_HEAD, MAX_COLUMN_CHARS, call_cells, heading
 from inspector.analyse.graph_view import FxNode, GraphCall, GraphView, Place, buffer_bytes
 from inspector.model import Graph, Stage
 from inspector.report.jsons import members, plain
@@ -78,7 +78,7 @@ def table(graphs: Iterable[tuple[Graph, GraphView]]) -> Iterable[str]:
 
 def _short(text: str) -> str:
     """A text for a column: what is cut is the middle, where names differ least."""
-    if len(text) <= MOST_WIDE:
+    if len(text) <= MAX_COLUMN_CHARS:
         return text
-    tail = MOST_WIDE // 2
-    return f"{text[: MOST_WIDE - tail - 1]}…{text[-tail:]}"
+    tail = MAX_COLUMN_CHARS // 2
+    return f"{text[: MAX_COLUMN_CHARS - tail - 1]}…{text[-tail:]}"

@@ -21,10 +21,19 @@ def matmul(cache: DerivedCache) -> Card:
     """The lecture's matmul of bf16 on 512×256 by 256×1024."""
     m, n, k = 512, 1024, 256
     call = Call(
-        "triton", "matmul_kernel", None, (m // 64, n // 64, 1), (128, 1, 1), 49152,
-        (tensor(m, k, dtype="bfloat16"), tensor(k, n, dtype="bfloat16"),
-         tensor(m, n, dtype="bfloat16"), Argument("K", "i32", k)),
-    )  # fmt: skip
+        "triton",
+        "matmul_kernel",
+        None,
+        (m // 64, n // 64, 1),
+        (128, 1, 1),
+        49152,
+        (
+            tensor(m, k, dtype="bfloat16"),
+            tensor(k, n, dtype="bfloat16"),
+            tensor(m, n, dtype="bfloat16"),
+            Argument("K", "i32", k),
+        ),
+    )
     held = Resources(72, 0, 0, 0, 1024, 49152, 1, 128)
     stages = {Stage.TTIR: "ttir", Stage.TTGIR: "ttgir", Stage.PTX: "ptx", Stage.SASS: "cubin"}
     listings = {s: stage(MATMUL, ending, cache) for s, ending in stages.items()}

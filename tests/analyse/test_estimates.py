@@ -87,9 +87,14 @@ def test_operations_of_a_matmul(cache: DerivedCache) -> None:
     listing, function = stage(MATMUL, "ttir", cache)
     m, n, k = 512, 1024, 256
     call = Call(
-        "triton", "matmul_kernel", None, (m // 64, n // 64, 1), (128, 1, 1), None,
+        "triton",
+        "matmul_kernel",
+        None,
+        (m // 64, n // 64, 1),
+        (128, 1, 1),
+        None,
         (Argument("M", "i32", m), Argument("N", "i32", n), Argument("K", "i32", k)),
-    )  # fmt: skip
+    )
     found = operations(listing, function, call)
     assert found is not None and found.value == 2 * m * n * k
     # A last block that is not full is computed whole.

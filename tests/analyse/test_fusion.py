@@ -40,11 +40,14 @@ def recording(*names: str) -> Recording:
     found = output_code.parse((DATA / "forward.py").read_text()).kernels[0]
     events.append(
         {
-            "event": "triton", "name": NAME, "hash": "ab" * 32,
+            "event": "triton",
+            "name": NAME,
+            "hash": "ab" * 32,
             "files": {"ptx": BytesContent(b"//")},
-            "source": {"file": found.path or path}, "metadata": {},
+            "source": {"file": found.path or path},
+            "metadata": {},
         }
-    )  # fmt: skip
+    )
     return Assembly(lambda value: value if isinstance(value, BytesContent) else None).recording(
         "x", events
     )
@@ -53,8 +56,13 @@ def recording(*names: str) -> Recording:
 def test_comments_of_output_code() -> None:
     kernel = output_code.parse((DATA / "forward.py").read_text()).kernels[0]
     assert kernel.comment.ops == (
-        "aten.sin", "aten.mul", "aten.native_layer_norm", "aten.relu", "aten.sum", "aten.add"
-    )  # fmt: skip
+        "aten.sin",
+        "aten.mul",
+        "aten.native_layer_norm",
+        "aten.relu",
+        "aten.sum",
+        "aten.add",
+    )
     assert kernel.comment.names == ("sin", "y", "h", "relu", "sum_1", "add")
     assert ("rsqrt", "aten.rsqrt.default") in kernel.comment.nodes
     lines = (DATA / "forward.py").read_text().split("\n")
@@ -80,8 +88,10 @@ def test_a_kernel_knows_its_operators_and_lines() -> None:
         (kernel,) = recording(*names).kernels
         assert kernel.fusion is not None
         assert [(m.file, m.line) for m in kernel.fusion.made_from] == [
-            (MODEL, 9), (MODEL, 10), (MODEL, 11)
-        ]  # fmt: skip
+            (MODEL, 9),
+            (MODEL, 10),
+            (MODEL, 11),
+        ]
         assert kernel.fusion.made_from[0].targets == ("aten.sin.default", "aten.mul.Tensor")
         assert kernel.fusion.unplaced == ()
         (variant,) = kernel.variants

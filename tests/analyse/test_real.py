@@ -57,8 +57,10 @@ def test_source_and_sass_are_as_nvdisasm_says(nvdisasm: Disassembler) -> None:
 @pytest.mark.parametrize("name", ["gelu_sm90", "matmul_sm90"])
 def test_every_two_stages_both_ways(name: str, nvdisasm: Disassembler) -> None:
     stages = stages_of(name, nvdisasm)
-    through = {s: link(stages[Stage.PTX], stages[s], (Stage.PTX, s), {}, KNOWN) for s in
-               (Stage.TTIR, Stage.TTGIR, Stage.LLIR)}  # fmt: skip
+    through = {
+        s: link(stages[Stage.PTX], stages[s], (Stage.PTX, s), {}, KNOWN)
+        for s in (Stage.TTIR, Stage.TTGIR, Stage.LLIR)
+    }
     for a, b in combinations(sorted(stages, key=lambda s: s.rank), 2):
         extra = through.get(a) if b is Stage.SASS else None
         down = link(stages[a], stages[b], (a, b), {}, KNOWN, extra)

@@ -59,11 +59,15 @@ def words() -> Mapping[str, Mapping[str, Any]]:
 def forms() -> tuple[Form, ...]:
     return tuple(
         Form(
-            f["word"], f["code"], f.get("since", words()[f["word"]]["since"]),
-            f.get("target", words()[f["word"]]["target"]), f.get("until"), f.get("earlier", False),
+            f["word"],
+            f["code"],
+            f.get("since", words()[f["word"]]["since"]),
+            f.get("target", words()[f["word"]]["target"]),
+            f.get("until"),
+            f.get("earlier", False),
         )
         for f in ASKED["form"]
-    )  # fmt: skip
+    )
 
 
 def test_no_word_is_told_twice() -> None:
@@ -136,8 +140,11 @@ def check_told(opcodes: Iterable[str | None]) -> None:
         entry = isa.ptx(opcode)
         assert entry is not None, opcode
         assert isa.unknown(opcode) == (), opcode
-        unlisted = [q for q in isa.qualifiers(opcode)
-                    if q not in entry.qualifiers and not SHAPE.fullmatch(q)]  # fmt: skip
+        unlisted = [
+            q
+            for q in isa.qualifiers(opcode)
+            if q not in entry.qualifiers and not SHAPE.fullmatch(q)
+        ]
         assert unlisted == [], opcode
 
 

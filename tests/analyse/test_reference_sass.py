@@ -146,9 +146,16 @@ def test_entries_are_whole() -> None:
 
 @pytest.mark.parametrize(
     ("opcode", "cost"),
-    [("LDG.E.128", "memory"), ("DFMA", "arithmetic"), ("HGMMA.64x64x16.F32", "tensor"),
-     ("BRA.U", "control"), ("F2F.F16.F32", "conversion"), ("BAR.SYNC", "synchronisation"),
-     ("UTMALDG.2D", "memory"), ("FOO", None)],
-)  # fmt: skip
+    [
+        ("LDG.E.128", "memory"),
+        ("DFMA", "arithmetic"),
+        ("HGMMA.64x64x16.F32", "tensor"),
+        ("BRA.U", "control"),
+        ("F2F.F16.F32", "conversion"),
+        ("BAR.SYNC", "synchronisation"),
+        ("UTMALDG.2D", "memory"),
+        ("FOO", None),
+    ],
+)
 def test_costs(opcode: str, cost: str | None) -> None:
     assert ISA.cost("sass", opcode) == cost

@@ -191,16 +191,34 @@ def test_matrix_products_of_a_warp_group(cache: DerivedCache) -> None:
 
 
 def line(
-    n: int, opcode: str, defs: str = "", uses: str = "", *, stall: int = 1,
-    write: int | None = None, read: int | None = None, wait: int = 0, operands: str = "",
+    n: int,
+    opcode: str,
+    defs: str = "",
+    uses: str = "",
+    *,
+    stall: int = 1,
+    write: int | None = None,
+    read: int | None = None,
+    wait: int = 0,
+    operands: str = "",
     targets: tuple[str, ...] = (),
-) -> Line:  # fmt: skip
+) -> Line:
     text = f"        /*{16 * n:04x}*/                   {opcode} {operands} ;"
     return Line(
-        n, text, Kind.INSTRUCTION, opcode.partition(".")[0], opcode, tuple(defs.split()),
-        tuple(uses.split()), None, None, targets, 16 * n, None,
+        n,
+        text,
+        Kind.INSTRUCTION,
+        opcode.partition(".")[0],
+        opcode,
+        tuple(defs.split()),
+        tuple(uses.split()),
+        None,
+        None,
+        targets,
+        16 * n,
+        None,
         Control(stall, False, write, read, wait, 0),
-    )  # fmt: skip
+    )
 
 
 def small(*lines: Line) -> tuple[Listing, Schedule]:

@@ -1,18 +1,15 @@
-"""``python -m tests.benchmarks.overhead [--turns N] [--steps N]``: what being recorded costs.
+"""``python -m tests.benchmarks.overhead [--turns N] [--steps N]``: the cost of being recorded.
 
-The same programs run bare and recorded, in turn, so that what else the machine does falls on both:
+The same programs run bare and recorded, in turn, so that other work on the machine falls on both:
 
 - ``starts``: Python that imports neither torch nor triton.
 - ``cold`` and ``warm``: a compiled model's training loop, on the GPU where there is one, else on
-  the CPU; with caches that are empty (each run compiles) and with full ones. Beside it the same
-  with ``TORCH_TRACE`` alone, and on a GPU, where there are Triton kernels, with tritonparse's own
-  logging.
+  the CPU; with empty caches (each run compiles) and with full ones.
 
-Of each it prints wall and CPU seconds as median and quartiles, and what is added to the bare run of
-the same turn, also as a ratio: that is the cost, since turns differ by more than recording does.
-CPU seconds are those of the process and its children; other work on the machine touches them less
-than the wall's. ``recorded`` is the program with what ``ptxview run`` gives it; ``run`` is the
-whole command around it, with what it does before and after. Asserts nothing.
+Prints wall and CPU seconds as median and quartiles, and what is added to the bare run of the same
+turn, also as a ratio: that is the cost, since turns differ by more than recording does. CPU seconds
+are those of the process and its children. ``recorded`` is the program with the environment of
+``ptxview run``; ``run`` is the whole command. Asserts nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +23,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 from inspector.capture import machine
@@ -36,9 +32,6 @@ ROOT = Path(__file__).parents[2]
 STARTS = "import json, argparse, subprocess"
 TRAINS = """
 import os, sys
-if os.environ.get("OVERHEAD_TRITONPARSE"):
-    import tritonparse.structured_logging
-    tritonparse.structured_logging.init(os.environ["OVERHEAD_TRITONPARSE"])
 import torch
 device = os.environ["OVERHEAD_DEVICE"]
 torch.manual_seed(0)
@@ -58,7 +51,7 @@ if device == "cuda":
 SHAPES = {"small": "8,64,64", "wide": "16,512,1024"}
 """Batch, length and width of what is trained: on a GPU a small step is bound by its launches, on
 which recording weighs most, and a wide one by the GPU."""
-WAYS = ("bare", "recorded", "run", "TORCH_TRACE", "tritonparse")
+WAYS = ("bare", "recorded", "run")
 Seconds = tuple[float, float]
 """Wall and CPU of a process and its children."""
 
@@ -86,15 +79,24 @@ def recording(folder: Path) -> dict[str, str]:
 
 
 def bare() -> dict[str, str]:
-    """This environment without anything of ours."""
+    """This environment without our variables."""
     return {k: v for k, v in os.environ.items() if not k.startswith(("PTXVIEW_", "TORCH_TRACE"))}
 
 
 def starts(turns: int, place: Path) -> None:
     """Of programs without torch."""
     program = [sys.executable, "-c", STARTS]
-    whole = [sys.executable, "-m", "inspector", "run", "--no-tui", "--target", "sm_90", "--",
-             *program]  # fmt: skip
+    whole = [
+        sys.executable,
+        "-m",
+        "inspector",
+        "run",
+        "--no-tui",
+        "--target",
+        "sm_90",
+        "--",
+        *program,
+    ]
     rows: dict[str, list[Seconds]] = {"bare": [], "recorded": [], "run": []}
     taken(program, recording(place / "r"))  # what is compiled to bytecode once
     for turn in range(turns):
@@ -106,51 +108,38 @@ def starts(turns: int, place: Path) -> None:
     tell("starts", rows, 1000, "ms")
 
 
-def trains(
-    turns: int, steps: int, place: Path, cold: bool, ways: Sequence[str], model: str
-) -> None:
+def trains(turns: int, steps: int, place: Path, cold: bool, model: str) -> None:
     """Of a training loop, with cold caches or warm ones."""
     os.environ["OVERHEAD_SHAPE"] = SHAPES[model]
-    wanted = [way for way in WAYS if way == "bare" or way in ways]
-    rows: dict[str, list[Seconds]] = {w: [] for w in wanted if w != "tritonparse" or parses()}
-    for way in rows if not cold else ():
+    rows: dict[str, list[Seconds]] = {way: [] for way in WAYS}
+    for way in () if cold else WAYS:
         taken(training(way, 1), of_way(way, place, fresh=True))
     for turn in range(turns):
-        for way in rows if turn % 2 else reversed(rows):
+        for way in WAYS if turn % 2 else reversed(WAYS):
             rows[way].append(taken(training(way, steps), of_way(way, place, fresh=cold)))
-            print(f"turn {turn + 1}: {way} {rows[way][-1]}", file=sys.stderr, flush=True)
     tell(f"trains, {model}, {'cold' if cold else 'warm'}, {steps} steps", rows, 1, "s")
 
 
 def training(way: str, steps: int) -> list[str]:
     """The command of a training loop."""
     program = [sys.executable, "-c", TRAINS, str(steps)]
-    around = [sys.executable, "-m", "inspector", "run", "--no-tui"]
-    return [*around, "--", *program] if way == "run" else program
-
-
-def parses() -> bool:
-    """Whether tritonparse has something to log here."""
-    return machine.gpu_present() and find_spec("tritonparse") is not None
+    around = [sys.executable, "-m", "inspector", "run", "--no-tui", "--"]
+    return [*around, *program] if way == "run" else program
 
 
 def of_way(way: str, place: Path, fresh: bool) -> dict[str, str]:
-    """The environment of one way to run, with caches of its own."""
+    """The environment of one way to run, with separate caches."""
     caches = place / way
     if fresh:
         shutil.rmtree(caches, ignore_errors=True)
     env = recording(place / "r") if way == "recorded" else bare()
-    env |= {"OVERHEAD_DEVICE": "cuda" if machine.gpu_present() else "cpu",
-            "XDG_STATE_HOME": str(place / "state"), "TRITON_CACHE_DIR": str(caches / "triton"),
-            "PYTHONWARNINGS": "ignore",
-            "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor")}  # fmt: skip
-    if way == "TORCH_TRACE":
-        env["TORCH_TRACE"] = str(place / "trace")
-    elif way == "tritonparse":
-        env["OVERHEAD_TRITONPARSE"] = str(place / "parse")
-    for name in ("trace", "parse"):
-        shutil.rmtree(place / name, ignore_errors=True)
-    return env
+    return env | {
+        "OVERHEAD_DEVICE": "cuda" if machine.gpu_present() else "cpu",
+        "XDG_STATE_HOME": str(place / "state"),
+        "TRITON_CACHE_DIR": str(caches / "triton"),
+        "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
+        "PYTHONWARNINGS": "ignore",
+    }
 
 
 def quartiles(values: Sequence[float]) -> str:
@@ -183,7 +172,6 @@ def main() -> None:
     parser.add_argument("--starts", type=int, default=40, help="runs of what has no torch (40)")
     parser.add_argument("--steps", type=int, default=2000, help="steps of a training loop (2000)")
     parser.add_argument("--only", action="append", choices=("starts", "warm", "cold"))
-    parser.add_argument("--way", action="append", choices=WAYS, help="to train, beside bare (all)")
     parser.add_argument("--model", choices=SHAPES, default="small", help="what is trained (small)")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -191,8 +179,7 @@ def main() -> None:
             if part == "starts":
                 starts(asked.starts, Path(folder))
             else:
-                ways = asked.way or WAYS
-                trains(asked.turns, asked.steps, Path(folder), part == "cold", ways, asked.model)
+                trains(asked.turns, asked.steps, Path(folder), part == "cold", asked.model)
 
 
 if __name__ == "__main__":

@@ -192,11 +192,6 @@ subprocess.run([sys.executable, "other.py"])
         "lib/sitecustomize.py": "print('another')\n",
     },
     notes=("child kept", "still"),
-    unwatched=(
-        ("{python} child.py", "environment"),
-        ("{python} late.py", "sitecustomize"),
-        ("{python} other.py", "environment"),
-    ),
 )
 
 # -- processes ------------------------------------------------------------------------------------

@@ -2,8 +2,8 @@
 
     python -m tests.execute.judged
 
-makes the PTX of Triton's kernels again; that of the others is of control.cu. What ncu told is
-made by ``python -m tests.gpu.executor_counters``, and belongs to the texts that it was given.
+makes the PTX of Triton's kernels again; that of the others is of control.cu. What ncu counted
+belongs to these texts.
 """
 
 # mypy: allow-untyped-defs, allow-incomplete-defs

@@ -37,7 +37,7 @@ def changes(functions: Sequence[Function], results: Iterable[Result]) -> list[st
 
 
 def main() -> int:
-    """Run what is asked for; 1 if any fault changed a program."""
+    """Run the chosen faults; 1 if any fault changed a program."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("--sample", type=int, metavar="N", help="N combinations instead of all")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="of the sample")

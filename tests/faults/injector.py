@@ -58,7 +58,7 @@ class Outcome:
 
 
 class Injector:
-    """Programs in children of one interpreter, in a folder of its own; close() ends it."""
+    """Programs in children of one interpreter, in one folder; close() ends it."""
 
     def __init__(self, folder: Path, caches: Path) -> None:
         self.folder, self.caches = folder, caches
@@ -67,12 +67,18 @@ class Injector:
         probes = folder / "inspector" / "probes"
         self._env = {
             **{k: v for k, v in os.environ.items() if not k.startswith(("PTXVIEW_", "TRITON_"))},
-            "PTXVIEW_TARGET": "sm_90", "PTXVIEW_VALUES": "budget", "PTXVIEW_DEVICES": "1",
-            "XDG_CACHE_HOME": str(caches), "CUDA_VISIBLE_DEVICES": "",
-            "TORCH_EXTENSIONS_DIR": str(folder / "extensions"), "OMP_NUM_THREADS": "1",
-            "TORCHINDUCTOR_COMPILE_THREADS": "1", "TORCHINDUCTOR_VEC_ISA_OK": "0",
-            "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0", "PYTHONWARNINGS": "ignore",
-        }  # fmt: skip
+            "PTXVIEW_TARGET": "sm_90",
+            "PTXVIEW_VALUES": "budget",
+            "PTXVIEW_DEVICES": "1",
+            "XDG_CACHE_HOME": str(caches),
+            "CUDA_VISIBLE_DEVICES": "",
+            "TORCH_EXTENSIONS_DIR": str(folder / "extensions"),
+            "OMP_NUM_THREADS": "1",
+            "TORCHINDUCTOR_COMPILE_THREADS": "1",
+            "TORCHINDUCTOR_VEC_ISA_OK": "0",
+            "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
+            "PYTHONWARNINGS": "ignore",
+        }
         server = [sys.executable, str(Path(__file__).with_name("server.py")), str(probes)]
         self._server = warm.Warm(folder / "server", server, self._env)
         self._bootstrap = str(probes / "bootstrap")
@@ -88,7 +94,7 @@ class Injector:
     def run(
         self, program: str, fault: Fault | None = None, recorded: bool = True, fresh: bool = False
     ) -> Outcome:
-        """One program, in a folder of its own; ``fresh``: an interpreter started for it."""
+        """One program, in a new folder; ``fresh``: an interpreter started for it."""
         place = self.folder / f"run{next(self._numbers)}"
         (place / "recording" / "blobs").mkdir(parents=True)
         (place / "cache" / "triton").mkdir(parents=True)
@@ -104,8 +110,9 @@ class Injector:
         }
         if recorded:
             env |= {
-                "PTXVIEW_RECORDING": str(place / "recording"), "PYTHONPATH": self._bootstrap,
-            }  # fmt: skip
+                "PTXVIEW_RECORDING": str(place / "recording"),
+                "PYTHONPATH": self._bootstrap,
+            }
         if fault is not None:
             env["FAULT"] = f"{fault.function}:{fault.kind}"
         (place / "in").touch()

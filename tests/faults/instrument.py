@@ -89,6 +89,7 @@ def instrument(folder: Path) -> list[Function]:
 
 
 def _after_future(body: Sequence[ast.stmt]) -> int:
-    future = [n for n, s in enumerate(body)
-              if isinstance(s, ast.ImportFrom) and s.module == "__future__"]  # fmt: skip
+    future = [
+        n for n, s in enumerate(body) if isinstance(s, ast.ImportFrom) and s.module == "__future__"
+    ]
     return future[-1] + 1 if future else int(isinstance(body[0], ast.Expr))

@@ -18,12 +18,21 @@ if __name__ == "__main__":
 from tests.helpers import warm
 
 MODULES = (
-    "torch", "triton.experimental.gluon", "triton.backends.nvidia.compiler", "torch._dynamo",
-    "torch._inductor.compile_fx", "torch._inductor.async_compile", "torch._inductor.kernel.mm",
-    "torch._inductor.codegen.triton", "torch._inductor.runtime.triton_heuristics",
-    "torch._inductor.codegen.cuda_combined_scheduling", "torch._inductor.select_algorithm",
-    "torch.utils.cpp_extension", "multiprocessing.spawn", "multiprocessing.queues",
-)  # fmt: skip
+    "torch",
+    "triton.experimental.gluon",
+    "triton.backends.nvidia.compiler",
+    "torch._dynamo",
+    "torch._inductor.compile_fx",
+    "torch._inductor.async_compile",
+    "torch._inductor.kernel.mm",
+    "torch._inductor.codegen.triton",
+    "torch._inductor.runtime.triton_heuristics",
+    "torch._inductor.codegen.cuda_combined_scheduling",
+    "torch._inductor.select_algorithm",
+    "torch.utils.cpp_extension",
+    "multiprocessing.spawn",
+    "multiprocessing.queues",
+)
 
 
 def load(probes: Path) -> None:

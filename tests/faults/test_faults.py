@@ -11,11 +11,14 @@ from tests.faults.__main__ import changes, table
 from tests.faults.injector import Fault, Injector, sample
 from tests.probes.conftest import needs_torch
 
-SAMPLE, SEED = 200, 31
+SAMPLE, SEED = 100, 31
 STARTING = (
-    "hooks.Finder._find_spec", "hooks._watch_loader", "hooks._watch_loader.before",
-    "hooks._watch_loader.after", "start._lazily.callback",
-)  # fmt: skip
+    "hooks.Finder._find_spec",
+    "hooks._watch_loader",
+    "hooks._watch_loader.before",
+    "hooks._watch_loader.after",
+    "start._lazily.callback",
+)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +52,7 @@ def test_no_fault_of_a_sample_changes_a_program(injector: Injector, faults: list
 def test_first_launches_of_other_threads_pass_one_that_waits(
     injector: Injector, faults: list[Fault]
 ) -> None:
-    """Whatever is done once a process is not yet done when seven other threads need it."""
+    """Initialization of the process is not done yet when seven other threads need it."""
     hold(
         injector,
         [

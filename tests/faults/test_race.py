@@ -19,9 +19,13 @@ def test_threads_that_launch_first_at_once_end_as_they_do_alone(tmp_path: Path) 
         recording = tmp_path / f"recording{at}"
         asked = command(["run", "--no-tui", "--target", "sm_90", "-o", recording])
         done = subprocess.run(
-            [*asked, str(PROGRAMS / "race.py")], capture_output=True, text=True, timeout=120,
-            env=environment(TRITON_CACHE_DIR=str(tmp_path / "cache")), check=False,
-        )  # fmt: skip
+            [*asked, str(PROGRAMS / "race.py")],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env=environment(TRITON_CACHE_DIR=str(tmp_path / "cache")),
+            check=False,
+        )
         assert (done.returncode, done.stdout.splitlines()[0]) == (0, " ".join(["True"] * 8)), (
             done.stdout + done.stderr
         )
@@ -34,10 +38,14 @@ def test_threads_that_launch_first_at_once_end_as_they_do_alone(tmp_path: Path) 
 def test_launchers_outlive_a_recording(tmp_path: Path) -> None:
     needs_torch()
     done = subprocess.run(
-        [sys.executable, str(PROGRAMS / "recordings.py")], capture_output=True, text=True,
-        cwd=tmp_path, timeout=120, check=False,
+        [sys.executable, str(PROGRAMS / "recordings.py")],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=120,
+        check=False,
         env=environment(PYTHONPATH=str(REPOSITORY), TRITON_CACHE_DIR=str(tmp_path / "cache")),
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     sums = ["72.0", "72.0", "18.0", "20.0", "22.0", "72.0"]
     assert done.stdout.splitlines() == [*sums, "doubled 3", "doubled 6"]

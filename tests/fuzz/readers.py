@@ -28,7 +28,6 @@ from inspector.diff.listings import diff_listings
 from inspector.errors import PtxviewError
 from inspector.listing import parse
 from inspector.listing.cubin import (
-    cubin_parameters,
     debug_ptx,
     kernel_parameters,
     read_cubin,
@@ -263,7 +262,6 @@ def _refuse(name: str) -> NoReturn:
 def _elf(data: bytes, _: Path) -> None:
     known = read_cubin(data)
     debug_ptx(data)
-    cubin_parameters(data)
     for name in known.entries[:3] if known else ():
         kernel_parameters(data, name)
 

@@ -92,7 +92,7 @@ class Ended:
 
 
 def run(script: Path, recorded: bool) -> Ended:
-    """Run a program with caches of its own."""
+    """Run a program with new caches."""
     with tempfile.TemporaryDirectory() as folder:
         names = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TORCH_EXTENSIONS_DIR")
         env = {**os.environ, **{name: f"{folder}/{name}" for name in names}}
@@ -101,14 +101,27 @@ def run(script: Path, recorded: bool) -> Ended:
         )
         words = [sys.executable, str(script)]
         if recorded:
-            words = [sys.executable, "-m", "inspector", "run", "--no-tui", "-o",
-                     f"{folder}/r.ptxview", *words[1:]]  # fmt: skip
+            words = [
+                sys.executable,
+                "-m",
+                "inspector",
+                "run",
+                "--no-tui",
+                "-o",
+                f"{folder}/r.ptxview",
+                *words[1:],
+            ]
         began = time.monotonic()
         try:
             done = subprocess.run(
-                words, env=env, cwd=folder, capture_output=True, text=True, check=False,
+                words,
+                env=env,
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                check=False,
                 timeout=TIME_LIMIT_SECONDS,
-            )  # fmt: skip
+            )
         except subprocess.TimeoutExpired:
             return Ended(-1, "", f"no end in {TIME_LIMIT_SECONDS} s", TIME_LIMIT_SECONDS)
         out, err = (text.replace(folder, "") for text in (done.stdout, done.stderr))
@@ -121,7 +134,7 @@ def words(text: str) -> set[str]:
 
 
 def difference(bare: Ended, recorded: Ended, exact: bool) -> str:
-    """The first difference from the bare run; "" if there is none."""
+    """The first difference from the bare run; "" without one."""
     if recorded.status != (128 - bare.status if bare.status < 0 else bare.status):
         return f"status {recorded.status}, bare {bare.status}: {recorded.err[-2000:]}"
     if (exact and recorded.out != bare.out) or words(recorded.out) != words(bare.out):
@@ -156,8 +169,11 @@ def main() -> int:
                 ended = future.result()
                 said = difference(plain, ended, script.parent == Path(folder))
                 changed += bool(said)
-                print(f"{script.name} {number}: {said or 'as bare'}, status {ended.status}, "
-                      f"{ended.seconds:.1f} s, bare {plain.seconds:.1f} s", flush=True)  # fmt: skip
+                print(
+                    f"{script.name} {number}: {said or 'as bare'}, status {ended.status}, "
+                    f"{ended.seconds:.1f} s, bare {plain.seconds:.1f} s",
+                    flush=True,
+                )
             if plain.status:
                 print(f"{script.name} bare: {plain.err[-500:]}")
     print(f"{changed} changed")

@@ -32,10 +32,11 @@ def lines_of(text: str) -> list[Line]:
         ('"only a name"', None),
         ("callsite(#a at #b)", Location("f.py", 1, 2, B)),
         ('callsite("f.py":1:2 at "f.py":3:4)', Location("f.py", 1, 2, B)),
-        ('callsite("x"(#a) at callsite(#b at #a))',
-         Location("f.py", 1, 2, Location("f.py", 3, 4, A))),
-        ("callsite(callsite(#a at #b) at #a)",
-         Location("f.py", 1, 2, Location("f.py", 3, 4, A))),
+        (
+            'callsite("x"(#a) at callsite(#b at #a))',
+            Location("f.py", 1, 2, Location("f.py", 3, 4, A)),
+        ),
+        ("callsite(callsite(#a at #b) at #a)", Location("f.py", 1, 2, Location("f.py", 3, 4, A))),
         ("fused[#a, #b]", A),
         ('fused<"loop">[unknown, #b]', B),
         ("fused<#x<[1, 2]>>[#b]", B),
@@ -45,7 +46,7 @@ def lines_of(text: str) -> list[Line]:
         ("#forward", A),
         ("callsite(", None),
     ],
-)  # fmt: skip
+)
 def test_locations(location: str, expected: Location | None) -> None:
     text = (
         "#forward = loc(#a)\n#self = loc(callsite(#self at #self))\n"

@@ -24,8 +24,11 @@ def module(text: str) -> PtxModule:
     return read_module(parse_ptx(HEAD + text))
 
 
-def kernel(body: str, declared: str = ".reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .pred %p<4>;",
-           head: str = "") -> PtxFunction:  # fmt: skip
+def kernel(
+    body: str,
+    declared: str = ".reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .pred %p<4>;",
+    head: str = "",
+) -> PtxFunction:
     text = f".visible .entry k(.param .u64 a) {head}\n{{\n{declared}\n{body}\nret;\n}}\n"
     return module(text).functions["k"]
 
@@ -54,8 +57,11 @@ def test_operands_of_every_form() -> None:
     pair, first, number, third = compare.operands
     assert isinstance(pair, PairOperand)
     assert [named(made, x) for x in (pair.first, pair.second, first, third)] == [
-        "%p1", "%p2", "%r1", "!%p3",
-    ]  # fmt: skip
+        "%p1",
+        "%p2",
+        "%r1",
+        "!%p3",
+    ]
     assert number == ImmediateOperand("0x10")
     assert special.operands[1] == SpecialOperand("%tid.x")
     assert symbol.operands[1] == SymbolOperand("a", 16)

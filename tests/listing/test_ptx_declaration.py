@@ -87,8 +87,11 @@ def test_parameters_stand_where_ptxas_reads_them(tmp_path: Path) -> None:
 def test_an_array_without_a_size_has_no_bytes() -> None:
     one = variable_declaration(".shared .align 16 .b8 room[];")
     assert one is not None and (one.name, one.sizes, one.size, one.align) == (
-        "room", (None,), None, 16,
-    )  # fmt: skip
+        "room",
+        (None,),
+        None,
+        16,
+    )
 
 
 @pytest.mark.parametrize(
@@ -96,13 +99,15 @@ def test_an_array_without_a_size_has_no_bytes() -> None:
     [
         (".reg .b32 %r<28>;", [("b32", 32, (("%r", 28),))]),
         (".reg .pred p, %q<2>;", [("pred", 1, (("p", None), ("%q", 2)))]),
-        (".reg .v2 .f32 %v; .reg .b64 x;", [("v2.f32", 32, (("%v", None),)),
-                                            ("b64", 64, (("x", None),))]),
+        (
+            ".reg .v2 .f32 %v; .reg .b64 x;",
+            [("v2.f32", 32, (("%v", None),)), ("b64", 64, (("x", None),))],
+        ),
         (".reg .align 8 .f16x2 %h<3>;", [("f16x2", 16, (("%h", 3),))]),
         (".reg .bf16 %b <4> ;", [("bf16", 16, (("%b", 4),))]),
         (".regular .b32 x;", []),
     ],
-)  # fmt: skip
+)
 def test_registers_as_they_are_declared(code: str, declared: list[object]) -> None:
     found = [(one.type, one.bits, one.names) for one in register_declarations(code)]
     assert found == declared

@@ -37,8 +37,10 @@ def test_python() -> None:
     assert lines[9].base == "tl.program_id"
     assert (lines[9].defs, lines[9].uses) == (("offs",), ("tl", "BLOCK"))
     assert (lines[10].base, lines[10].defs, lines[10].uses) == (
-        "tl.load", ("v",), ("tl", "x", "offs", "n"),
-    )  # fmt: skip
+        "tl.load",
+        ("v",),
+        ("tl", "x", "offs", "n"),
+    )
     assert (lines[12].base, lines[12].defs) == ("for", ("i",))
     assert lines[13].uses == ("acc", "v", "i")
     assert lines[14].base == "tl.store"
@@ -55,8 +57,11 @@ def test_python_functions() -> None:
 def test_python_that_is_not_finished() -> None:
     lines = parse_python("x = 'no end\ny = 1\nz = '''open\n# in the string").lines
     assert [line.kind for line in lines] == [
-        Kind.UNKNOWN, Kind.INSTRUCTION, Kind.INSTRUCTION, Kind.INSTRUCTION,
-    ]  # fmt: skip
+        Kind.UNKNOWN,
+        Kind.INSTRUCTION,
+        Kind.INSTRUCTION,
+        Kind.INSTRUCTION,
+    ]
 
 
 def test_output_code() -> None:
@@ -89,9 +94,14 @@ __device__ float twice(float v) { return v * 2; }
 def test_cuda() -> None:
     lines = parse_cuda(CUDA, "/k.cu").lines
     assert [line.kind for line in lines[:7]] == [
-        Kind.COMMENT, Kind.DIRECTIVE, Kind.DIRECTIVE, Kind.DIRECTIVE, Kind.COMMENT, Kind.COMMENT,
+        Kind.COMMENT,
+        Kind.DIRECTIVE,
+        Kind.DIRECTIVE,
+        Kind.DIRECTIVE,
+        Kind.COMMENT,
+        Kind.COMMENT,
         Kind.INSTRUCTION,
-    ]  # fmt: skip
+    ]
     assert lines[9].source == Location("/k.cu", 10)
     assert lines[10].base == "helper"
     assert [line.kind for line in lines[11:14]] == [Kind.INSTRUCTION] * 3
@@ -100,8 +110,9 @@ def test_cuda() -> None:
 def test_cuda_functions() -> None:
     listing = parse_cuda(CUDA)
     assert [(f.name, f.first, f.last, f.entry) for f in listing.functions] == [
-        ("add", 7, 15, True), ("twice", 17, 17, False),
-    ]  # fmt: skip
+        ("add", 7, 15, True),
+        ("twice", 17, 17, False),
+    ]
     names = [f.name for f in parse_cuda(read_sample("nested.cu")).functions]
     assert names == ["square", "cube", "poly", "outer", "nested", "calls"]
 

@@ -80,5 +80,14 @@ def test_shown_text_has_no_control_character_but_tabs(text: str) -> None:
         # Cc: controls; Cs: surrogates; B, and the marks that turn the direction of writing.
         assert char == "\t" or unicodedata.category(char) not in ("Cc", "Cs")
         assert unicodedata.bidirectional(char) not in (
-            "LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI", "B",
-        )  # fmt: skip
+            "LRE",
+            "RLE",
+            "LRO",
+            "RLO",
+            "PDF",
+            "LRI",
+            "RLI",
+            "FSI",
+            "PDI",
+            "B",
+        )

@@ -1,4 +1,4 @@
-"""Runs programs on the emulated device, each in an interpreter of its own."""
+"""Runs programs on the emulated device, each in a new interpreter."""
 
 from __future__ import annotations
 
@@ -22,9 +22,13 @@ PROBES = Path(__file__).parents[2] / "inspector" / "probes"
 PROGRAMS = Path(__file__).parent / "target" / "programs"
 TRITON = ("torch", "triton", "triton.language", "triton.experimental.gluon")
 INDUCTOR = (
-    *TRITON, "torch._dynamo", "torch._inductor.compile_fx", "torch._inductor.async_compile",
-    "torch._inductor.codegen.triton", "torch._inductor.runtime.triton_heuristics",
-)  # fmt: skip
+    *TRITON,
+    "torch._dynamo",
+    "torch._inductor.compile_fx",
+    "torch._inductor.async_compile",
+    "torch._inductor.codegen.triton",
+    "torch._inductor.runtime.triton_heuristics",
+)
 
 TENSORS = "#include <ATen/core/Tensor.h>\n"
 BINDINGS = f"""{TENSORS}#include <torch/csrc/Exceptions.h>
@@ -129,9 +133,14 @@ def run(caches: Path, tmp_path: Path) -> Run:
             asked["PTXVIEW_VALUE_SECONDS"] = str(seconds)
         done = subprocess.run(
             [sys.executable, str(script), *args],
-            input=stdin, capture_output=True, text=True, cwd=tmp_path,
-            env=recorded(caches, recording, **{**asked, **(env or {})}), timeout=600, check=False,
-        )  # fmt: skip
+            input=stdin,
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env=recorded(caches, recording, **{**asked, **(env or {})}),
+            timeout=600,
+            check=False,
+        )
         return outcome(recording, done.returncode, done.stdout, done.stderr)
 
     return start
@@ -174,7 +183,7 @@ def forked(parents: Callable[..., Forks], caches: Path, tmp_path: Path) -> Run:
     """As ``run``, but in a child of an interpreter that has imported torch and Triton.
 
     What a program does once it has them is the same, and the import takes four fifths of its time.
-    ``inductor``: it has imported Inductor too, which was told at the import whether its graphs run
+    ``inductor``: it has imported Inductor too, which read at its import whether graphs run
     their kernels (``values="ptx"``). What is allocated without memory (``values="none"``) cannot
     be asked for later.
     """

@@ -1,7 +1,7 @@
 """An interpreter that has torch under the probes, and forks a child for each program.
 
 It is started under the probes as any program is, so that they have seen each import; a child has
-an environment, a recording, streams and an end of its own (tests/helpers/warm.py).
+an environment, a recording, streams and an end (tests/helpers/warm.py).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":
-    sys.path[0] = str(Path(__file__).parents[2])  # what lies beside this file is no library
+    sys.path[0] = str(Path(__file__).parents[2])  # files beside this one are no libraries
 from tests.helpers import warm
 
 
@@ -52,7 +52,7 @@ class Forks:
 def become(program: dict[str, Any]) -> None:
     """Have what a process of this program has, once it has begun."""
     sys.argv = program["argv"]
-    # What it starts as an interpreter of its own may be one that a test chose.
+    # The interpreter that it starts may be one that a test chose.
     sys.executable = os.environ.pop("FORKS_EXECUTABLE", sys.executable)
     own = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     sys.path[1:1] = [path for path in own if path and path not in sys.path]

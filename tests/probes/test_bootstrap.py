@@ -1,4 +1,4 @@
-"""A recorded interpreter starts, and writes events, whatever fails in the probes."""
+"""A recorded interpreter starts, and writes events, with any failure in the probes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ def run(probes: Path, program: str, recording: Path, *path: Path) -> tuple[int, 
     before = {k: v for k, v in os.environ.items() if not k.startswith("PTXVIEW_")}
     folders = (probes / "bootstrap", *path)
     env = before | {
-        "PYTHONPATH": os.pathsep.join(map(str, folders)), "PTXVIEW_RECORDING": str(recording)
-    }  # fmt: skip
+        "PYTHONPATH": os.pathsep.join(map(str, folders)),
+        "PTXVIEW_RECORDING": str(recording),
+    }
     done = subprocess.run(
         [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False
     )
@@ -40,17 +41,16 @@ def test_a_program_starts_as_bare_where_the_probes_cannot(tmp_path: Path, fault:
     assert run(probes, "print(own)", tmp_path / "r", own) == (0, "user\n", "")
 
 
-@pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("place", ["_append", "_line", "_write", "RLock", "folder"])
 def test_a_writer_that_fails_reaches_neither_an_event_nor_a_fork(
-    tmp_path: Path, fault: str, place: str
+    tmp_path: Path, place: str
 ) -> None:
     program = f"""{DEFINITION}
 import os
 from ptxview_probes import writer
 
 def fail(*_, **__):
-    raise {fault}
+    raise Fault("ours")
 
 assert hasattr(writer, {place!r})
 writer.{place} = fail

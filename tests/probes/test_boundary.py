@@ -1,4 +1,4 @@
-"""The boundary: hooks around the program's calls, which change nothing whatever they do."""
+"""The boundary: hooks around the program's calls, which change nothing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Odd(BaseException):
 
 def failing(kind: type[BaseException]) -> Any:
     def hook(*_: object) -> None:
-        raise kind("a fault of ours")
+        raise kind("our fault")
 
     return hook
 
@@ -58,7 +58,7 @@ def test_a_hook_that_raises_changes_nothing(where: str, kind: type[BaseException
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, Odd])
-def test_the_programs_exception_is_passed_on_without_a_frame_of_ours(
+def test_the_programs_exception_is_passed_on_without_our_frames(
     kind: type[BaseException],
 ) -> None:
     cause = KeyError("its cause")
@@ -92,12 +92,23 @@ def test_hooks_get_the_call_and_its_end() -> None:
 def test_a_hook_may_change_arguments_and_after_is_called_only_if_before_was() -> None:
     seen: list[Any] = []
     doubled = hooks.observed(
-        lambda x: x, lambda args, kwargs: hooks.Changed((args[0] * 2,), kwargs, "token"),
+        lambda x: x,
+        lambda args, kwargs: hooks.Changed((args[0] * 2,), kwargs, "token"),
         lambda *end: seen.append(end),
-    )  # fmt: skip
+    )
     assert doubled(4) == 8 and seen == [("token", 8, None)]
     plain = hooks.observed(lambda x: x, failing(RuntimeError), lambda *end: seen.append(end))
     assert plain(4) == 4 and len(seen) == 1
+
+
+def test_a_token_may_be_an_argument_and_a_call_may_set_a_threads_local() -> None:
+    local, seen = threading.local(), list[Any]()
+    inner = hooks.observed(
+        lambda x: seen.append(local.now), *hooks.during(local, "now", hooks.argument(0, "x"))
+    )
+    inner(1)
+    inner(x=2)
+    assert seen == [1, 2] and local.now is None
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
@@ -175,7 +186,7 @@ from ptxview_probes import hooks
 assert hooks.recording()
 
 def bad(*_):
-    raise {kind}("a fault of ours")
+    raise {kind}("our fault")
 
 if {where!r} == "callback":
     hooks.when_imported("colorsys", bad)
@@ -206,10 +217,12 @@ except ImportError as error:
 def test_an_import_is_as_without_hooks(where: str, out: str, kind: str, tmp_path: Path) -> None:
     (tmp_path / "blobs").mkdir()
     done = subprocess.run(
-        [sys.executable, "-c", IMPORTS.format(where=where, kind=kind)], check=False,
+        [sys.executable, "-c", IMPORTS.format(where=where, kind=kind)],
+        check=False,
         env={"PYTHONPATH": str(PROBES / "bootstrap"), "PTXVIEW_RECORDING": str(tmp_path)},
-        capture_output=True, text=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+    )
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, out, "")
     events = [json.loads(line) for f in tmp_path.glob("events*") for line in f.open()]
     assert ("problem" in {e["event"] for e in events}) is (where != "finder")

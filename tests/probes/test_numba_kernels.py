@@ -1,4 +1,4 @@
-"""Kernels of numba.cuda: what numba says of them is told, and read like any other kernel's.
+"""Kernels of numba.cuda: recorded in numba's words, and read like any other kernel.
 
 ``tests/data/numba`` holds a recording that numba itself made without a GPU (``scale.py`` there says
 how). What asks numba for it runs here beside stand-ins that give what numba gave.
@@ -68,14 +68,15 @@ compile(scale, ("float32", "int32"))
 """
 
 
-def test_each_signature_is_told_with_all_that_numba_says(tmp_path: Path) -> None:
+def test_each_signature_is_recorded_with_all_that_numba_gives(tmp_path: Path) -> None:
     for name, entry in (("float32", "of_float32"), ("float64", "of_float64"), ("alone", "k")):
         (tmp_path / f"{name}.ptx").write_text(f".version 9.0\n.visible .entry {entry}() {{}}\n")
     (tmp_path / "device.ptx").write_text(".version 9.0\n.visible .func scale() {}\n")
     modules = {
         "numba.cuda.codegen": CODEGEN.replace("{DATA}", str(tmp_path)),
-        "numba.cuda.dispatcher": DISPATCHER, "numba.cuda.compiler": COMPILER,
-    }  # fmt: skip
+        "numba.cuda.dispatcher": DISPATCHER,
+        "numba.cuda.compiler": COMPILER,
+    }
     told = [e for e in ran(tmp_path, PROGRAM, modules) if e["event"] == "uncaptured"]
 
     def kept(event: dict[str, Any], key: str) -> str:
@@ -83,9 +84,12 @@ def test_each_signature_is_told_with_all_that_numba_says(tmp_path: Path) -> None
 
     # Twice each: when it is compiled and when it is linked; then alone.
     assert [(e.get("symbol"), "cubin" in e) for e in told] == [
-        ("of_float32", False), ("of_float32", True), ("of_float64", False), ("of_float64", True),
+        ("of_float32", False),
+        ("of_float32", True),
+        ("of_float64", False),
+        ("of_float64", True),
         ("k", False),
-    ]  # fmt: skip
+    ]
     for event, kind in zip(told[:4], ["float32"] * 2 + ["float64"] * 2, strict=True):
         assert event["signature"] == {"x": kind, "n": "int32"}
         assert kept(event, "llir") == f"define void @{kind}()"
@@ -170,9 +174,11 @@ def test_what_numba_would_not_compile_is_a_variant_with_numbas_words(tmp_path: P
     }
     told = [e for e in ran(tmp_path, REFUSED_PROGRAM, modules) if e["event"] == "made_failed"]
     assert [(e["signature"]["x"], e["kind"], e["stage"]) for e in told] == [
-        ("typed", "TypingError", "ptx"), ("unmatched", "TypingError", "ptx"),
-        ("big", "nvJitLinkError", "sass"), ("bare", "ValueError", "ptx"),
-    ]  # fmt: skip
+        ("typed", "TypingError", "ptx"),
+        ("unmatched", "TypingError", "ptx"),
+        ("big", "nvJitLinkError", "sass"),
+        ("bare", "ValueError", "ptx"),
+    ]
     writer = Writer(tmp_path / "recording")
     writer.event(event="recording", schema=1, command=["python"], mode="gpu", time=1.0)
     writer.close()

@@ -22,6 +22,8 @@ from inspector.probes import private_names
 from tests.probes.conftest import PROBES, Run, caches, forked, ok, parents
 
 __all__ = ["caches", "forked", "parents"]  # fixtures
+TABLES = private_names.tables()
+NAMES = TABLES["names"]
 LIBRARIES = ("torch", "triton", "cupy", "numba", "jax", "cuda", "pycuda", "cupti")
 VERSIONS = {"torch": "2.13.0", "triton": "3.9.0"}
 OUTSIDE = ("target", "replay", "ahead")
@@ -95,7 +97,7 @@ def of_probes() -> Iterator[tuple[str, ast.AST]]:
 
 
 def owners() -> set[str]:
-    """Names in the probes whose private attributes are ours: modules of ours, and ``self``."""
+    """Names in the probes whose private attributes are ours: our modules, and ``self``."""
     own = {path.stem for path in PROBES.rglob("*.py")} | {
         p.parent.name for p in PROBES.rglob("*.py")
     }
@@ -105,10 +107,11 @@ def owners() -> set[str]:
 def test_no_probe_asks_a_library_for_a_private_name_by_itself() -> None:
     ours, faults = owners(), []
     # Interpreters have no other way to say what these say, and they are Python's own for good.
-    python = {"_exit", "_getframe", "_asdict", "_ptxview", "_fork_exec",
-              "_python_exe"}  # fmt: skip
-    known = {key.rpartition(".")[2].rpartition(":")[2] for key in
-             (*private_names.NAMES, *sum(private_names.PARTS.values(), ()))}  # fmt: skip
+    python = {"_exit", "_getframe", "_asdict", "_ptxview", "_fork_exec", "_python_exe"}
+    known = {
+        key.rpartition(".")[2].rpartition(":")[2]
+        for key in (*NAMES, *(name for part in TABLES["parts"].values() for name in part))
+    }
     for where, node in of_probes():
         inside = where.startswith(OUTSIDE)
         if isinstance(node, ast.ImportFrom) and node.level == 0 and not inside:
@@ -120,7 +123,7 @@ def test_no_probe_asks_a_library_for_a_private_name_by_itself() -> None:
         base = ast.unparse(node.value).rpartition(".")[2]
         if base in ours or node.attr in python:
             continue
-        # torch._C stands for the library itself; what is asked of it has its own name.
+        # torch._C is the library itself; its attributes have names in the table.
         if inside and (node.attr in known or node.attr in ("_C", "_dynamo")):
             continue
         if not inside:
@@ -132,7 +135,7 @@ def test_every_name_is_one_that_a_probe_asks_for() -> None:
     texts = "\n".join(
         p.read_text("utf-8") for p in PROBES.rglob("*.py") if p.name != "private_names.py"
     )
-    for key, row in private_names.NAMES.items():
+    for key, row in NAMES.items():
         last = re.split(r"[.:]", key)[-1]
         assert re.search(rf"\b{last}\b", texts), f"no probe asks for {key}"
         assert row[0], f"what is lost without {key} is not said"
@@ -144,11 +147,11 @@ def stand_ins(folder: Path) -> list[str]:
     Each takes away what the environment says when it has run.
     """
     modules: dict[str, dict[str, set[str]]] = {}
-    for key in private_names.NAMES:
+    for key in NAMES:
         module, _, path = key.partition(":")
         first, _, second = path.partition(".")
         modules.setdefault(module, {}).setdefault(first, set()).update({second} if second else ())
-    for module in (m for inner in private_names.MODULES.values() for m in inner):
+    for module in (m for inner in TABLES["modules"].values() for m in inner):
         modules.setdefault(module, {})
     packages = {".".join(m.split(".")[:n]) for m in modules for n in range(1, m.count(".") + 1)}
     for name in sorted({*modules, *packages}):
@@ -171,34 +174,65 @@ def stand_ins(folder: Path) -> list[str]:
 def attached() -> list[str]:
     """Names that are asked for as soon as their module is imported, and modules."""
     lazily = (
-        ":CompiledKernel", ":CompiledKernel._run", ":get_cache_manager", ":JITFunction", "_guards:",
-        ":GraphLowering", ":DebugFormatter._write_ir", "structured:", ":get_path", "torch._C", ":V",
-        ":CachingAutotuner", "cache_dir_utils", ":benchmarker", "_python_dispatch", "torch:Tensor",
-        "torch.autograd:", "torch.cuda:_", "torch._dynamo.utils", "eval_frame", "optimizer:",
-    )  # fmt: skip
-    until = [k for k, row in private_names.NAMES.items() if row[3:] not in ((), ("",))]
+        ":CompiledKernel",
+        ":CompiledKernel._run",
+        ":get_cache_manager",
+        ":JITFunction",
+        "_guards:",
+        ":GraphLowering",
+        ":DebugFormatter._write_ir",
+        "structured:",
+        ":get_path",
+        "torch._C",
+        ":V",
+        ":CachingAutotuner",
+        "cache_dir_utils",
+        ":benchmarker",
+        "_python_dispatch",
+        "torch:Tensor",
+        "torch.autograd:",
+        "torch.cuda:_",
+        "torch._dynamo.utils",
+        "eval_frame",
+        "optimizer:",
+    )
+    until = [k for k, row in NAMES.items() if row[3:] not in ([], [""])]
     return [
-        k for k in private_names.NAMES if not k.endswith(lazily)
-        and not any(part in k for part in lazily if part[0] != ":") and k not in until
-    ]  # fmt: skip
+        k
+        for k in NAMES
+        if not k.endswith(lazily)
+        and not any(part in k for part in lazily if part[0] != ":")
+        and k not in until
+    ]
 
 
 def test_of_each_name_that_a_library_lacks_the_recording_tells(tmp_path: Path) -> None:
-    """Each in a process of its own, and all of them forked from one."""
+    """Each in a separate process, all of them forked from one."""
     names = ["nothing:nothing", *attached()]
     assert len(names) > 40
     modules = stand_ins(tmp_path / "lib")
     for number in range(len(names)):
         (tmp_path / str(number) / "blobs").mkdir(parents=True)
     env = {k: v for k, v in os.environ.items() if not k.startswith("PTXVIEW_")} | {
-        "PYTHONPATH": str(PROBES / "bootstrap"), "PTXVIEW_RECORDING": str(tmp_path / "0"),
+        "PYTHONPATH": str(PROBES / "bootstrap"),
+        "PTXVIEW_RECORDING": str(tmp_path / "0"),
         "PTXVIEW_DRIVER": "1",
-    }  # fmt: skip
+    }
     done = subprocess.run(
-        [sys.executable, "-c", STAND_INS, str(tmp_path / "lib"), str(tmp_path), " ".join(names),
-         " ".join(modules)],
-        env=env, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-c",
+            STAND_INS,
+            str(tmp_path / "lib"),
+            str(tmp_path),
+            " ".join(names),
+            " ".join(modules),
+        ],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [f"done {name}" for name in names]
     for number, without in enumerate(names):
@@ -208,14 +242,17 @@ def test_of_each_name_that_a_library_lacks_the_recording_tells(tmp_path: Path) -
             assert not told
             continue
         name = without.replace(":", ".")
-        assert private_names.NAMES[without][0] in told[name]
+        assert NAMES[without][0] in told[name]
         # Of a class that is missing its methods are, too.
         assert all(other == name or other.startswith(f"{name}.") for other in told), without
 
 
 def events(recording: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for file in sorted(recording.glob("events*.jsonl"))
-            for line in file.read_text().splitlines()]  # fmt: skip
+    return [
+        json.loads(line)
+        for file in sorted(recording.glob("events*.jsonl"))
+        for line in file.read_text().splitlines()
+    ]
 
 
 NEEDED = {"triton.compiler.compiler:compile", "triton.runtime.autotuner:Autotuner"}
@@ -225,10 +262,10 @@ PROFILED = ("profiler", "torch.cuda:", "eval_frame", "optimizer", "torch._dynamo
 @pytest.mark.parametrize("turn", range(2))
 def test_a_program_does_not_notice_what_its_libraries_lack(turn: int, forked: Run) -> None:
     """Triton and torch as they are, and names that the probes alone do not find."""
-    torchs = [k for k in private_names.NAMES if k.startswith(("torch", "triton"))]
+    torchs = [k for k in NAMES if k.startswith(("torch", "triton"))]
     hidden = [k for k in torchs if not any(part in k for part in PROFILED)]
     if turn:
-        # Those that stand before others: what they lead to is asked for only where they are there.
+        # Names that lead to others, which are asked for only if these exist.
         inner = (":CompiledKernel", ".codegen", "_guards", "get_path", "_write_ir", "make_launcher")
         hidden = [k for k in hidden if any(part in k for part in inner)]
     done = ok(forked(PROGRAM, env={"HIDDEN": " ".join(hidden)}, inductor=True))

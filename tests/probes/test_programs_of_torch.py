@@ -73,23 +73,33 @@ sys.exit(rank * 7)
 def test_two_ranks_of_torchrun(
     tmp_path: Path, warm_python: Callable[..., Path], caches: Path
 ) -> None:
-    """Each writes a file of its own; what they compiled differently is told, from one disk or two.
+    """Each writes a separate file; differences are reported, from one disk or two.
 
     Torchrun is an interpreter like any; its ranks are forked from one that has torch.
     """
     (tmp_path / "kernels.py").write_text(KERNELS)
     (tmp_path / "program.py").write_text(RANKS)
     env = environment(
-        TRITON_CACHE_DIR=str(tmp_path / "cache"), OMP_NUM_THREADS="1", PYTHONWARNINGS="ignore",
+        TRITON_CACHE_DIR=str(tmp_path / "cache"),
+        OMP_NUM_THREADS="1",
+        PYTHONWARNINGS="ignore",
         XDG_CACHE_HOME=str(caches),
-    )  # fmt: skip
+    )
     python = warm_python(*INDUCTOR)
     torchrun = Path(sys.executable).with_name("torchrun")
-    words: list[str | Path] = [torchrun, "--standalone", "--nproc-per-node", "2", "--no-python",
-                               python, "program.py"]  # fmt: skip
+    words: list[str | Path] = [
+        torchrun,
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        "--no-python",
+        python,
+        "program.py",
+    ]
     rec = tmp_path / "rec"
-    done = ptxview("run", "--no-tui", "--target", "sm_90", "-o", rec, "--", *words,
-                   cwd=tmp_path, env=env)  # fmt: skip
+    done = ptxview(
+        "run", "--no-tui", "--target", "sm_90", "-o", rec, "--", *words, cwd=tmp_path, env=env
+    )
     assert done.status == 1, done.said  # torchrun's own, of a rank that ended with 7
     assert sorted(done.text.splitlines()) == [f"rank {n} of 2: [0.0, 3.0, 6.0]" for n in range(2)]
     assert "exitcode  : 7" in done.said and done.said.index("exitcode") < done.said.index("→ ")
@@ -115,7 +125,7 @@ def test_two_ranks_of_torchrun(
         "Triton's cache: rank 0 compiled 1 kernel that rank 1 found there: same "
     )
     assert f"≠ {by_kind['variant']}" in call("list", rec).text
-    # The same, each rank on a disk of its own.
+    # The same, each rank on a separate disk.
     disks = []
     for rank in of_rank:
         disk = tmp_path / f"node{rank}"
@@ -170,17 +180,32 @@ def test_files_that_it_has_torch_and_triton_write_are_written(tmp_path: Path, ca
         os.utime(here / "kernels.py", (1_700_000_000, 1_700_000_000))
         (here / "program.py").write_text(SETTINGS)
         env = environment(PYTHONWARNINGS="ignore", OMP_NUM_THREADS="1", XDG_CACHE_HOME=str(caches))
-        own = [] if name == "bare" else ["-m", "inspector", "run", "--no-tui", "--target", "sm_90",
-                                         "-o", str(tmp_path / "rec")]  # fmt: skip
+        own = (
+            []
+            if name == "bare"
+            else [
+                "-m",
+                "inspector",
+                "run",
+                "--no-tui",
+                "--target",
+                "sm_90",
+                "-o",
+                str(tmp_path / "rec"),
+            ]
+        )
         done = subprocess.run(
-            [sys.executable, *own, "program.py"], capture_output=True, cwd=here, check=False,
+            [sys.executable, *own, "program.py"],
+            capture_output=True,
+            cwd=here,
+            check=False,
             env=env | {"PYTHONPATH": str(Path(__file__).parents[2])},
-        )  # fmt: skip
+        )
         assert done.returncode == 0, done.stderr
         here.rename(tmp_path / name)
         left[name] = done
     bare, recorded = left["bare"], left["recorded"]
-    # Frames of ours are in no traceback.
+    # Our frames are in no traceback.
     assert recorded.stdout == bare.stdout and bare.stdout.count(b"Traceback") >= 2
     its = OTHER.sub(b"", bare.stderr)
     assert b"a @ b" in its and OTHER.sub(b"", recorded.stderr).startswith(its)
@@ -195,8 +220,11 @@ def test_files_that_it_has_torch_and_triton_write_are_written(tmp_path: Path, ca
     for name in ("recorded", "bare"):
         ((path, data),) = files(name, "trace").items()
         assert path.startswith("dedicated_log_torch_trace")
-        lines = [json.loads(line.split(b"] ", 1)[1]) for line in data.splitlines()
-                 if line.startswith(b"V") and b"] {" in line]  # fmt: skip
+        lines = [
+            json.loads(line.split(b"] ", 1)[1])
+            for line in data.splitlines()
+            if line.startswith(b"V") and b"] {" in line
+        ]
         records.append([next(iter(line)) for line in lines])
     assert records[0] == records[1] and "dynamo_output_graph" in {*records[0]}
     recording = open_path(tmp_path / "rec")

@@ -72,6 +72,7 @@ class Program(metaclass=_Immutable):
         return self.code
 __all__ = ["Program"]
 """
+CORE_PACKAGE_OF_PYTHON = "from cuda.core.experimental._program import Program"
 CORE_PACKAGE = """
 import importlib
 globals().update(importlib.import_module(".cu12", __package__).__dict__)
@@ -105,8 +106,10 @@ def ran(tmp_path: Path, program: str, modules: dict[str, str]) -> list[dict[str,
     done = subprocess.run(
         [sys.executable, str(script)],
         env={**given, "PYTHONPATH": path, "PTXVIEW_RECORDING": str(recording)},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     events: list[dict[str, Any]] = []
     for file in sorted(recording.glob("events*.jsonl")):
@@ -169,12 +172,17 @@ assert SourceModule({CUDA!r}).module == b"cubin"
 @pytest.mark.parametrize(
     ("modules", "package"),
     [
-        ({"cuda.core.experimental.__init__": "from cuda.core.experimental._program import Program",
-          "cuda.core.experimental._program": CORE_OF_PYTHON}, "cuda.core.experimental"),
+        (
+            {
+                "cuda.core.experimental.__init__": CORE_PACKAGE_OF_PYTHON,
+                "cuda.core.experimental._program": CORE_OF_PYTHON,
+            },
+            "cuda.core.experimental",
+        ),
         ({"cuda.core.__init__": CORE_PACKAGE, "cuda.core.cu12._program": CORE_OF_C}, "cuda.core"),
     ],
     ids=["in Python", "in C"],
-)  # fmt: skip
+)
 def test_a_program_of_cuda_core_is_named_once(
     tmp_path: Path, modules: dict[str, str], package: str
 ) -> None:
@@ -211,8 +219,9 @@ except Exception:
     pass
 """
     assert names(ran(tmp_path, program, {})) == [
-        ("torch.cuda._compile_kernel (NVRTC)", "first"), ("torch.cuda.jiterator", "twice"),
-    ]  # fmt: skip
+        ("torch.cuda._compile_kernel (NVRTC)", "first"),
+        ("torch.cuda.jiterator", "twice"),
+    ]
 
 
 def test_what_nvrtc_gave_is_kept_and_its_refusal_is_the_programs(
@@ -242,8 +251,10 @@ def test_what_nvrtc_gave_is_kept_and_its_refusal_is_the_programs(
     with pytest.raises(RuntimeError, match="no"):
         module._nvrtc_compile("source", "refused")
     assert [(e["name"], e.get("symbol"), e.get("ptx")) for e in events] == [
-        ("first", "_Zfirstv", "digest"), ("cubin", "_Zcubinv", None), ("refused", None, None),
-    ]  # fmt: skip
+        ("first", "_Zfirstv", "digest"),
+        ("cubin", "_Zcubinv", None),
+        ("refused", None, None),
+    ]
     assert kept.count(b".version 9.0\n") == 1 and kept.count(b"source") == 3
 
 

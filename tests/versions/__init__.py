@@ -1,1 +1,1 @@
-"""Every version of torch and Triton that installs here, each in an environment of its own."""
+"""Every version of torch and Triton that installs here, each in a new environment."""

@@ -1,11 +1,9 @@
-"""Branches of a listing as arrows in lanes beside its lines, read from the texts alone.
+"""Branches of a listing as arrows in lanes beside its lines.
 
-A branch is an arrow
-from its line to the label's; those to one label in one direction share an arrow. One that goes
-back is a loop, and so is a region of MLIR that is run again and again (``scf.for``); one that may
-be left out (``scf.if``) is jumped over. Shorter arrows are nearer the
-text. LLVM and MLIR end each block with a branch: one to the block that follows is no
-arrow.
+A branch is an arrow from its line to the label's; those to one label in one direction share an
+arrow. One that goes back is a loop, and so is a region of MLIR that is run again and again
+(``scf.for``); one that may be left out (``scf.if``) is jumped over. Shorter arrows are nearer the
+text. LLVM and MLIR end each block with a branch: one to the block that follows is no arrow.
 """
 
 from __future__ import annotations
@@ -17,26 +15,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from inspector.listing.line import Function
+from inspector.analyse.flow.graph import find_loops
+from inspector.listing.line import Function, Kind, Line, Listing
+from inspector.listing.sass_operands import BRANCHES, CALLS
 
-MOST_LANES = 8
+MAX_LANES = 8
 """Arrows beside each other; of further ones only the ends are kept."""
 
-_LABEL = re.compile(r"\s*([\w$.%]+):")
-_PTX = re.compile(r"(?:^|[\s;:}])bra(?:\.uni)?\s++([\w$%.]++)\s*+;")
-_TABLE = re.compile(r"(?:^|[\s;:}])brx\.idx(?:\.uni)?\s++[^,;\s]++\s*+,\s*+([\w$%.]++)")
-_SASS = re.compile(r"\s(?:BRA|JMP|JMX|BRX|BRXU)(?:\.[\w.]+)?\s([^;]*)")
-_SASS_TARGET = re.compile(r"`\((\.[\w$.]+)\)")
-_SASS_TABLE = re.compile(r'BRANCH_TARGETS ([^"*]*)')
-_NAME = re.compile(r"[\w$%.]+")
-TABLE_LINES = 4096
-"""Lines over which a table of branch targets is read."""
-
-_LLVM_LABEL = re.compile(r'([\w$.\-]++|"[^"]*"):')
-_LLVM_USE = re.compile(r'\blabel %([\w$.\-]++|"[^"]*")')
-_MLIR_BLOCK = re.compile(r"\^[\w$.\-]++")
 _MLIR_REGION = re.compile(r'(?:%[^=]*+=\s*+)?+"?((?:scf|affine)\.\w++)')
-_MLIR_STRING = re.compile(r'"(?:[^"\\]|\\.)*+"')
 _MLIR_LOOPS = frozenset(
     ("scf.for", "scf.while", "scf.parallel", "scf.forall", "affine.for", "affine.parallel")
 )
@@ -77,7 +63,7 @@ class FlowLanes:
         self.loose: list[Arrow] = []
         for arrow in sorted(arrows, key=lambda a: (a.last - a.first, a.first)):
             lane = next((one for one in self.lanes if _free(one, arrow)), None)
-            if lane is None and len(self.lanes) < MOST_LANES:
+            if lane is None and len(self.lanes) < MAX_LANES:
                 lane = []
                 self.lanes.append(lane)
             insort(self.loose if lane is None else lane, arrow)
@@ -112,21 +98,6 @@ def _free(lane: list[Arrow], arrow: Arrow) -> bool:
     )
 
 
-def arrows(texts: Sequence[str], functions: Sequence[Function], language: str) -> Iterator[Arrow]:
-    """The branches of PTX, SASS, LLVM IR or MLIR whose labels are in the same listing, and
-    MLIR's loops and choices; nothing of other languages."""
-    if language in ("ptx", "sass"):
-        yield from _joined(_machine(texts, functions, language == "ptx"))
-    elif language == "llvm":
-        yield from _joined(_llvm(texts).jumps(texts, ";"))
-    elif language in ("ttir", "ttgir"):
-        mlir = _MlirFlow()
-        for n, text in enumerate(texts, 1):
-            mlir.read(n, text.strip())
-        yield from mlir.regions
-        yield from _joined(mlir.blocks.jumps(texts, "//"))
-
-
 class _Jump(NamedTuple):
     """The line of a branch, that of its label, and whether the arrow goes ``away``."""
 
@@ -135,14 +106,59 @@ class _Jump(NamedTuple):
     away: bool = False
 
 
-def _joined(jumps: Iterable[_Jump]) -> Iterator[Arrow]:
-    """An arrow for all that go to one label in one way."""
+def arrows(listing: Listing) -> Iterator[Arrow]:
+    """The branches of PTX, SASS, LLVM IR or MLIR whose labels are in the same listing, and
+    MLIR's loops and choices; nothing of other languages."""
+    jumps: Iterable[_Jump] = ()
+    if listing.language in ("ptx", "sass"):
+        jumps = _machine(listing)
+    elif listing.language == "llvm":
+        blocks, function = _Blocks(), 0
+        for line in listing.lines:
+            function = line.n if line.base == "define" else function
+            blocks.read(function, line, line.targets if line.base != "call" else ())
+        jumps = blocks.jumps(listing.lines)
+    elif listing.language in ("ttir", "ttgir"):
+        mlir = _MlirFlow()
+        for line in listing.lines:
+            mlir.read(line)
+        yield from mlir.regions
+        jumps = mlir.blocks.jumps(listing.lines)
     ends: dict[tuple[int, bool, bool], list[int]] = defaultdict(list)
     for source, target, away in jumps:
         ends[target, source >= target, away].append(source)
     for (target, _, away), sources in ends.items():
         every = tuple(sorted(set(sources)))
         yield Arrow(min(target, every[0]), max(target, every[-1]), target, every, away)
+
+
+def _machine(listing: Listing) -> Iterator[_Jump]:
+    """The branches of PTX or SASS; a table's are those of the branch that looks into it."""
+    labels: dict[str, list[int]] = defaultdict(list)
+    tables: dict[str, tuple[str, ...]] = {}
+    for line in listing.lines:
+        if line.label is not None:
+            labels[line.label].append(line.n)
+            if line.kind is Kind.LABEL and line.targets:
+                tables[line.label] = line.targets
+    branching = BRANCHES - CALLS
+    for line in listing.lines:
+        if line.opcode is None or (listing.language == "sass" and line.base not in branching):
+            continue
+        for name in (one for own in line.targets for one in tables.get(own, (own,))):
+            target = _nearest(labels.get(name, ()), line.n, listing.functions)
+            if target is not None:
+                yield _Jump(line.n, target)
+
+
+def _nearest(places: Sequence[int], n: int, functions: Sequence[Function]) -> int | None:
+    """Of lines that define a label, the one in the function of line ``n``; labels are its own."""
+    at = bisect_right(functions, n, key=lambda function: function.first) - 1
+    if len(places) > 1 and at >= 0:
+        inside = bisect_left(places, functions[at].first)
+        if inside < len(places) and places[inside] <= functions[at].last:
+            return places[inside]
+    return places[0] if places else None
 
 
 class _Blocks:
@@ -153,26 +169,21 @@ class _Blocks:
         self._labels: dict[tuple[int, str], int] = {}
         self._branches: list[tuple[int, int, str]] = []
 
-    def label(self, scope: int, name: str, n: int) -> None:
-        """A block begins on line ``n``."""
-        self._labels[scope, name] = n
+    def read(self, scope: int, line: Line, targets: Iterable[str]) -> None:
+        """Take a line of a scope that may go on with some blocks."""
+        if line.kind is Kind.LABEL and line.label is not None:
+            self._labels[scope, line.label] = line.n
+        self._branches += [(line.n, scope, name) for name in targets]
 
-    def branch(self, scope: int, names: Iterable[str], n: int) -> None:
-        """Line ``n`` may go on with these blocks."""
-        self._branches += [(n, scope, name) for name in names]
-
-    def jumps(self, texts: Sequence[str], comment: str) -> Iterator[_Jump]:
+    def jumps(self, lines: Sequence[Line]) -> Iterator[_Jump]:
         """The branches but for those to what follows anyway."""
-        # Imported in the thread that looks for branches: the first frame needs no graphs.
-        from inspector.analyse.flow.graph import find_loops
-
         starts: dict[int, list[int]] = defaultdict(list)
         for (scope, _), n in self._labels.items():
             starts[scope].append(n)
-        for scope, lines in starts.items():
-            lines.append(scope)
-            lines.sort()
-        numbers = {n: at for at, n in enumerate(n for lines in starts.values() for n in lines)}
+        for scope, own in starts.items():
+            own.append(scope)
+            own.sort()
+        numbers = {n: at for at, n in enumerate(n for own in starts.values() for n in own)}
         edges: list[tuple[int, int, int, int]] = []
         successors: list[list[int]] = [[] for _ in numbers]
         for n, scope, name in self._branches:
@@ -185,53 +196,10 @@ class _Blocks:
         loops: dict[int, set[int]] = defaultdict(set)
         for header, _, members in find_loops(successors, [numbers[scope] for scope in starts]):
             loops[header].update(members)
+        quiet = (Kind.BLANK, Kind.COMMENT)
         for n, target, block, goal in edges:
-            between = (text.lstrip() for text in texts[n : target - 1])
-            if target <= n or any(text and not text.startswith(comment) for text in between):
+            if target <= n or any(line.kind not in quiet for line in lines[n : target - 1]):
                 yield _Jump(n, target, target <= n and block not in loops.get(goal, ()))
-
-
-def _machine(texts: Sequence[str], functions: Sequence[Function], ptx: bool) -> Iterator[_Jump]:
-    """The branches of PTX or SASS; a table's are those of the branch that looks into it."""
-    labels: dict[str, list[int]] = defaultdict(list)
-    branches: list[tuple[int, tuple[str, ...]]] = []
-    tables: dict[str, tuple[str, ...]] = {}
-    for n, text in enumerate(texts, 1):
-        if ":" in text and (match := _LABEL.match(text)):
-            labels[match[1]].append(n)
-            if ptx and ".branchtargets" in text:
-                tables[match[1]] = _table(texts, n)
-        if ptx:
-            if "bra" in text or "brx" in text:
-                text = text.partition("//")[0]
-                branches += [(n, (name,)) for name in _PTX.findall(text)]
-                branches += [(n, (name,)) for name in _TABLE.findall(text)]
-        elif ("BR" in text or "JM" in text) and (match := _SASS.search(text)):
-            named = _SASS_TARGET.findall(match[1])
-            for table in _SASS_TABLE.findall(text):
-                named += [name.strip() for name in table.split(",")]
-            branches.append((n, tuple(named)))
-    starts = [f.first for f in functions]
-    for n, names in branches:
-        for name in (one for own in names for one in tables.get(own, (own,))):
-            target = _nearest(labels.get(name, ()), n, functions, starts)
-            if target is not None:
-                yield _Jump(n, target)
-
-
-def _llvm(texts: Sequence[str]) -> _Blocks:
-    """The blocks of LLVM IR; the cases of a ``switch`` go where their own lines say."""
-    blocks = _Blocks()
-    function = 0
-    for n, text in enumerate(texts, 1):
-        if text[:1] in (" ", "\t"):
-            if "label %" in text:
-                blocks.branch(function, _LLVM_USE.findall(text), n)
-        elif text.startswith("define "):
-            function = n
-        elif ":" in text and (match := _LLVM_LABEL.match(text)):
-            blocks.label(function, match[1], n)
-    return blocks
 
 
 class _OpenRegion(NamedTuple):
@@ -254,31 +222,26 @@ class _MlirFlow:
         self.blocks = _Blocks()
         self._open: list[_OpenRegion] = []
 
-    def read(self, n: int, bare: str) -> None:
-        """Line ``n``, without the blanks around it."""
-        if not bare or bare.startswith("//"):
+    def read(self, line: Line) -> None:
+        """Take the next line."""
+        bare = line.text.strip()
+        if line.kind is Kind.COMMENT or not bare:
             return
         if bare[0] == "}":
-            self._close(n, goes_on=bare[-1] == "{")
+            if bare[-1] == "{" and self._open:
+                self._open[-1].opened.append(line.n)
+            elif self._open:
+                self._close(line.n)
             return
         region = self._open[-1].opened[-1] if self._open else 0
-        if bare[0] == "^" and (match := _MLIR_BLOCK.match(bare)):
-            self.blocks.label(region, match[0], n)
-        elif "^" in bare:
-            code = _MLIR_STRING.sub("", bare)
-            self.blocks.branch(region, _MLIR_BLOCK.findall(code), n)
+        self.blocks.read(region, line, (name for name in line.targets if name[0] == "^"))
         if bare[-1] == "{":
             operation = _MLIR_REGION.match(bare)
-            self._open.append(_OpenRegion(operation[1] if operation else "", [n], []))
-        elif self._open and bare.startswith(("scf.condition", '"scf.condition')):
-            self._open[-1].left.append(n)
+            self._open.append(_OpenRegion(operation[1] if operation else "", [line.n], []))
+        elif self._open and line.base == "scf.condition":
+            self._open[-1].left.append(line.n)
 
-    def _close(self, n: int, goes_on: bool) -> None:
-        if not self._open:
-            return
-        if goes_on:
-            self._open[-1].opened.append(n)
-            return
+    def _close(self, n: int) -> None:
         operation, opened, left = self._open.pop()
         if operation in _MLIR_LOOPS:
             self.regions.append(Arrow(opened[0], n, opened[0], (n,)))
@@ -287,29 +250,3 @@ class _MlirFlow:
             # From a condition that does not hold to what else is done, and past that where it does.
             edges = [*opened, n]
             self.regions += (Arrow(a, b, b, (a,)) for a, b in pairwise(edges))
-
-
-def _table(texts: Sequence[str], n: int) -> tuple[str, ...]:
-    """The labels of a ``.branchtargets`` that begins on line ``n``."""
-    said = []
-    for text in texts[n - 1 : n - 1 + TABLE_LINES]:
-        said.append(text.partition("//")[0])
-        if ";" in text:
-            break
-    listed = " ".join(said).partition(".branchtargets")[2].partition(";")[0]
-    return tuple(_NAME.findall(listed))
-
-
-def _nearest(
-    places: Sequence[int], n: int, functions: Sequence[Function], starts: Sequence[int]
-) -> int | None:
-    """Of lines that define a label, the one in the function of line ``n``; labels are its own."""
-    if len(places) < 2:
-        return places[0] if places else None
-    at = bisect_right(starts, n) - 1
-    if at >= 0:
-        own = functions[at]
-        inside = bisect_left(places, own.first)
-        if inside < len(places) and places[inside] <= own.last:
-            return places[inside]
-    return places[0]

@@ -7,14 +7,20 @@ convention leaves to it (see ``sass_live``); what a function is given by its cal
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from inspector.analyse.flow.graph import FlowGraph
 from inspector.analyse.flow.sass_live import scratch
-from inspector.analyse.flow.steps import Step, Steps, Way
+from inspector.analyse.flow.steps import StepRows, Steps, Way
+
+ROW_BITS = 32
+MAX_FORGOTTEN_READS = 8
+"""Where a register is read more often, what each read may find is kept."""
+MAX_ROW = (1 << ROW_BITS) - 1
 
 
 class Chains:
@@ -23,57 +29,67 @@ class Chains:
     def __init__(self, steps: Steps, graph: FlowGraph) -> None:
         self._steps = steps
         self._graph = graph
-        self._writes = _rows_by_register(step.defs for step in steps.steps)
-        self._reads = _rows_by_register(step.uses for step in steps.steps)
-        self._sources: dict[int, Mapping[int, list[int]]] = {}
+        self._writes = _by_register(step.defs for step in steps.steps)
+        self._reads = _by_register(step.uses for step in steps.steps)
+        self._known: dict[int, Mapping[int, list[int]]] = {}
 
     def definitions(self, n: int, register: str) -> tuple[int, ...]:
         """The lines that may have written ``register`` as line ``n`` reads it, in their order.
 
         Empty where the line does not read it, or nothing in the function writes it.
         """
-        row = self._steps.row(n)
+        row = self._steps.steps.row(n)
         number = None if row is None else self._number(self._steps.steps[row].uses, register)
         if row is None or number is None:
             return ()
-        if number not in self._sources:
-            sources: dict[int, list[int]] = defaultdict(list)
-            for write in self._writes.get(number, ()):
-                for read in self._readers(number, write):
-                    sources[read].append(write)
-            self._sources[number] = sources
-        return self._as_lines(self._sources[number].get(row, ()))
+        return self._as_lines(self._sources(number).get(row, ()))
 
     def uses(self, n: int, register: str) -> tuple[int, ...]:
         """The lines that may read ``register`` as line ``n`` writes it, in their order.
 
         Empty where the line does not write it.
         """
-        row = self._steps.row(n)
+        row = self._steps.steps.row(n)
         number = None if row is None else self._number(self._steps.steps[row].defs, register)
         if row is None or number is None:
             return ()
         return self._as_lines(self._readers(number, row))
 
+    def _sources(self, number: int) -> Mapping[int, list[int]]:
+        """For each row that reads a register, the rows that may have written it."""
+        if number in self._known:
+            return self._known[number]
+        sources: dict[int, list[int]] = defaultdict(list)
+        for at in _places(self._writes, number, 0, len(self._steps.steps)):
+            write = self._writes[at] & MAX_ROW
+            for read in self._readers(number, write):
+                sources[read].append(write)
+        if len(_places(self._reads, number, 0, len(self._steps.steps))) > MAX_FORGOTTEN_READS:
+            self._known[number] = sources
+        return sources
+
     def _number(self, numbers: Iterable[int], register: str) -> int | None:
-        return next((r for r in numbers if self._steps.names[r] == register), None)
+        for number in numbers:
+            if self._steps.names[number] == register:
+                return number
+        return None
 
     def _as_lines(self, rows: Iterable[int]) -> tuple[int, ...]:
-        return tuple(self._steps.steps[row].line for row in sorted(set(rows)))
+        return tuple(map(self._steps.steps.line, sorted(set(rows))))
 
     def _readers(self, number: int, row: int) -> set[int]:
         """The rows that may read what ``row`` writes: every way on, up to where it is killed."""
-        reads = self._reads.get(number, ())
         starts = self._graph.starts
+        many = len(_places(self._reads, number, 0, starts[-1]))
         work = [(bisect_right(starts, row) - 1, row + 1)]
         seen: set[int] = set()
         out: set[int] = set()
-        while work and len(out) < len(reads):
+        while work and len(out) < many:
             block, start = work.pop()
             end = starts[block + 1]
             stop = self._killed(number, start, end)
-            last = end if stop is None else stop + 1
-            out.update(reads[bisect_left(reads, start) : bisect_left(reads, last)])
+            places = _places(self._reads, number, start, end if stop is None else stop + 1)
+            out.update([self._reads[at] & MAX_ROW for at in places])
             if stop is None:
                 following = [b for b in self._graph.successors[block] if b not in seen]
                 seen.update(following)
@@ -82,20 +98,25 @@ class Chains:
 
     def _killed(self, number: int, start: int, end: int) -> int | None:
         """The first row from ``start`` to ``end`` that writes ``number`` for certain."""
-        writes = self._writes.get(number, ())
-        for at in range(bisect_left(writes, start), bisect_left(writes, end)):
-            if number in self._steps.steps[writes[at]].kills:
-                return writes[at]
+        for at in _places(self._writes, number, start, end):
+            row = self._writes[at] & MAX_ROW
+            if number in self._steps.steps[row].kills:
+                return row
         return None
 
 
-def _rows_by_register(each: Iterable[Iterable[int]]) -> Mapping[int, list[int]]:
-    """The rows of each register, ascending."""
-    out: dict[int, list[int]] = defaultdict(list)
+def _by_register(each: Iterable[Iterable[int]]) -> Sequence[int]:
+    """Pairs of a register and a row that names it, ascending, as one number each."""
+    pairs = array("Q")
     for row, registers in enumerate(each):
-        for register in set(registers):
-            out[register].append(row)
-    return out
+        pairs.extend([number << ROW_BITS | row for number in registers])
+    return array("Q", sorted(pairs))
+
+
+def _places(pairs: Sequence[int], number: int, start: int, end: int) -> range:
+    """Where the pairs of a register and rows ``start`` to ``end``, without the last, are."""
+    first = number << ROW_BITS
+    return range(bisect_left(pairs, first + start), bisect_left(pairs, first + end))
 
 
 def chains(steps: Steps, graph: FlowGraph, *, calls: bool) -> Chains:
@@ -114,7 +135,7 @@ def _with_calls(steps: Steps, graph: FlowGraph) -> Steps:
         return steps
     written = _written(steps, graph, {t for jump in calls for t in jump.targets})
     other = tuple(i for i, name in enumerate(steps.names) if scratch(name))
-    out: list[Step] = []
+    out = StepRows()
     for step in steps.steps:
         jump = steps.jumps.get(step.line)
         if jump is not None and jump.way is Way.CALL:
@@ -130,7 +151,7 @@ def _written(steps: Steps, graph: FlowGraph, callees: set[int]) -> dict[int, tup
     starts = graph.starts
 
     def block_of(line: int) -> int:
-        return bisect_right(starts, steps.row(line) or 0) - 1
+        return bisect_right(starts, steps.steps.row(line) or 0) - 1
 
     for callee in callees:
         first = block_of(callee)
@@ -140,7 +161,7 @@ def _written(steps: Steps, graph: FlowGraph, callees: set[int]) -> dict[int, tup
         while work:
             block = work.pop()
             following = list(graph.successors[block])
-            for step in steps.steps[starts[block] : starts[block + 1]]:
+            for step in steps.steps.between(starts[block], starts[block + 1]):
                 made.update(step.defs)
                 jump = steps.jumps.get(step.line)
                 if jump is not None and jump.way is Way.CALL:

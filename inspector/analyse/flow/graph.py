@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from inspector.analyse.flow.ptx_steps import read_ptx
 from inspector.analyse.flow.sass_steps import read_sass
-from inspector.analyse.flow.steps import Jump, Steps, Way
+from inspector.analyse.flow.steps import Jump, StepRows, Steps, Way
 from inspector.listing.line import Function, Listing
 
 # -- loops ----------------------------------------------------------------------------------------
@@ -25,7 +25,7 @@ from inspector.listing.line import Function, Listing
 # its header is the first block in which it is entered. (B. Steensgaard, "Sequentializing Program
 # Dependence Graphs for Irreducible Programs", 1993.)
 
-DEEPEST = 16
+MAX_LOOP_DEPTH = 16
 """Loops nested deeper are not looked for: each level takes time linear in the code in it."""
 
 Found = tuple[int, int, tuple[int, ...]]
@@ -52,7 +52,7 @@ def find_loops(successors: Sequence[Sequence[int]], entries: Iterable[int]) -> l
             ]
             header = min(entered or part)
             out.append((header, depth, tuple(sorted(part))))
-            if depth < DEEPEST and len(part) > 1:
+            if depth < MAX_LOOP_DEPTH and len(part) > 1:
                 cut.add(header)
                 work.append((sorted(part), depth + 1))
     out.sort(key=lambda loop: (loop[1], loop[0]))
@@ -198,7 +198,7 @@ def read_steps(listing: Listing, function: Function) -> Steps:
         return read_ptx(listing, function)
     if listing.language == "sass":
         return read_sass(listing, function)
-    return Steps((), {})
+    return Steps(StepRows(), {})
 
 
 def control_flow(steps: Steps, graph: FlowGraph) -> Flow:
@@ -228,18 +228,18 @@ def control_flow(steps: Steps, graph: FlowGraph) -> Flow:
 def make_graph(steps: Steps) -> FlowGraph:
     """Blocks and edges of some steps."""
     rows = steps.steps
-    if not rows:
+    if not len(rows):
         return FlowGraph((0,), (), ())
     leaders: set[int | None] = {0}
     for line, leaving in steps.jumps.items():
-        leaders.update(map(steps.row, leaving.targets))
+        leaders.update(map(rows.row, leaving.targets))
         if leaving.way is not Way.CALL:
             leaders.add(_row(steps, line) + 1)
     leaders.update(_row(steps, target) for _, target in steps.barriers.values())
-    leaders.update(map(steps.row, steps.entries))
+    leaders.update(map(rows.row, steps.entries))
     starts = (*sorted(row for row in leaders if row is not None and row < len(rows)), len(rows))
     block_of = {start: i for i, start in enumerate(starts)}
-    entered = (steps.row(line) for line in steps.entries)
+    entered = (steps.steps.row(line) for line in steps.entries)
     entries = {0: None} | {block_of[row]: None for row in entered if row is not None}
     edges: list[tuple[int, ...]] = []
     syncs: dict[int, Jump] = {}
@@ -261,7 +261,7 @@ def make_graph(steps: Steps) -> FlowGraph:
 
 def _row(steps: Steps, line: int) -> int:
     """The row of a line on which an instruction begins."""
-    row = steps.row(line)
+    row = steps.steps.row(line)
     if row is None:
         raise KeyError(line)
     return row

@@ -8,6 +8,7 @@ SASS are those that ``nvdisasm -plr`` prints (see ``sass_live``).
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -17,7 +18,7 @@ from typing import NamedTuple
 
 from inspector.analyse.flow.graph import FlowGraph
 from inspector.analyse.flow.sass_live import as_nvdisasm
-from inspector.analyse.flow.steps import Step, Steps
+from inspector.analyse.flow.steps import Step, StepRows, Steps
 from inspector.listing.line import Function, Listing
 
 # -- backward data flow, on numbers ---------------------------------------------------------------
@@ -48,7 +49,7 @@ class Ranges:
 
     def __init__(
         self,
-        rows: Sequence[Step],
+        rows: StepRows,
         starts: Sequence[int],
         exits: Sequence[Sequence[RegionExit]],
         classes: Sequence[str],
@@ -64,7 +65,7 @@ class Ranges:
         self._registers: list[int] = []
         self._before = self._solve()
 
-    def region(self, number: int) -> Iterator[tuple[int, set[int], Counter[str]]]:
+    def region(self, number: int) -> Iterator[tuple[Step, set[int], Counter[str]]]:
         """The rows of a region from the last to the first, with what is live after each, and how
         many of each class. Set and counts are the same objects, changed on the way."""
         classes = self.classes
@@ -81,11 +82,12 @@ class Ranges:
                 live.update(self._set(mask))
                 counts.clear()
                 counts.update(classes[r] for r in live)
-            yield at, live, counts
-            for register in live.intersection(self.rows[at].kills):
+            step = self.rows[at]
+            yield step, live, counts
+            for register in live.intersection(step.kills):
                 live.discard(register)
                 counts[classes[register]] -= 1
-            for register in set(self.rows[at].uses) - live:
+            for register in set(step.uses) - live:
                 live.add(register)
                 counts[classes[register]] += 1
 
@@ -98,15 +100,15 @@ class Ranges:
     def _exposed(self) -> list[set[int]]:
         """What each region reads before it writes it."""
         out: list[set[int]] = []
-        rows = self.rows
         for number, exits in enumerate(self.exits):
             leaving = {each.row for each in exits if not each.falls}
             read: set[int] = set()
             for at in range(self.starts[number + 1] - 1, self.starts[number] - 1, -1):
                 if at in leaving:
                     read.clear()
-                read.difference_update(rows[at].kills)
-                read.update(rows[at].uses)
+                step = self.rows[at]
+                read.difference_update(step.kills)
+                read.update(step.uses)
             out.append(read)
         return out
 
@@ -129,7 +131,7 @@ class Ranges:
             for each in exits:
                 if not each.targets:
                     continue
-                for step in self.rows[at : each.row + 1]:
+                for step in self.rows.between(at, each.row + 1):
                     hides = step.defs if self._every else step.kills
                     hidden.update(r for r in hides if r in bits)
                 at = each.row + 1
@@ -177,24 +179,26 @@ class Liveness:
 
     classes: tuple[str, ...]
     peak: Mapping[str, tuple[int, int]]
-    _counts: Mapping[int, Mapping[str, int]]
-    """By line; lines of equal counts share one mapping."""
+    _counts: Sequence[int]
+    """Of each row its place in ``_distinct``."""
+    _distinct: Sequence[Mapping[str, int]]
     _steps: Steps
     _ranges: Ranges
 
     def at(self, n: int) -> Mapping[str, int] | None:
         """Live registers by class at line ``n``; None if no instruction begins on it."""
-        return self._counts.get(n)
+        row = self._steps.steps.row(n)
+        return None if row is None else self._distinct[self._counts[row]]
 
     def registers(self, n: int) -> Set[str] | None:
         """The names of what is live at line ``n``; takes time linear in its region."""
         steps, ranges = self._steps, self._ranges
-        row = steps.row(n)
+        row = steps.steps.row(n)
         if row is None:
             return None
-        for at, live, _ in ranges.region(bisect_right(ranges.starts, row) - 1):
-            if at == row:
-                here = live.union(ranges.rows[at].defs, ranges.rows[at].uses)
+        for step, live, _ in ranges.region(bisect_right(ranges.starts, row) - 1):
+            if step.line == n:
+                here = live.union(step.defs, step.uses)
                 return frozenset(steps.names[r] for r in here if steps.classes[r])
         return None
 
@@ -212,7 +216,7 @@ def live_ranges(listing: Listing, function: Function, steps: Steps, graph: FlowG
 
 def _regions(steps: Steps, graph: FlowGraph) -> list[int]:
     """The first rows of regions: at labels, and where control comes from elsewhere than above."""
-    heads = {row for line in steps.labelled if (row := steps.row(line)) is not None}
+    heads = {row for line in steps.labelled if (row := steps.steps.row(line)) is not None}
     before = graph.predecessors()
     for block, start in enumerate(graph.starts[:-1]):
         if block in graph.entries or before[block] != [block - 1]:
@@ -243,18 +247,20 @@ def _exits(graph: FlowGraph, starts: Sequence[int]) -> list[list[RegionExit]]:
 def _count(steps: Steps, ranges: Ranges) -> Liveness:
     """The counts of every row: what is live after it, and what it reads and writes."""
     classes = tuple(name for name in steps.kinds if name)
-    shared: dict[tuple[int, ...], Mapping[str, int]] = {}
-    counts: dict[int, Mapping[str, int]] = {}
-    for region in range(len(ranges.starts) - 1):
-        for at, live, now in ranges.region(region):
-            step = steps.steps[at]
-            extra = Counter(steps.classes[r] for r in {*step.defs, *step.uses} - live)
-            here = tuple(now[name] + extra[name] for name in classes)
-            if here not in shared:
-                shared[here] = MappingProxyType(dict(zip(classes, here, strict=True)))
-            counts[step.line] = shared[here]
+    places: dict[tuple[int, ...], int] = {}
+    counts = array("I", bytes(4 * len(steps.steps)))
     peak: dict[str, tuple[int, int]] = {}
-    for name in classes if counts else ():
-        most = max(each[name] for each in shared.values())
-        peak[name] = (most, min(n for n, each in counts.items() if each[name] == most))
-    return Liveness(classes, MappingProxyType(peak), counts, steps, ranges)
+    for region in range(len(ranges.starts) - 1):
+        at = ranges.starts[region + 1]
+        for step, live, now in ranges.region(region):
+            at -= 1
+            extra = Counter([steps.classes[r] for r in {*step.defs, *step.uses} - live])
+            here = tuple([now[name] + extra[name] for name in classes])
+            counts[at] = places.setdefault(here, len(places))
+    distinct = [MappingProxyType(dict(zip(classes, here, strict=True))) for here in places]
+    for at, name in enumerate(classes if distinct else ()):
+        most = max(here[at] for here in places)
+        highest = {place for here, place in places.items() if here[at] == most}
+        first = next(row for row, place in enumerate(counts) if place in highest)
+        peak[name] = (most, steps.steps.line(first))
+    return Liveness(classes, MappingProxyType(peak), counts, distinct, steps, ranges)

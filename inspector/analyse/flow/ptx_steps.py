@@ -6,12 +6,19 @@ that of all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from array import array
+from collections.abc import Iterable, Sequence
 from itertools import groupby
+from operator import attrgetter
 
-from inspector.analyse.flow.steps import Jump, Step, Steps, Way
+from inspector.analyse.flow.steps import Jump, Step, StepRows, Steps, Way
 from inspector.listing.line import Function, Kind, Listing
-from inspector.listing.ptx_code import PtxFunction, PtxInstruction, SymbolOperand, read_function
+from inspector.listing.ptx_code import (
+    FunctionReading,
+    PtxFunction,
+    PtxInstruction,
+    SymbolOperand,
+)
 from inspector.listing.ptx_declaration import register_declarations
 from inspector.listing.ptx_statement import strip
 
@@ -34,53 +41,70 @@ def declared(listing: Listing, function: Function) -> dict[str, int]:
 
 
 _WAYS = {
-    "bra": Way.BRANCH, "brx": Way.BRANCH, "call": Way.CALL, "ret": Way.RETURN,
-    "exit": Way.EXIT, "trap": Way.EXIT,
-}  # fmt: skip
+    "bra": Way.BRANCH,
+    "brx": Way.BRANCH,
+    "call": Way.CALL,
+    "ret": Way.RETURN,
+    "exit": Way.EXIT,
+    "trap": Way.EXIT,
+}
 
 
 def read_ptx(listing: Listing, function: Function) -> Steps:
     """The steps of ``function`` of a PTX ``listing``."""
-    code = read_function(listing, function)
-    results = [code.names.index(v.name) for v in code.results if v.space == "reg"]
-    vectors = {r for r, kind in enumerate(code.registers) if kind[:1] == "v" and "." in kind}
-    steps: list[Step] = []
-    jumps: dict[int, Jump] = {}
-    for line, rows in groupby(code.instructions, key=lambda row: row.line):
+    reading = FunctionReading(listing, function)
+    code = reading.made
+    steps = StepRows()
+    lines = array("I")
+    leaving: dict[int, list[tuple[int, PtxInstruction]]] = {}
+    kinds: dict[str, None] = {}
+    for line, rows in groupby(reading.rows(), key=attrgetter("line")):
         defs: dict[int, None] = {}
         kills: dict[int, None] = {}
         uses: dict[int, None] = {}
-        jump: Jump | None = None
         for row in rows:
             written, read = row.registers()
-            if row.base == "ret":
-                read += results
-            uses.update((r, None) for r in read if r not in kills)
-            defs.update((r, None) for r in written)
-            if row.guard is None and jump is None:
+            base = row.parts[0]
+            if base == "ret":
+                read += [code.names.index(v.name) for v in code.results if v.space == "reg"]
+            for r in read:
+                if r not in kills:
+                    uses[r] = None
+            for r in written:
+                defs[r] = None
                 # ``v.x`` writes a part of the vector ``v``
-                kills.update((r, None) for r in written if r not in vectors)
+                if row.guard is None and line not in leaving and "." not in code.registers[r]:
+                    kills[r] = None
+            if base in _WAYS or line in leaving:
+                leaving.setdefault(line, []).append((len(lines), row))
+            lines.append(line)
+        for r in (*defs, *uses):
+            kinds[code.registers[r]] = None
+        last = _last_line(listing, line, function.last)
+        steps.append(Step(line, last, tuple(defs), tuple(kills), tuple(uses)))
+    jumps: dict[int, Jump] = {}
+    for line, ways in leaving.items():
+        jump: Jump | None = None
+        for number, row in ways:
             if row.base in _WAYS:
-                jump = _merged(jump, _jump(code, row))
+                if number in reading.branches:
+                    row = reading.resolved(row, reading.branches[number])
+                jump = _merged(jump, _jump(code, lines, row))
             elif jump is not None:
                 jump = jump._replace(falls=True)
         if jump is not None:
             jumps[line] = jump
-        last = _last_line(listing, line, function.last)
-        steps.append(Step(line, last, tuple(defs), tuple(kills), tuple(uses)))
-    named = (r for step in steps for r in (*step.defs, *step.uses))
-    kinds = dict.fromkeys(code.registers[r] for r in named)
-    return Steps(steps, jumps, code.names, code.registers, tuple(kinds), ptx=code)
+    return Steps(steps, jumps, code.names, code.registers, tuple(kinds))
 
 
-def _jump(code: PtxFunction, row: PtxInstruction) -> Jump:
+def _jump(code: PtxFunction, lines: Sequence[int], row: PtxInstruction) -> Jump:
     way = _WAYS[row.base]
     labels: Iterable[str] = ()
     if way is Way.BRANCH:
         names = [o.name for o in row.operands if isinstance(o, SymbolOperand)]
         labels = code.tables.get(names[-1], names) if names and row.base == "brx" else names
-    places = (code.labels.get(label, len(code.instructions)) for label in labels)
-    targets = (code.instructions[at].line for at in places if at < len(code.instructions))
+    places = (code.labels.get(label, len(lines)) for label in labels)
+    targets = (lines[at] for at in places if at < len(lines))
     return Jump(way, tuple(dict.fromkeys(targets)), row.guard is not None or row.base == "call")
 
 

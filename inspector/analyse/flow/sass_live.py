@@ -35,7 +35,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from inspector.analyse.flow.graph import FlowGraph
-from inspector.analyse.flow.steps import Step, Steps, Way
+from inspector.analyse.flow.steps import Step, StepRows, Steps, Way
 from inspector.listing.line import Function, Kind, Line, Listing
 
 _UNIFORM_GUARD = re.compile(r"\*/\s*(?:\{\s*)?@!?UP\d")
@@ -95,7 +95,7 @@ class _Rewriting:
         descriptors = self._descriptors(graph)
         stack = self.number("R1")
         leaving = {end - 1 for end in graph.starts[1:]}
-        out: list[Step] = []
+        out = StepRows()
         for i, step in enumerate(self.old.steps):
             line = self.lines[step.line - self.first]
             step = self._seen(step, line)

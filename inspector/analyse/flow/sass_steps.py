@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from inspector.analyse.flow.steps import Jump, Step, Steps, Way
+from inspector.analyse.flow.steps import Jump, Step, StepRows, Steps, Way
 from inspector.listing.line import Function, Kind, Line, Listing
+from inspector.listing.sass_operands import BRANCHES, CALLS
 from inspector.text import words
 
 _LABEL = re.compile(r"`\(([^()\n]*)\)")
@@ -19,11 +20,9 @@ _BARRIER = re.compile(r"\bB\d+\b")
 _GUARD = re.compile(r"[^@;]*?/\s*(?:\{\s*)?@(!?)(U?P[0-9T])\b")
 _OPERANDS = re.compile(r"(?<![\w.])[A-Z][\w.]*+\s++([^;`]*+)")
 _LOCAL = re.compile(r"\.?L_x?_?\d+\Z|\.L")
-_BRANCHES = words("BRA BRX BRXU JMP JMX JMXU")
-_CALLS = words("CALL JCAL CAL")
 _RETURNS = words("RET PRET")
 _EXITS = words("EXIT KILL RTT")
-_JUMPS = _BRANCHES | _CALLS | _RETURNS | _EXITS | words("BSYNC BSSY SYNC BRK CONT SSY")
+_JUMPS = BRANCHES | _RETURNS | _EXITS | words("BSYNC BSSY SYNC BRK CONT SSY")
 _FILES = {"R": "gpr", "P": "pred", "UR": "ugpr", "UP": "upred", "B": "barrier"}
 _NAME = re.compile(r"(UR|UP|R|P|B)\d+\Z")
 
@@ -34,7 +33,7 @@ def read_sass(listing: Listing, function: Function) -> Steps:
     labels, addresses = _places(lines)
     numbers: dict[str, int] = {}
     classes: list[str] = []
-    steps: list[Step] = []
+    steps = StepRows()
     jumps: dict[int, Jump] = {}
     entries: dict[int, None] = {}
     barriers: dict[int, tuple[str, int]] = {}
@@ -54,14 +53,14 @@ def read_sass(listing: Listing, function: Function) -> Steps:
             register = _BARRIER.search(text)
             if targets:
                 barriers[n] = (register[0] if register else "", targets[0])
-        elif base in _CALLS:
+        elif base in CALLS:
             jumps[n] = Jump(Way.CALL, targets, True)
             entries.update((t, None) for t in targets)
         elif base in _RETURNS:
             jumps[n] = Jump(Way.RETURN, (), not always)
         elif base in _EXITS:
             jumps[n] = Jump(Way.EXIT, (), not always)
-        elif base in _BRANCHES:
+        elif base in BRANCHES:
             jumps[n] = Jump(Way.BRANCH, targets, not always or _conditional(line))
         elif base in ("BSYNC", "SYNC"):
             register = _BARRIER.search(text)

@@ -7,13 +7,12 @@ two registers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
 from typing import NamedTuple
-
-from inspector.listing.ptx_code import PtxFunction
 
 
 class Step(NamedTuple):
@@ -28,6 +27,63 @@ class Step(NamedTuple):
     defs: tuple[int, ...]
     kills: tuple[int, ...]
     uses: tuple[int, ...]
+
+
+class StepRows:
+    """Steps in the order of their lines, as numbers: each takes about 35 bytes."""
+
+    def __init__(self, steps: Iterable[Step] = ()) -> None:
+        self._lines = array("I")
+        self._fields = array("I")
+        """Of each step its last line, and where its kills, defs and uses end."""
+        self._registers = array("I")
+        for step in steps:
+            self.append(step)
+
+    def append(self, step: Step) -> None:
+        """Add a step; its kills come first among its defs."""
+        registers = self._registers
+        self._lines.append(step.line)
+        self._fields.append(step.last)
+        registers.extend(step.kills)
+        self._fields.append(len(registers))
+        if len(step.defs) > len(step.kills):
+            registers.extend(r for r in step.defs if r not in step.kills)
+        self._fields.append(len(registers))
+        registers.extend(step.uses)
+        self._fields.append(len(registers))
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def __getitem__(self, row: int) -> Step:
+        last, kills, defs, uses = self._fields[4 * row : 4 * row + 4]
+        first = self._fields[4 * row - 1] if row else 0
+        registers = self._registers[first:uses].tolist()
+        kills, defs = kills - first, defs - first
+        return Step(
+            self._lines[row],
+            last,
+            tuple(registers[:defs]),
+            tuple(registers[:kills]),
+            tuple(registers[defs:]),
+        )
+
+    def __iter__(self) -> Iterator[Step]:
+        return self.between(0, len(self))
+
+    def between(self, start: int, end: int) -> Iterator[Step]:
+        """Rows ``start`` to ``end``, without the last."""
+        return map(self.__getitem__, range(start, end))
+
+    def line(self, row: int) -> int:
+        """The line of a row."""
+        return self._lines[row]
+
+    def row(self, line: int) -> int | None:
+        """The row of a line, None if no instruction begins on it."""
+        row = bisect_left(self._lines, line)
+        return row if row < len(self._lines) and self._lines[row] == line else None
 
 
 class Way(StrEnum):
@@ -53,13 +109,13 @@ class Jump(NamedTuple):
     barrier: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Steps:
-    """A function. ``steps`` are by line, ascending; ``names`` and ``classes`` by register number;
+    """A function. ``names`` and ``classes`` by register number;
     ``jumps`` by line. ``kinds`` are the classes of its registers in the order of first mention.
     """
 
-    steps: Sequence[Step]
+    steps: StepRows
     jumps: Mapping[int, Jump]
     names: Sequence[str] = ()
     classes: Sequence[str] = ()
@@ -70,12 +126,3 @@ class Steps:
     """``BSSY`` by line: its barrier register and the line it names."""
     labelled: tuple[int, ...] = ()
     """Lines of the first instructions after labels, used or not (SASS)."""
-    ptx: PtxFunction | None = None
-
-    @cached_property
-    def _rows(self) -> dict[int, int]:
-        return {step.line: row for row, step in enumerate(self.steps)}
-
-    def row(self, line: int) -> int | None:
-        """The row of a line, None if no instruction begins on it."""
-        return self._rows.get(line)

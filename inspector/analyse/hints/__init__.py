@@ -49,10 +49,23 @@ HINTS: tuple[Hint, ...] = (
 )
 
 RULES = (
-    "fp64-promotion", "spills", "local-memory", "narrow-access", "uncoalesced-layout",
-    "masked-lanes", "small-grid", "tail-effect", "low-occupancy", "early-wait", "slow-division",
-    "no-tensor-cores", "bank-conflicts", "barrier-in-loop", "uninlined-call", "idle-lanes",
-)  # fmt: skip
+    "fp64-promotion",
+    "spills",
+    "local-memory",
+    "narrow-access",
+    "uncoalesced-layout",
+    "masked-lanes",
+    "small-grid",
+    "tail-effect",
+    "low-occupancy",
+    "early-wait",
+    "slow-division",
+    "no-tensor-cores",
+    "bank-conflicts",
+    "barrier-in-loop",
+    "uninlined-call",
+    "idle-lanes",
+)
 """The names of what hints say."""
 
 

@@ -15,7 +15,9 @@ from inspector.analyse.hints.subject import (
     numbers,
     plural,
 )
-from inspector.analyse.hints.tensors import (
+from inspector.analyse.hints.touched import Run, arguments, parameters, runs
+from inspector.analyse.hints.warp import WarpAccess
+from inspector.analyse.tensors import (
     Blocked,
     Tensors,
     blocked,
@@ -24,8 +26,6 @@ from inspector.analyse.hints.tensors import (
     pointed,
     uses,
 )
-from inspector.analyse.hints.touched import Run, arguments, parameters, runs
-from inspector.analyse.hints.warp import WarpAccess
 from inspector.listing.line import Line
 from inspector.listing.ptx_code import Operand
 from inspector.model import Origin, Stage
@@ -35,7 +35,7 @@ from inspector.model import Origin, Stage
 
 RULE = "narrow-access"
 
-WIDEST = 16
+MAX_ACCESS_BYTES = 16
 _MOVES = frozenset(("tt.load", "tt.store"))
 _ARGUMENT = re.compile(r"%([\w$.\-]+): (!tt\.\w+<[^{,)]*>|[\w.]+)")
 _PROGRAM = (5, 3, 2)
@@ -59,15 +59,15 @@ def narrow_rows(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findin
             elements, size = max((elements, size), seen)
     if not lines:
         return
-    together = WIDEST // size
+    together = MAX_ACCESS_BYTES // size
     yield Finding(
         RULE,
         "hint",
         f"{plural(len(lines), 'access')} of {elements} elements a thread, {size} bytes at a time, "
         f"though {together} lie side by side: each row but the first begins at an address that is "
-        f"not known to be a multiple of {WIDEST}, so that no two may be moved at once. Give rows a "
-        "stride that is a multiple of 16 elements (pad them when they are allocated): Triton "
-        "compiles another variant for that.",
+        f"not known to be a multiple of {MAX_ACCESS_BYTES}, so that no two may be moved at once. "
+        "Give rows a stride that is a multiple of 16 elements (pad them when they are allocated): "
+        "Triton compiles another variant for that.",
         {Stage.TTGIR: numbers(lines)},
     )
 
@@ -102,7 +102,7 @@ def _narrow(line: Line, layout: Blocked, tensors: Tensors) -> tuple[int, int] | 
         return None
     axis = layout.fastest
     held = layout.held(shape)
-    together = min(WIDEST // size, held)
+    together = min(MAX_ACCESS_BYTES // size, held)
     if layout.size[axis] >= together or together < 2 or shape[axis] % together:
         return None
     steps = [tuple(n if i == axis else 0 for i in range(len(shape))) for n in range(together)]
@@ -116,7 +116,7 @@ def _narrow(line: Line, layout: Blocked, tensors: Tensors) -> tuple[int, int] | 
 NARROW = "narrow-access"
 UNCOALESCED = "uncoalesced-layout"
 
-SECTOR = 32
+SECTOR_BYTES = 32
 
 
 def _global(run: Run) -> list[WarpAccess]:
@@ -168,7 +168,7 @@ def _pieces(run: Run) -> dict[int, int]:
     """Lines of accesses that could be part of a wider one, each with the bytes of that one."""
     stretches: dict[tuple[int, bool, int], list[WarpAccess]] = defaultdict(list)
     for access in _global(run):
-        if access.width < WIDEST and len(set(access.addresses)) > 1:
+        if access.width < MAX_ACCESS_BYTES:
             stretches[access.block, access.store, access.width].append(access)
     out: dict[int, int] = {}
     for (_, _, width), accesses in stretches.items():
@@ -203,7 +203,7 @@ def _cut(chain: list[WarpAccess], width: int) -> dict[int, int]:
     out: dict[int, int] = {}
     at = 0
     while at < len(chain):
-        wide = WIDEST
+        wide = MAX_ACCESS_BYTES
         while wide > width:
             count = wide // width
             fits = at + count <= len(chain)
@@ -284,4 +284,4 @@ def _sectors(accesses: Iterable[WarpAccess]) -> tuple[int, int]:
     for access in accesses:
         for address in access.addresses:
             moved.update(range(address, address + access.width))
-    return len({byte // SECTOR for byte in moved}), max(-(-len(moved) // SECTOR), 1)
+    return len({byte // SECTOR_BYTES for byte in moved}), max(-(-len(moved) // SECTOR_BYTES), 1)

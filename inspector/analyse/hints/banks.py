@@ -19,7 +19,7 @@ from inspector.model import Origin, Stage
 RULE = "bank-conflicts"
 
 BANKS = 32
-BANK = 4
+BANK_BYTES = 4
 
 
 def bank_conflicts(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
@@ -67,12 +67,14 @@ def cure_of_conflicts(subject: HintSubject) -> str:
 def degree(access: WarpAccess) -> int:
     """How many times the passes that an access of its width takes without conflicts."""
     lanes = access.addresses
-    a_pass = max(BANKS * BANK // max(access.width, BANK), 1)
+    a_pass = max(BANKS * BANK_BYTES // max(access.width, BANK_BYTES), 1)
     passes = least = 0
     for start in range(0, len(lanes), a_pass):
         words: dict[int, set[int]] = defaultdict(set)
         for address in lanes[start : start + a_pass]:
-            for word in range(address // BANK, (address + access.width - 1) // BANK + 1):
+            for word in range(
+                address // BANK_BYTES, (address + access.width - 1) // BANK_BYTES + 1
+            ):
                 words[word % BANKS].add(word)
         passes += max(len(w) for w in words.values())
         least += 1

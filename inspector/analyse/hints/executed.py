@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from inspector.analyse.hints.access import SECTOR, UNCOALESCED, cure_of_layout
+from inspector.analyse.hints.access import SECTOR_BYTES, UNCOALESCED, cure_of_layout
 from inspector.analyse.hints.banks import BANKS, cure_of_conflicts
 from inspector.analyse.hints.banks import RULE as CONFLICTS
 from inspector.analyse.hints.counts import ExecutedAccess, ExecutedBranch, ExecutedFacts
@@ -62,10 +62,13 @@ def _scattered(
     limit = number(thresholds, UNCOALESCED, "sectors_times")
     least = number(thresholds, UNCOALESCED, "lanes")
     bad = [
-        one for one in facts.accesses
-        if one.space == "global" and one.filled and one.together >= limit * one.filled
+        one
+        for one in facts.accesses
+        if one.space == "global"
+        and one.filled
+        and one.together >= limit * one.filled
         and one.lanes >= least * one.requests
-    ]  # fmt: skip
+    ]
     if not bad:
         return
     worst = max(bad, key=lambda one: one.together / one.filled)
@@ -74,7 +77,7 @@ def _scattered(
         UNCOALESCED,
         "warn",
         f"{plural(len(bad), 'access')} to global memory in which the lanes of a warp are far "
-        f"apart: {moved:,} sectors of {SECTOR} bytes for data that fill {wanted:,}, "
+        f"apart: {moved:,} sectors of {SECTOR_BYTES} bytes for data that fill {wanted:,}, "
         f"{worst.sectors / worst.requests:.3g} a request in the worst, where "
         f"{worst.least_sectors / worst.requests:.3g} would do. Memory moves whole sectors, so most "
         "of what it moves is thrown away. Let neighbouring lanes have neighbouring elements: "
@@ -89,10 +92,12 @@ def _conflicting(
 ) -> Iterator[Finding]:
     limit = number(thresholds, CONFLICTS, "times")
     bad = [
-        one for one in facts.accesses
-        if one.space == "shared" and one.least_wavefronts
+        one
+        for one in facts.accesses
+        if one.space == "shared"
+        and one.least_wavefronts
         and one.wavefronts >= limit * one.least_wavefronts
-    ]  # fmt: skip
+    ]
     if not bad:
         return
     worst = max(bad, key=lambda one: one.wavefronts / one.least_wavefronts)

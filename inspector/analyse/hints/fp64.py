@@ -15,8 +15,8 @@ from inspector.analyse.hints.subject import (
     plural,
     some,
 )
-from inspector.analyse.hints.tensors import blocked, operand_shape
 from inspector.analyse.opcodes import base_of
+from inspector.analyse.tensors import blocked, operand_shape
 from inspector.listing.line import Line
 from inspector.model import Stage
 from inspector.text import words

@@ -17,7 +17,7 @@ from inspector.analyse.hints.subject import (
     numbers,
     plural,
 )
-from inspector.analyse.hints.tensors import Tensors, operand_shape, uses
+from inspector.analyse.tensors import Tensors, operand_shape, uses
 from inspector.listing.line import Line
 from inspector.model import Call, Origin, Stage
 from inspector.text import words
@@ -160,8 +160,9 @@ def _replicated(subject: HintSubject) -> Iterator[Finding]:
     threads = subject.warps * WARP
     moved = [(operand_shape(line), line) for line in subject.ttgir if line.base in _MOVES]
     sizes = [(prod(shape), line) for shape, line in moved if shape is not None]
-    if not sizes or any(shape is None and line.base not in ("tt.load", "tt.store")
-                        for shape, line in moved):  # fmt: skip
+    if not sizes or any(
+        shape is None and line.base not in ("tt.load", "tt.store") for shape, line in moved
+    ):
         return
     largest = max(size for size, _ in sizes)
     if largest >= threads:

@@ -16,11 +16,12 @@ from inspector.analyse.hints.subject import (
     plural,
     some,
 )
-from inspector.analyse.hints.tensors import uses
 from inspector.analyse.opcodes import OpcodeLines
+from inspector.analyse.tensors import uses
 from inspector.listing.line import Line
 from inspector.model import Origin, Stage
 from inspector.names import base_name
+from inspector.text import words
 
 WAIT = "early-wait"
 BARRIER = "barrier-in-loop"
@@ -184,10 +185,10 @@ def barrier_in_loop(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fi
         )
 
 
-_COMBINE = frozenset(
-    ("arith.addf", "arith.addi", "arith.maxnumf", "arith.minnumf", "arith.maximumf",
-     "arith.minimumf", "arith.maxsi", "arith.minsi", "arith.maxui", "arith.minui", "arith.mulf")
-)  # fmt: skip
+_COMBINE = words(
+    "arith.addf arith.addi arith.maxnumf arith.minnumf arith.maximumf arith.minimumf arith.maxsi "
+    "arith.minsi arith.maxui arith.minui arith.mulf"
+)
 
 
 def _accumulated(lines: Sequence[Line]) -> list[Line]:

@@ -12,7 +12,7 @@ from inspector.analyse.hints.counts import ExecutedFacts
 from inspector.analyse.occupancy import Device, Occupancy, occupancy
 from inspector.analyse.opcodes import OpcodeLines
 from inspector.listing.line import Function, Line, Listing
-from inspector.listing.ptx_code import PtxFunction
+from inspector.listing.ptx_code import PtxFunction, read_function
 from inspector.model import Call, Kernel, Note, Resources, Stage, Variant
 from inspector.text import some as some_of
 from inspector.text import word_for
@@ -123,8 +123,13 @@ class HintSubject:
     @property
     def ptx_code(self) -> PtxFunction | None:
         """The kernel's PTX with its operands; None if the stage is not to be had."""
-        facts = self._known(Stage.PTX)
-        return None if facts is None else facts.ptx
+        listing, function = self.listings.get(Stage.PTX), self.functions.get(Stage.PTX)
+        if listing is None or function is None:
+            return None
+        made = self.memo.get(("code", Stage.PTX))
+        if not isinstance(made, PtxFunction):
+            made = self.memo["code", Stage.PTX] = read_function(listing, function)
+        return made
 
     @property
     def ptx(self) -> Sequence[Line]:

@@ -75,8 +75,9 @@ def _specialised(subject: HintSubject) -> list[tuple[str, list[tuple[object, ...
 def _shapes(subject: HintSubject, code: PtxFunction) -> tuple[tuple[int, int, int], ...]:
     if subject.block is not None:
         return (subject.block,)
-    named = {o.name for row in code.instructions for o in row.operands
-             if isinstance(o, SpecialOperand)}  # fmt: skip
+    named = {
+        o.name for row in code.instructions for o in row.operands if isinstance(o, SpecialOperand)
+    }
     if named & {"%tid.y", "%tid.z"}:
         return SHAPES
     return ((256, 1, 1),)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 
+from inspector.analyse.tensors import COMPARE, quotient
 from inspector.listing.ptx_code import (
     SINK,
     AddressOperand,
@@ -28,6 +29,7 @@ from inspector.listing.ptx_code import (
     SymbolOperand,
     VectorOperand,
 )
+from inspector.listing.ptx_operands import number
 
 # -- integer instructions on 32 values at once ----------------------------------------------------
 # Integer PTX instructions on 32 values at once. What is not known stays unknown (None).
@@ -36,18 +38,6 @@ WARP = 32
 Lanes = int | tuple[int, ...]
 """The same in every lane, or one value a lane."""
 
-COMPARE: dict[str, Callable[[int, int], bool]] = {
-    "eq": operator.eq,
-    "ne": operator.ne,
-    "lt": operator.lt,
-    "le": operator.le,
-    "gt": operator.gt,
-    "ge": operator.ge,
-    "lo": operator.lt,
-    "ls": operator.le,
-    "hi": operator.gt,
-    "hs": operator.ge,
-}
 _INTEGER_TYPE = re.compile(r"\.([bsuf]f?|pred)(8|16|32|64|128)?(?:x2)?\Z")
 
 
@@ -59,9 +49,7 @@ def width_of(opcode: str) -> int | None:
 
 def _quotient(a: int, b: int) -> int:
     """Division towards zero; of nothing, all bits."""
-    if b == 0:
-        return -1
-    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    return quotient(a, b) if b else -1
 
 
 def _logic3(a: int, b: int, c: int, table: int) -> int:
@@ -221,7 +209,8 @@ class Arguments:
 
 @dataclass(frozen=True, slots=True)
 class WarpAccess:
-    """One load or store by a warp. ``addresses`` are those of the lanes that take part.
+    """One load or store by a warp at more than one place; ``addresses`` are those of the lanes that
+    take part.
 
     ``width`` is the bytes a lane moves, ``space`` is global or shared; ``block`` counts the
     stretches between labels and barriers, ``base`` is what the address is made of beside its
@@ -251,7 +240,8 @@ class Warp:
         self._symbols: dict[str, int] = {}
         self._stretch = 0
         self.accesses: list[WarpAccess] = []
-        written = Counter(r for row in code.instructions for r in row.registers()[0])
+        writes = [row.registers()[0] for row in code.instructions]
+        written = Counter([r for own in writes for r in own])
         labels = set(code.labels.values())
         met: set[int] = set()
         again: set[int] = set()
@@ -261,23 +251,23 @@ class Warp:
                 for register in again:
                     self._values.pop(register, None)
                 again.clear()
-            self._run(row)
-            for register in row.registers()[0]:
+            self._run(row, writes[at])
+            for register in writes[at]:
                 if written[register] > 1:
                     (again if register in met else met).add(register)
 
     # -- one instruction ----------------------------------------------------------------------
 
-    def _run(self, row: PtxInstruction) -> None:
+    def _run(self, row: PtxInstruction, written: Sequence[int]) -> None:
         if row.base in ("bar", "barrier"):
             self._stretch += 1
         mask = self._guard(row)
         if row.base in _ACCESSES and mask is not None:
             self._access(row, mask)
         results = self._results(row)
-        for at, register in enumerate(row.registers()[0]):
-            got = _chosen(mask, results[at] if at < len(results) else None,
-                          self._values.get(register))  # fmt: skip
+        for at, register in enumerate(written):
+            result = results[at] if at < len(results) else None
+            got = _chosen(mask, result, self._values.get(register))
             if got is None:
                 self._values.pop(register, None)
             else:
@@ -345,11 +335,11 @@ class Warp:
 
     def _value(self, operand: Operand) -> Lanes | None:
         match operand:
-            case RegisterOperand(number, negated):
-                value = self._values.get(number)
+            case RegisterOperand(register, negated):
+                value = self._values.get(register)
                 return _not(value) if negated else value
             case ImmediateOperand(text):
-                return _literal(text)
+                return number(text)
             case SpecialOperand(name):
                 return self._special(name)
             case SymbolOperand(name, offset):
@@ -392,13 +382,9 @@ class Warp:
             return
         vector = next((int(p[1]) for p in row.parts if p in ("v2", "v4", "v8")), 1)
         threads = self._block[0] * self._block[1] * self._block[2]
-        lanes = zip(_every(base), _every(mask), strict=True)
-        where = tuple(
-            place + address.offset
-            for lane, (place, on) in enumerate(lanes)
-            if on and lane < threads
-        )
-        if where:
+        lanes = list(zip(_every(base), _every(mask), strict=True))[:threads]
+        where = tuple([place + address.offset for place, on in lanes if on])
+        if len(set(where)) > 1:
             self.accesses.append(
                 WarpAccess(
                     row.line,
@@ -427,13 +413,6 @@ def _compared(row: PtxInstruction, values: Sequence[Lanes | None]) -> Lanes | No
     if len(values) == 3 and parts[2] in ("and", "or", "xor"):
         return compute(f"{parts[2]}.pred", [out, values[2]])
     return out
-
-
-def _literal(word: str) -> int | None:
-    try:
-        return int(word.rstrip("U"), 0)
-    except ValueError:
-        return None
 
 
 def _each(function: Callable[[int], int], value: Lanes) -> Lanes:

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import gcd
 
-MOST_TERMS = 8
-MOST_ATOMS = 24
+MAX_TERMS = 8
+MAX_ATOMS = 24
 """What a register may hold before it is called by its own name."""
 
 LEAVES = ("parameter", "special", "register", "symbol")

@@ -10,7 +10,7 @@ from inspector.analyse.sentences import forms
 from inspector.analyse.sentences.basic import BITS, Basic
 from inspector.analyse.sentences.context import Context, before_launch, of_header
 from inspector.analyse.sentences.directives import directive, label
-from inspector.analyse.sentences.statements import MOST_LINES, Statements
+from inspector.analyse.sentences.statements import MAX_FOLLOWED_LINES, Statements
 from inspector.analyse.sentences.templates import Templates, fill
 from inspector.analyse.sentences.values import Values, special, types_of
 from inspector.analyse.sentences.wording import Wording
@@ -190,7 +190,7 @@ class Pieces(Basic):
         return f"{text}, which gives {out}" if out else text
 
 
-LONG_VECTOR = 4
+MAX_NAMED_ELEMENTS = 4
 """Elements of a vector that are named one by one."""
 
 _BITWISE = ("and", "or", "xor", "not", "lop3", "prmt")
@@ -239,7 +239,7 @@ class PtxReader:
             said = [text for one in statements if (text := self._instruction(one, line))]
             return "; then ".join(said) or None
         if line.kind is Kind.LABEL and line.label is not None:
-            followed = self.function.last - self.function.first < MOST_LINES
+            followed = self.function.last - self.function.first < MAX_FOLLOWED_LINES
             if ".callprototype" in line.text:
                 return f"{line.label}: what the functions called by it take and give"
             return label(line.label, n, self.statements.jumps(line.label), followed)
@@ -404,7 +404,7 @@ class _Worded(Pieces):
 
     def _vector(self, one: Operand) -> str:
         said = [self.say(p) for p in one.parts]
-        if len(said) > LONG_VECTOR:
+        if len(said) > MAX_NAMED_ELEMENTS:
             return f"{{{said[0]} … {said[-1]}}} ({len(said)} registers)"
         return said[0] if len(said) == 1 else "{" + ", ".join(said) + "}"
 

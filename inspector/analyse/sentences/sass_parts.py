@@ -6,6 +6,7 @@ import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from inspector.analyse.sentences.context import Context
 from inspector.listing.line import Line
@@ -60,6 +61,11 @@ class SassOperand:
         return not self.file and _NUMBER.match(self.bare) is not None and value(self.bare) == 0
 
     @property
+    def general(self) -> bool:
+        """Whether it is a general register, RZ and URZ too."""
+        return self.file in ("R", "UR")
+
+    @property
     def predicate(self) -> bool:
         """Whether it is a predicate, PT and UPT too."""
         return self.file in PREDICATES
@@ -75,41 +81,28 @@ class SassOperand:
 def read(text: str) -> SassOperand:
     """An operand of any text."""
     bare = text.strip()
-    negative = inverted = absolute = False
-    if bare[:1] == "-":
-        negative, bare = True, bare[1:]
-    if bare[:1] in ("!", "~"):
-        inverted, bare = True, bare[1:]
-    bare = bare.replace(".reuse", "").strip().lstrip("+")
-    if bare[:1] == "|" and "|" in bare[1:]:
-        absolute = True
-        inner, _, rest = bare[1:].partition("|")
-        bare = inner + rest
-    if match := _REGISTER.match(bare):
-        file, number, suffixes = match.groups()
-        fits = (number == "T") == (file in PREDICATES) if not number.isdecimal() else True
-        if fits:
-            return SassOperand(
-                text,
-                bare,
-                file,
-                int(number) if number.isdecimal() else None,
-                tuple(s for s in suffixes.split(".") if s),
-                negative,
-                inverted,
-                absolute,
-            )
-    return SassOperand(text, bare, "", None, (), negative, inverted, absolute)
+    negative = bare.startswith("-")
+    bare = bare.removeprefix("-")
+    inverted = bare.startswith(("!", "~"))
+    bare = bare[inverted:].replace(".reuse", "").strip().lstrip("+")
+    absolute = bare.startswith("|") and "|" in bare[1:]
+    bare = bare.replace("|", "", 2) if absolute else bare
+    signs = negative, inverted, absolute
+    match = _REGISTER.match(bare)
+    if match is None:
+        return SassOperand(text, bare, "", None, (), *signs)
+    file, number, suffixes = match.groups()
+    if number in ("T", "Z") and (number == "T") != (file in PREDICATES):
+        return SassOperand(text, bare, "", None, (), *signs)
+    which = int(number) if number.isdecimal() else None
+    return SassOperand(text, bare, file, which, tuple(suffixes.split(".")[1:]), *signs)
 
 
 def value(bare: str) -> float | int | None:
     """The number that an immediate is."""
-    if bare.startswith("0x"):
-        try:
-            return int(bare, 16)
-        except ValueError:
-            return None
     try:
+        if bare.startswith("0x"):
+            return int(bare, 16)
         return float(bare) if any(c in bare for c in ".eNI") else int(bare)
     except ValueError:
         return None
@@ -122,11 +115,9 @@ def is_number(operand: SassOperand) -> bool:
 
 def integer(operand: SassOperand) -> int | None:
     """The immediate's value where it is a whole number, its sign counted in."""
-    if operand.file in ("R", "UR") and operand.number is None:
+    if operand.general and operand.number is None:
         return 0
-    if not is_number(operand):
-        return None
-    number = value(operand.bare)
+    number = value(operand.bare) if is_number(operand) else None
     if not isinstance(number, int):
         return None
     return -number if operand.negative else number
@@ -249,29 +240,30 @@ _CODE = re.compile(
 _TARGETS = re.compile(r"`\(([^()\n]*)\)")
 _LISTED = re.compile(r"\(\*.*\Z")
 _HALVES = re.compile(r"H(?:ADD|MUL|FMA|SET|SETP)2(?:_32I)?\Z")
-WIDTHS = {
-    "U8": 8, "S8": 8, "U16": 16, "S16": 16, "32": 32, "64": 64, "U64": 64, "S64": 64, "F64": 64,
-    "96": 96, "128": 128, "U128": 128, "256": 256, "ENL2": 256,
-}  # fmt: skip
+_WIDTH = re.compile(r"[USF]?(8|16|32|64|96|128|256)\Z|ENL2\Z")
 
 Pieces = Mapping[str, str]
-Told = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
 class SassInstruction:
-    """``told`` is its entry of sass_sentences.toml, ``table`` the whole of that file."""
+    """One instruction.
+
+    ``o`` are operands by the names that the entry's ``form`` gives them; ``told`` is its entry of
+    sass_sentences.toml, ``table`` the whole of that file.
+    """
 
     line: Line
     base: str
     qualifiers: tuple[str, ...]
     operands: tuple[SassOperand, ...]
+    o: Mapping[str, SassOperand]
     guard: str | None
     label: str | None
     words: SassWording
     context: Context
-    told: Told
-    table: Mapping[str, object]
+    told: Mapping[str, Any]
+    table: Mapping[str, Any]
 
     def has(self, *names: str) -> bool:
         """Whether any of these qualifiers is in the opcode."""
@@ -283,31 +275,38 @@ class SassInstruction:
 
     def among(self, table: str) -> list[str]:
         """What a table of sass_sentences.toml says of the qualifiers, in their order."""
-        known = self.table.get(table)
-        if not isinstance(known, Mapping):
-            return []
-        return [str(known[q]) for q in self.qualifiers if q in known]
+        known = self.table[table]
+        return [known[q] for q in self.qualifiers if q in known]
+
+    def found(self, table: str) -> str:
+        """What such a table says of the first qualifier that it has; "" if none."""
+        return next(iter(self.among(table)), "")
 
     def string(self, key: str) -> str:
         """A string of the entry; "" if missing."""
-        found = self.told.get(key)
-        return found if isinstance(found, str) else ""
+        return str(self.told.get(key, ""))
+
+    @property
+    def variant(self) -> str | None:
+        """The first qualifier that the entry has a sentence of its own for."""
+        return self.first(self.told.get("variants", {}))
 
     @property
     def bits(self) -> int:
         """The width that the opcode names, in bits; 32 where it names none."""
-        return next((WIDTHS[q] for q in self.qualifiers if q in WIDTHS), 32)
-
-    def at(self, n: int) -> SassOperand:
-        """The operand of that number; RZ if missing."""
-        return self.operands[n] if -len(self.operands) <= n < len(self.operands) else read("RZ")
+        widths = (found for q in self.qualifiers if (found := _WIDTH.match(q)))
+        return next((int(found[1] or 256) for found in widths), 32)
 
 
 Handler = Callable[[SassInstruction], Pieces | None]
 
 
 def take_apart(
-    line: Line, words: SassWording, context: Context, told: Told, table: Mapping[str, object]
+    line: Line,
+    words: SassWording,
+    context: Context,
+    told: Mapping[str, Any],
+    table: Mapping[str, Any],
 ) -> SassInstruction | None:
     """The parts of an instruction's line; None if it does not read as one."""
     match = _CODE.match(line.text)
@@ -316,23 +315,38 @@ def take_apart(
     negated, guard, text = match.groups()
     text = text or ""
     targets = _TARGETS.findall(text)
-    text = _LISTED.sub("", _TARGETS.sub("", text))
-    text = text.rstrip().rstrip(",")
+    text = _LISTED.sub("", _TARGETS.sub("", text)).rstrip().rstrip(",")
     operands = tuple(read(o) for o in split_operands(text) if o)
     if _HALVES.match(line.base):
         operands = _merged(operands)
     return SassInstruction(
-        line=line,
-        base=line.base,
-        qualifiers=tuple(q for q in line.opcode.split(".")[1:] if q),
-        operands=operands,
-        guard=None if guard is None else negated + guard,
-        label=targets[-1] if targets else None,
-        words=words,
-        context=context,
-        told=told,
-        table=table,
+        line,
+        line.base,
+        tuple(line.opcode.split(".")[1:]),
+        operands,
+        _named(operands, told.get("form", "")),
+        None if guard is None else negated + guard,
+        targets[-1] if targets else None,
+        words,
+        context,
+        told,
+        table,
     )
+
+
+def _named(operands: Sequence[SassOperand], form: str) -> dict[str, SassOperand]:
+    """Operands by their names in a form.
+
+    ``d a ?p b`` are names in order; one with ``?`` is there only where the operand is a predicate.
+    """
+    out: dict[str, SassOperand] = {}
+    names = iter(form.split())
+    for operand in operands:
+        name = next((n for n in names if n[0] != "?" or operand.predicate), None)
+        if name is None:
+            break
+        out[name.lstrip("?")] = operand
+    return out
 
 
 def _merged(operands: tuple[SassOperand, ...]) -> tuple[SassOperand, ...]:
@@ -349,39 +363,21 @@ def _merged(operands: tuple[SassOperand, ...]) -> tuple[SassOperand, ...]:
     return tuple(out)
 
 
-def form_of(i: SassInstruction) -> dict[str, SassOperand]:
-    """Operands by the names that the entry's ``form`` gives them.
-
-    ``d a ?p b`` are names in order; one with ``?`` is there only where the operand is a predicate.
-    """
-    out: dict[str, SassOperand] = {}
-    left = list(i.operands)
-    for name in i.string("form").split():
-        if not left:
-            break
-        if name.startswith("?") and not left[0].predicate:
-            continue
-        out[name.lstrip("?")] = left.pop(0)
-    return out
-
-
 def destination(i: SassInstruction, operand: SassOperand, width: int = 1) -> str:
     """Where a result goes: ``R4…R7``; ``nowhere`` for RZ."""
-    if operand.file in ("R", "UR") and operand.number is None:
+    if operand.number is None and (operand.general or operand.predicate):
         return "nowhere"
-    if operand.predicate:
-        return "nowhere" if operand.always is not None else operand.bare
-    return i.words.plain(operand, width)
+    return operand.bare if operand.predicate else i.words.plain(operand, width)
 
 
 def halves(text: str) -> str | None:
     """``(1.5, -2)``, two numbers of fp16, as the 32 bits that they are."""
     match = re.match(r"\((\S+), (\S+)\)\Z", text)
-    try:
-        packed = struct.pack("<ee", float(match[2]), float(match[1])) if match else b""
-    except (ValueError, OverflowError):
+    if match is None:
         return None
-    if not packed:
+    try:
+        packed = struct.pack("<ee", float(match[2]), float(match[1]))
+    except (ValueError, OverflowError):
         return None
     bits = int.from_bytes(packed, "little")
     real = as_float(bits)
@@ -401,7 +397,7 @@ def immediate(i: SassInstruction, operand: SassOperand) -> str:
     return text
 
 
-def where(i: SassInstruction, operand: SassOperand, *, pair: bool = False) -> str:
+def where(operand: SassOperand, *, pair: bool = False) -> str:
     """An address in words, or the operand as it stands."""
     return address(operand, pair=pair) or operand.bare
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from inspector.analyse.sentences.sass_parts import (
@@ -10,7 +9,6 @@ from inspector.analyse.sentences.sass_parts import (
     SassInstruction,
     SassOperand,
     destination,
-    form_of,
     halves,
     immediate,
     integer,
@@ -62,31 +60,32 @@ class _Term(NamedTuple):
 
 def compute(i: SassInstruction) -> Pieces | None:
     """``d = a × b + c``, by the entry's ``value``: terms at ``+``, factors at ``*``."""
-    operands = form_of(i)
-    if "d" not in operands:
-        return None
-    d = destination(i, operands["d"], width_of(i, "d"))
-    carries = " and ".join(_carries_out(i, operands))
+    d = destination(i, i.o["d"], width_of(i, "d"))
+    targets = (i.o[name] for name in ("p", "q") if name in i.o)
+    carries = " and ".join(i.words.predicate(t) for t in targets if t.always is None)
     also = f"; the carry into {carries}" if carries else ""
-    products = (_product(i, operands, product) for product in i.string("value").split("+"))
-    terms = [*filter(None, products), *_carries_in(i, operands)]
+    products = (_product(i, product) for product in i.string("value").split("+"))
+    terms = [*filter(None, products), *_carries_in(i)]
     if not terms:
         return {"form": "zero", "d": d, "also": also}
-    text = _sum(terms)
+    # What is taken away stands last.
+    first, *rest = sorted(terms, key=lambda term: term.minus)
+    text = f"-{first.text}" if first.minus else first.text
+    text += "".join(f" {'−' if term.minus else '+'} {term.text}" for term in rest)
     if len(terms) == 1 and (unchanged := _unchanged(i, terms[0])) is not None:
         return {**unchanged, "d": d, "also": also}
     if i.has("HI"):
         text = f"the upper 32 bits of ({text})" if " " in text else f"the upper 32 bits of {text}"
     if d == "nowhere" and carries:
-        return {"d": carries, "value": f"the carry of {text}", "also": "", "notes": ""}
+        return {"d": carries, "value": f"the carry of {text}", "notes": ""}
     widened = i.base == "HADD2" and i.has("F32")
     said = " (from fp16 to fp32)" if widened else notes(i)
     return {"d": d, "value": text, "also": also, "notes": said}
 
 
-def _product(i: SassInstruction, operands: Mapping[str, SassOperand], product: str) -> _Term | None:
+def _product(i: SassInstruction, product: str) -> _Term | None:
     """``a*b`` as a term; None if it is 0 or has no operand here. Factors of 1 are left out."""
-    factors = [(name, operands[name]) for name in product.split("*") if name in operands]
+    factors = [(name, i.o[name]) for name in product.split("*") if name in i.o]
     if not factors or any(factor.zero for _, factor in factors):
         return None
     terms = factors
@@ -100,9 +99,9 @@ def _product(i: SassInstruction, operands: Mapping[str, SassOperand], product: s
     return _Term(sum(factor.negative for _, factor in factors) % 2 == 1, text, alone)
 
 
-def _carries_in(i: SassInstruction, operands: Mapping[str, SassOperand]) -> list[_Term]:
+def _carries_in(i: SassInstruction) -> list[_Term]:
     """The carries that ``.X`` adds, but those that are always 0."""
-    carries = [operands[name] for name in ("r", "s") if name in operands and i.has("X")]
+    carries = [i.o[name] for name in ("r", "s") if name in i.o and i.has("X")]
     return [
         _Term(False, f"the carry in {i.words.predicate(carry)}")
         for carry in carries
@@ -110,23 +109,11 @@ def _carries_in(i: SassInstruction, operands: Mapping[str, SassOperand]) -> list
     ]
 
 
-def _carries_out(i: SassInstruction, operands: Mapping[str, SassOperand]) -> list[str]:
-    """The predicates that take the carry."""
-    targets = [operands[name] for name in ("p", "q") if name in operands]
-    return [i.words.predicate(target) for target in targets if target.always is None]
-
-
-def _sum(terms: Sequence[_Term]) -> str:
-    """Terms as one formula: what is taken away stands last."""
-    first, *rest = sorted(terms, key=lambda term: term.minus)
-    text = f"-{first.text}" if first.minus else first.text
-    return text + "".join(f" {'−' if term.minus else '+'} {term.text}" for term in rest)
-
-
 def _unchanged(i: SassInstruction, term: _Term) -> Pieces | None:
     """One operand as it is: a number that is set, a register copied, a constant read."""
     operand = term.alone
-    if operand is None or _changes(i):
+    changed = i.has("HI", "SAT", "F32") or i.among("formats") or i.among("notes")
+    if operand is None or changed:
         return None
     if is_number(operand) or halves(operand.bare) is not None:
         return {"form": "set", "a": immediate(i, operand)}
@@ -135,10 +122,6 @@ def _unchanged(i: SassInstruction, term: _Term) -> Pieces | None:
     if not operand.absolute and " " not in term.text:
         return {"form": "copy", "a": term.text}
     return {"form": "parameter", "a": term.text} if operand.bare.startswith("c[") else None
-
-
-def _changes(i: SassInstruction) -> bool:
-    return i.has("HI", "SAT", "F32") or bool(i.among("formats") or i.among("notes"))
 
 
 def _wrapped(operand: SassOperand) -> str | None:
@@ -151,17 +134,14 @@ def _wrapped(operand: SassOperand) -> str | None:
 
 def compare(i: SassInstruction) -> Pieces | None:
     """``P0 = (R3 ≥ 1823)``, with the predicate that it is combined with."""
-    operands = form_of(i)
-    if not {"p", "a", "b"} <= operands.keys():
-        return None
     registers = 2 if i.has("S64", "U64", "64") or i.string("wide") else 1
-    a, b = (i.words.signed(operands[name], registers) for name in "ab")
+    a, b = (i.words.signed(i.o[name], registers) for name in "ab")
     text = _relation(i, a, b)
     if text is None:
         return None
-    if i.has("EX") and (lower := operands.get("s")) is not None:
+    if i.has("EX") and (lower := i.o.get("s")) is not None:
         text += f", with {i.words.predicate(lower)} of the lower halves"
-    if (other := operands.get("r")) is not None and (join := i.first(_JOINS)) is not None:
+    if (other := i.o.get("r")) is not None and (join := i.first(_JOINS)) is not None:
         text = _combined(i, text, other, join)
     if i.string("writes"):
         # .BF writes 1.0, without it all bits are set.
@@ -169,9 +149,9 @@ def compare(i: SassInstruction) -> Pieces | None:
     else:
         text = f"whether {text}"
     return {
-        "d": destination(i, operands["p"]),
+        "d": destination(i, i.o["p"]),
         "value": text,
-        "also": _second_result(i, operands.get("q")),
+        "also": _second_result(i, i.o.get("q")),
         "notes": joined([i.string("unit"), _signedness(i), *i.among("notes")]),
     }
 
@@ -210,52 +190,49 @@ def _signedness(i: SassInstruction) -> str:
 
 
 def _combined(i: SassInstruction, text: str, other: SassOperand, join: str) -> str:
-    if other.always is not None:
-        neutral = {"AND": True, "OR": False, "XOR": False}[join]
-        if other.always == neutral:
-            return text
+    if other.always is (join == "AND"):  # changes nothing
+        return text
     return f"{text}, {_JOINS[join]} {i.words.predicate(other)}"
 
 
 def smaller(i: SassInstruction) -> Pieces | None:
     """Minimum or maximum, by the predicate that is PT or !PT as a rule."""
-    operands = form_of(i)
-    if not {"d", "a", "b", "r"} <= operands.keys():
-        return None
-    chosen = operands["r"].always
+    chosen = i.o["r"].always
     if chosen is None:
-        kind = f"the minimum (the maximum unless {i.words.predicate(operands['r'])})"
+        kind = f"the minimum (the maximum unless {i.words.predicate(i.o['r'])})"
     else:
         kind = "the minimum" if chosen else "the maximum"
     wide = 2 if i.has("S64", "U64") or i.string("wide") else 1
-    a, b = (i.words.signed(operands[n], wide) for n in "ab")
-    values = f"{a} + {b} and {i.words.signed(operands['c'])}" if i.base == "VIADDMNMX" and \
-        "c" in operands else " and ".join([a, b]) if "c" not in operands else \
-        f"{a}, {b} and {i.words.signed(operands['c'])}"  # fmt: skip
+    a, b = (i.words.signed(i.o[n], wide) for n in "ab")
+    third = [i.words.signed(i.o["c"])] if "c" in i.o else []
+    values = [a, b, *third]
+    if i.base == "VIADDMNMX" and third:
+        values = [f"{a} + {b}", *third]
     sign = "unsigned" if i.has("U32", "U64") else ""
-    return {"d": destination(i, operands["d"], wide), "value": f"{kind} of {values}",
-            "notes": notes(i, sign), "also": ""}  # fmt: skip
+    return {
+        "d": destination(i, i.o["d"], wide),
+        "value": f"{kind} of {', '.join(values[:-1])} and {values[-1]}",
+        "notes": notes(i, sign),
+    }
 
 
 def logic(i: SassInstruction) -> Pieces | None:
     """LOP3: the formula of the table, its constant inputs counted in."""
-    operands = form_of(i)
-    table = integer(operands["lut"]) if "lut" in operands else None
-    if table is None or not {"d", "a", "b", "c"} <= operands.keys():
+    table = integer(i.o["lut"])
+    if table is None:
         return None
-    inputs = [operands[n] for n in "abc"]
+    inputs = [i.o[n] for n in "abc"]
     # An inverted input is one whose column of the table is read backwards.
     names = [_name(i, o) for o in inputs]
     constants = [(1 if o.inverted else 0) if o.zero else None for o in inputs]
     text = named(formula(restrict(table, constants)), names)
-    d = destination(i, operands["d"])
-    flag = operands.get("p")
-    also = ""
-    if flag is not None and flag.always is None:
-        also = f"; {flag.bare} = whether it is not 0"
-    if text in ("0", "1"):
-        return {"d": d, "value": "0" if text == "0" else "all ones", "also": also, "notes": ""}
-    return {"d": d, "value": text, "also": also, "notes": _modulo(inputs, text, names)}
+    flag = i.o.get("p")
+    return {
+        "d": destination(i, i.o["d"]),
+        "value": "all ones" if text == "1" else text,
+        "also": f"; {flag.bare} = whether it is not 0" if flag and flag.always is None else "",
+        "notes": _modulo(inputs, text, names),
+    }
 
 
 def _name(i: SassInstruction, operand: SassOperand) -> str:
@@ -277,16 +254,13 @@ def _modulo(inputs: list[SassOperand], text: str, names: list[str]) -> str:
 
 def predicates(i: SassInstruction) -> Pieces | None:
     """PLOP3: two formulas of three predicates."""
-    operands = form_of(i)
-    if not {"p", "q", "a", "b", "c", "lut"} <= operands.keys():
-        return None
-    inputs = [operands[n] for n in "abc"]
+    inputs = [i.o[n] for n in "abc"]
     constants = [None if o.always is None else int(o.always) for o in inputs]
     names = [o.bare for o in inputs]
     out: list[str] = []
     for target, lut in (("p", "lut"), ("q", "lut2")):
-        table = integer(operands[lut]) if lut in operands else None
-        d = destination(i, operands[target])
+        table = integer(i.o[lut]) if lut in i.o else None
+        d = destination(i, i.o[target])
         if table is None or d == "nowhere":
             continue
         for n, o in enumerate(inputs):

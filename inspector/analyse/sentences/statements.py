@@ -7,11 +7,14 @@ from inspector.listing.ptx_declaration import register_declarations
 from inspector.listing.ptx_operands import WordedStatement, pieces, statement
 from inspector.listing.ptx_statement import AHEAD, strip
 
-MOST_LINES = 131072
+MAX_FOLLOWED_LINES = 131072
 """Lines of a function that are gone through for where things are defined and used: as many as a
 listing keeps parsed. In a longer function every register goes by its own name."""
 
-MOST_USES = 16
+MAX_USES = 16
+
+MAX_KEPT_LINES = 1024
+"""Lines whose statements are kept taken apart."""
 
 
 class Statements:
@@ -57,16 +60,19 @@ class Statements:
     def at(self, n: int) -> tuple[WordedStatement, ...]:
         """The instructions that begin on line ``n``."""
         kept = self._kept.get(n)
-        if kept is not None:
-            return kept
+        if kept is None:
+            if len(self._kept) > MAX_KEPT_LINES:
+                self._kept.clear()
+            kept = self._kept[n] = self._read(n)
+        return kept
+
+    def _read(self, n: int) -> tuple[WordedStatement, ...]:
         line = self.line(n)
-        statements: tuple[WordedStatement, ...] = ()
-        if line is not None and line.opcode is not None:
-            names = frozenset(r for r in (*line.defs, *line.uses) if r[:1] != "%")
-            made = (statement(piece, names) for piece in pieces(self.code(n)))
-            statements = tuple(one for one in made if one is not None)
-        self._kept[n] = statements
-        return statements
+        if line is None or line.opcode is None:
+            return ()
+        names = frozenset([r for r in (*line.defs, *line.uses) if r[0] != "%"])
+        made = [statement(piece, names) for piece in pieces(self.code(n))]
+        return tuple([one for one in made if one is not None])
 
     # -- ways -------------------------------------------------------------------------------
 
@@ -101,7 +107,7 @@ class Statements:
             return
         self._indexed = True
         first, last = self.function.first, self.function.last
-        if last - first >= MOST_LINES or first < 1:
+        if last - first >= MAX_FOLLOWED_LINES or first < 1:
             return
         defined, uses = self._defined, self._uses
         for line in self.listing.between(first, last):
@@ -113,7 +119,7 @@ class Statements:
                 defined[register] = 0 if register in defined else n
             for register in line.uses:
                 seen = uses.setdefault(register, [])
-                if len(seen) < MOST_USES:
+                if len(seen) < MAX_USES:
                     seen.append(n)
             if line.label is not None:
                 self._labels[line.label] = n

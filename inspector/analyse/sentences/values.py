@@ -342,7 +342,7 @@ def _field(bits: int, signed: bool, args: list[LinearForm]) -> LinearForm | None
     return forms.modulo(kept, 1 << length) if length < bits else kept
 
 
-MOST_CONDITIONS = 4
+MAX_CONDITIONS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -443,8 +443,8 @@ class Values:
         made: LinearForm | None = None
         if one is not None and line is not None:
             made = self._loaded(one) if one.parts[0] == "ld" else self._result(one, name, line)
-        small = made is not None and len(made.terms) <= forms.MOST_TERMS
-        if made is not None and small and made.size <= forms.MOST_ATOMS:
+        small = made is not None and len(made.terms) <= forms.MAX_TERMS
+        if made is not None and small and made.size <= forms.MAX_ATOMS:
             return made
         low, high, multiple = 0, (1 << self.statements.bits(name)) - 1, 1
         if made is not None and made.low >= 0 and made.high <= high:
@@ -494,14 +494,14 @@ class Values:
         line = self._definition(name)
         one = self._defining(name, line) if line is not None else None
         condition: Condition | None = None
-        if one is not None and line is not None and depth < MOST_CONDITIONS:
+        if one is not None and line is not None and depth < MAX_CONDITIONS:
             if one.parts[0] == "setp":
                 condition = self._comparison(one, name, line)
             elif one.parts[0] in ("and", "or", "not") and one.parts[-1] == "pred":
                 condition = self._combined(one, depth)
             elif one.opcode == "mov.pred" and one.operands[-1].kind is OperandKind.NUMBER:
                 condition = Condition("number", always=bool(one.operands[-1].value))
-        if condition is not None and condition.size > MOST_CONDITIONS:
+        if condition is not None and condition.size > MAX_CONDITIONS:
             condition = None
         if depth == 0:
             self._conditions[name] = condition

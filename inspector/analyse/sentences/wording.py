@@ -13,7 +13,7 @@ from inspector.analyse.sentences.forms import Atom, LinearForm
 from inspector.analyse.sentences.values import Condition
 from inspector.listing.ptx_operands import Operand
 
-LONGEST = 160
+MAX_FORMULA_CHARS = 160
 """Characters of a formula that are still read."""
 
 _POINTEE = re.compile(
@@ -66,7 +66,7 @@ class Wording:
     def form(self, value: LinearForm, line: int | None = None) -> str:
         """A form as a formula, read at ``line``; "" if that would be too long."""
         text = self._sum(value, line)[0]
-        return text if len(text) <= LONGEST else ""
+        return text if len(text) <= MAX_FORMULA_CHARS else ""
 
     def known(self, value: LinearForm, line: int) -> str:
         """A form and its range: ``4 × thread, 0…508``."""
@@ -194,8 +194,10 @@ class Wording:
             return "true" if one.always else "false"
         if one.op == "not":
             return f"not ({inner[0]})"
-        mixed = [f"({t})" if p.op in ("and", "or") and p.op != one.op else t
-                 for t, p in zip(inner, one.parts, strict=True)]  # fmt: skip
+        mixed = [
+            f"({t})" if p.op in ("and", "or") and p.op != one.op else t
+            for t, p in zip(inner, one.parts, strict=True)
+        ]
         return f" {one.op} ".join(mixed)
 
     def told(self, one: Condition) -> str:
@@ -206,7 +208,7 @@ class Wording:
         if not leaves or any(leaf.op == "register" for leaf in leaves):
             return ""
         text = self.condition(one)
-        return text if len(text) <= LONGEST // 2 else ""
+        return text if len(text) <= MAX_FORMULA_CHARS // 2 else ""
 
 
 def _forms(one: Condition) -> list[LinearForm]:

@@ -1,24 +1,44 @@
-"""Kernels of a module whose signatures are given: nothing is launched."""
+"""Compiles kernels whose signatures are given, and files of TTIR, TTGIR or LLVM IR."""
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import inspect
 import os
+import re
 import sys
+from functools import partial
 from typing import Any
 
-from ..writer import emit
+from ..writer import blob, emit, plain
 from . import one
-from .job import CONFIG, Job
+from .one import CONFIG, Column, Job, Subject
+
+_KERNEL = re.compile(
+    r"^define [^@\n]*ptx_kernel[^@\n]* @\"?([\w$.]+)|^define void @\"?([\w$.]+)", re.MULTILINE
+)
+_FUNCTION = re.compile(r"tt\.func (?:public )?@\"?([\w$.]+)")
 
 
 class CannotCompile(Exception):
-    """What was given does not fit the kernel; the text says what to give."""
+    """The arguments do not fit the kernel; the text says what to give."""
 
 
-def run(job: Job) -> None:
-    """Compile the kernels that the job names, as it says."""
+def run(job: Job) -> int:
+    """Compile what the job names; 0, or 2 where the signature or the options do not fit."""
+    try:
+        (_kernels_of_module if job.language == "triton" else _stages_of_file)(job)
+    except CannotCompile as error:
+        emit({"event": "refused", "text": str(error), "file": job.file})
+        return 2
+    return 0
+
+
+# -- kernels of a module --------------------------------------------------------------------------
+
+
+def _kernels_of_module(job: Job) -> None:
     module = _load(job.path)
     from triton.compiler import compiler
 
@@ -77,8 +97,9 @@ def _kernels(module: Any, job: Job) -> list[tuple[Any, list[Any]]]:
     ] or fit
     if len(fit) != 1:
         what = "fits no kernel" if not fit else "fits several kernels"
-        raise CannotCompile(f"the signature {what} of {job.file}: name one with --kernel, of "
-                            f"{', '.join(known)}")  # fmt: skip
+        raise CannotCompile(
+            f"the signature {what} of {job.file}: name one with --kernel, of {', '.join(known)}"
+        )
     return fit
 
 
@@ -118,7 +139,7 @@ def _value(value: Any) -> Any:
     return value
 
 
-def _subject(fn: Any, config: dict[str, Any], job: Job) -> one.Subject:
+def _subject(fn: Any, config: dict[str, Any], job: Job) -> Subject:
     from triton.compiler import ASTSource
 
     lacking = _lacking(fn, config, job)
@@ -153,9 +174,53 @@ def _subject(fn: Any, config: dict[str, Any], job: Job) -> one.Subject:
     if "constexprs" not in parameters:
         raise CannotCompile("--signature needs Triton 3.3 or later")
     source = ASTSource(fn=fn, signature=signature, constexprs=constants, attrs=attributes)
-    return one.Subject(source, options, str(source.name))
+    return Subject(source, options, str(source.name))
 
 
-def refused(job: Job, error: BaseException) -> None:
-    """Say why nothing could be compiled."""
-    emit({"event": "refused", "text": str(error), "file": job.file})
+# -- files of IR ----------------------------------------------------------------------------------
+
+
+def _stages_of_file(job: Job) -> None:
+    with open(job.path, encoding="utf-8", errors="surrogateescape") as file:
+        text = file.read()
+    match = (_KERNEL if job.language == "llir" else _FUNCTION).search(text)
+    name = next(filter(None, match.groups())) if match else job.file
+    one.warm(job)
+    for column in job.columns:
+        key = job.begin(name, column.target, column.options)
+        if key is not None:
+            make = partial(_from_llir if job.language == "llir" else _from_mlir, job, text, column)
+            one.one(job, column, make, job.path, name=name, config={}, signature="")
+            job.end(key)
+
+
+def _from_mlir(job: Job, text: str, column: Column) -> Any:
+    from triton.compiler import compiler
+
+    target = one.gpu_target(column.number)
+    own = one.native(compiler.compile)
+    return own(job.path, target=target, options=dict(column.settings))
+
+
+def _from_llir(job: Job, text: str, column: Column) -> dict[str, Any]:
+    """PTX and machine code of LLVM IR, by the last stages of Triton's compiler."""
+    from triton._C.libtriton import llvm
+
+    backend = one.backend_of(one.gpu_target(column.number))
+    options = backend.parse_options(dict(column.settings))
+    stages = one.stages_of(backend, options)
+    llvm.init_targets()
+    metadata: dict[str, Any] = {"target": {"backend": "cuda", "arch": column.number}}
+    ptx = stages["ptx"](text, metadata)
+    cubin = stages["cubin"](ptx, metadata)
+    name = str(metadata.get("name") or "")
+    digest = hashlib.sha256(repr((text, column.target, vars(options))).encode()).hexdigest()
+    event = {
+        "event": "triton",
+        "name": name,
+        "hash": digest,
+        # LLVM IR has no shared memory and no warps.
+        "metadata": {**plain(metadata), "name": name, "hash": digest},
+        "files": {"llir": blob(text), "ptx": blob(ptx), "cubin": blob(cubin)},
+    }
+    return {"event": event, "asm": {"llir": text, "ptx": ptx, "cubin": cubin}}

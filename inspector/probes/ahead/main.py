@@ -6,20 +6,15 @@ import sys
 
 
 def main() -> int:
-    """0 where all was tried; 2 where what was given does not fit, 3 without Triton."""
-    from ptxview_probes.ahead import given, ir, job
+    """Return 0 if all was tried, 2 if the job does not fit the file, 3 without Triton."""
+    from ptxview_probes.ahead import given, one
 
-    asked = job.read()
+    job = one.read_job()
     try:
         import triton  # noqa: F401
     except ImportError:
         return 3
-    try:
-        (given if asked.language == "triton" else ir).run(asked)
-    except given.CannotCompile as error:
-        given.refused(asked, error)
-        return 2
-    return 0
+    return given.run(job)
 
 
 if __name__ == "__main__":

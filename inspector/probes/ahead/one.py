@@ -1,4 +1,10 @@
-"""One compilation: timed, recorded, with what was said of it, whether it came to its end or not."""
+"""The job of `ptxview compile`, and one compilation of it: timed, recorded, with its messages.
+
+The job is a JSON file that the environment names: ``file`` (how the user calls it), ``path``,
+``language``, ``columns`` (each with ``target``, ``options`` as shown, ``settings`` by name),
+``kernels``, ``signature``, ``constexprs``, ``done``, ``doing`` and ``said`` (files for the finished
+compilations, for the one under way, and for what is printed: all that a process that dies leaves).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +13,7 @@ import functools
 import hashlib
 import importlib
 import inspect
+import json
 import os
 import sys
 import threading
@@ -19,10 +26,65 @@ from .. import private_names
 from ..compiles import triton_compiles, triton_sources
 from ..writer import blob, emit, plain
 from . import said
-from .job import CONFIG, Column, Job
 
+VARIABLE = "PTXVIEW_COMPILE"
+CONFIG = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+MAX_PRINTED_BYTES = 1 << 22
 _lock = threading.RLock()
 STAGES = ("ttir", "ttgir", "llir", "ptx")
+
+
+class Column:
+    """One target with one set of options."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.target: str = values["target"]
+        self.options: str = values["options"]
+        self.settings: dict[str, Any] = values["settings"]
+
+    @property
+    def number(self) -> int:
+        """90 for sm_90 and for sm_90a: Triton chooses the flavour itself."""
+        return int("".join(c for c in self.target if c.isdigit()))
+
+
+class Job:
+    """What this process compiles."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.file: str = values["file"]
+        self.path: str = values["path"]
+        self.language: str = values["language"]
+        self.columns = [Column(c) for c in values["columns"]]
+        self.kernels: list[str] = values["kernels"]
+        self.signature: dict[str, str] | None = values["signature"]
+        self.constexprs: dict[str, Any] = values["constexprs"]
+        self._done, self._doing = values["done"], values["doing"]
+        self.said: str = values["said"]
+        with open(self._done, encoding="ascii") as file:
+            self._known = set(file.read().split())
+
+    def begin(self, *parts: Any) -> str | None:
+        """Note a compilation as begun; None where an earlier process has done it, or died of it."""
+        key = hashlib.sha256(repr(parts).encode("utf-8", "surrogateescape")).hexdigest()
+        if key in self._known:
+            return None
+        self._known.add(key)
+        with open(self._doing, "w", encoding="utf-8") as file:
+            json.dump({"key": key, "parts": [str(p) for p in parts]}, file)
+        return key
+
+    def end(self, key: str) -> None:
+        """Note it as done."""
+        with open(self._done, "a", encoding="ascii") as file:
+            file.write(key + "\n")
+        os.unlink(self._doing)
+
+
+def read_job() -> Job:
+    """Return the job of this process."""
+    with open(os.environ[VARIABLE], encoding="utf-8") as file:
+        return Job(json.load(file))
 
 
 def gpu_target(number: int) -> Any:
@@ -38,6 +100,18 @@ def backend_of(target: Any) -> Any:
     from triton.compiler.compiler import make_backend
 
     return make_backend(target)
+
+
+def stages_of(backend: Any, options: Any, gluon: bool = False) -> dict[str, Any]:
+    """Return the functions of a backend that make each stage, by stage."""
+    stages: dict[str, Any] = {}
+    arguments = [stages, options]
+    if len(inspect.signature(backend.add_stages).parameters) > 2:
+        from triton.backends.compiler import Language
+
+        arguments.append(Language.GLUON if gluon else Language.TRITON)
+    backend.add_stages(*arguments)
+    return stages
 
 
 def explicit(options: dict[str, Any], target: Any) -> dict[str, Any]:
@@ -79,8 +153,9 @@ def each(job: Job, subject: Subject, compile: Callable[..., Any]) -> None:
     overridden = {name for column in job.columns for name in column.settings}
     config, signature = subject.config(overridden), subject.signature()
     for column in job.columns:
-        key = job.begin(subject.name, sorted(config.items(), key=repr), signature,
-                        column.target, column.options)  # fmt: skip
+        key = job.begin(
+            subject.name, sorted(config.items(), key=repr), signature, column.target, column.options
+        )
         if key is None:
             continue
         options = {**subject.options, **column.settings}
@@ -119,7 +194,7 @@ def one(
     config: dict[str, Any],
     signature: str,
 ) -> Any:
-    """Compile, record what came of it, and give it; None where it failed."""
+    """Compile, record the result, and return it; None if it failed."""
     began, before = time.time(), _cached()
     error: BaseException | None = None
     kernel = None
@@ -132,10 +207,17 @@ def one(
         seconds = time.perf_counter() - clock
     names = {job.path: job.file, os.path.realpath(job.path): job.file}
     event: dict[str, Any] = {
-        "event": "compiled", "file": job.file, "language": job.language, "target": column.target,
-        "options": column.options, "kernel": name.lstrip("@"), "config": config,
-        "signature": signature, "seconds": seconds, "tool": _tool(),
-    }  # fmt: skip
+        "event": "compiled",
+        "file": job.file,
+        "language": job.language,
+        "target": column.target,
+        "options": column.options,
+        "kernel": name.lstrip("@"),
+        "config": config,
+        "signature": signature,
+        "seconds": seconds,
+        "tool": _tool(),
+    }
     if kernel is not None:
         digest, symbol = _record(kernel, src, began, job)
         ptx = kernel.asm.get("ptx") if hasattr(kernel, "asm") else kernel["asm"].get("ptx")
@@ -155,27 +237,38 @@ def one(
     where = f"{os.path.basename(first['file'])}:{first['line']}: " if "line" in first else ""
     failed = where + first["message"]
     digest = hashlib.sha256(
-        repr((job.path, name, sorted(config.items(), key=repr), signature, column.target,
-              column.options)).encode()
-    ).hexdigest()  # fmt: skip
+        repr(
+            (
+                job.path,
+                name,
+                sorted(config.items(), key=repr),
+                signature,
+                column.target,
+                column.options,
+            )
+        ).encode()
+    ).hexdigest()
     emit(
         {
             "event": "triton",
             "name": name.lstrip("@"),
             "hash": digest,
-            "metadata": {"target": {"arch": column.number}, "name": name.lstrip("@"),
-                         **{n: config[n] for n in CONFIG if n in config}},
+            "metadata": {
+                "target": {"arch": column.number},
+                "name": name.lstrip("@"),
+                **{n: config[n] for n in CONFIG if n in config},
+            },
             "files": {stage: blob(content) for stage, content in files.items()},
             "failed": failed,
             **(triton_sources.source(src) if not isinstance(src, str) else {}),
         }
-    )  # fmt: skip
+    )
     emit({**event, "hash": digest, "symbols": [], "failed": failed, "messages": told})
     return None
 
 
 def _record(kernel: Any, src: Any, began: float, job: Job) -> tuple[str, str]:
-    """Record what was made, with the user's own text of a file of IR; its hash and symbol."""
+    """Record a compilation, with the user's text of a file of IR; its hash and symbol."""
     if isinstance(kernel, dict):
         emit(kernel["event"])
         return kernel["event"]["hash"], kernel["event"]["name"]
@@ -188,12 +281,15 @@ def _record(kernel: Any, src: Any, began: float, job: Job) -> tuple[str, str]:
             text = file.read()
         emit(
             {
-                "event": "triton", "name": symbol, "hash": digest, "metadata": plain(metadata),
+                "event": "triton",
+                "name": symbol,
+                "hash": digest,
+                "metadata": plain(metadata),
                 # The PTX says which flavour of the target it is for.
                 "files": {job.language: blob(text), "ptx": blob(kernel.asm["ptx"])},
                 "paths": {job.language: job.file},
             }
-        )  # fmt: skip
+        )
     triton_compiles.record(kernel, src, began)
     return digest, symbol
 
@@ -226,7 +322,7 @@ def _left(before: set[str]) -> dict[str, str]:
 
 @contextmanager
 def _printed(path: str) -> Iterator[Callable[[], str]]:
-    """Within it, what is written to standard output and error goes into what is given."""
+    """Within it, standard output and error go to a file, whose text the result returns."""
     kept: list[str] = []
     sys.stdout.flush()
     sys.stderr.flush()
@@ -243,9 +339,9 @@ def _printed(path: str) -> Iterator[Callable[[], str]]:
                 os.dup2(descriptor, number)
                 os.close(descriptor)
             file.seek(0)
-            kept.append(file.read(1 << 22).decode("utf-8", "replace"))
+            kept.append(file.read(MAX_PRINTED_BYTES).decode("utf-8", "replace"))
 
 
 def native(compile: Callable[..., Any]) -> Callable[..., Any]:
-    """Triton's own function, beneath what stands around it."""
+    """Triton's own function, without its wrappers."""
     return inspect.unwrap(compile)

@@ -1,4 +1,4 @@
-"""Takes a kernel's recorded stage through the stages of Triton's compiler that follow it.
+"""Compiles a kernel from one of its recorded stages onward.
 
     main(JOB, RESULTS)
 
@@ -6,7 +6,7 @@ JOB is a JSON file: ``stage`` (``source``, Triton's own IR before its first pass
 ``ttgir``, ``llir`` or ``ptx``), ``path`` (its text), ``file`` (what the user calls it), ``target``
 (a number, 90), ``options`` by name as they were recorded or chosen (what this version of Triton's
 does not know is left out, and said), ``gluon``, ``until`` (the last stage to make), ``folder`` (for
-what is made), ``said`` (a file for what is printed), ``watch`` (null, or where to write what is
+the stages), ``said`` (a file for the output), ``watch`` (null, or the files of the
 told of passes: ``timed``, ``printed``, ``arrivals``, ``mark``, as in ``watched_passes``; ``only``
 where it is known to die, and nothing but what is printed is wanted), ``most`` (bytes of one file).
 
@@ -18,7 +18,6 @@ stage ``{"begin"}`` and ``{"stage", "path", "seconds"}``, then ``{"metadata"}``,
 from __future__ import annotations
 
 import faulthandler
-import inspect
 import json
 import os
 import re
@@ -29,7 +28,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..writer import plain
-from . import said, watched_passes
+from . import one, said, watched_passes
 
 NO_TRITON = 3
 MEMORY = 32 << 30
@@ -53,7 +52,7 @@ def main(job_path: str, results_path: str) -> int:
     _bounded(resource.RLIMIT_AS, MEMORY)
     if job.get("most"):
         _bounded(resource.RLIMIT_FSIZE, job["most"])  # Python ignores the signal: writing fails
-    os.dup(2)  # whoever waits for us waits, over this, for a process that we have started as well
+    os.dup(2)  # held open, so that a parent that reads it also waits for our own children
     with open(job["said"], "wb") as printed:
         os.dup2(printed.fileno(), 1)
         os.dup2(printed.fileno(), 2)
@@ -91,7 +90,7 @@ class Remaining:
         self._backend: Any = None
 
     def run(self) -> None:
-        """Make every stage, as the compiler would have, and tell of each."""
+        """Make every stage, as the compiler would have, and write a line for each."""
         self.at = self.stage
         self.tell(begin=self.stage)
         try:
@@ -123,7 +122,7 @@ class Remaining:
         self.tell(stage=name, path=self._kept(name, module), seconds=seconds)
 
     def _watched(self, watch: dict[str, Any]) -> None:
-        """The same with passes told: what they print goes into files of its own."""
+        """The same with passes, whose output goes into separate files."""
         failed: Exception | None = None
         if not watch["only"]:
             try:  # compilers are woken, too, for the times that follow
@@ -154,22 +153,14 @@ class Remaining:
             raise failed
 
     def _prepare(self) -> None:
-        from triton.backends.compiler import GPUTarget
-        from triton.compiler.compiler import make_backend
-
-        target = GPUTarget("cuda", int(self.job["target"]), 32)
-        self._backend = make_backend(target)
+        target = one.gpu_target(int(self.job["target"]))
+        self._backend = one.backend_of(target)
         options, unknown = self._options(target)
         self.tell(triton=self.version, unknown=unknown)
         parsed = self._backend.parse_options(options)
-        arguments: list[Any] = [self.stages, parsed]
-        if len(inspect.signature(self._backend.add_stages).parameters) > 2:
-            from triton.backends.compiler import Language
-
-            arguments.append(Language.GLUON if self.job["gluon"] else Language.TRITON)
-        self._backend.add_stages(*arguments)
-        self.metadata.update(vars(parsed), target=vars(target) if hasattr(target, "__dict__")
-                             else target, triton_version=self.version)  # fmt: skip
+        self.stages = one.stages_of(self._backend, parsed, self.job["gluon"])
+        self.metadata.update(vars(parsed), triton_version=self.version)
+        self.metadata["target"] = vars(target) if hasattr(target, "__dict__") else target
         if self.stage in ("llir", "ptx"):
             from triton._C.libtriton import llvm, nvidia
 
@@ -278,7 +269,7 @@ def _whole(message: dict[str, Any], printed: str) -> dict[str, Any]:
     row = rest.partition("\n")[0]
     if message["tool"] != "triton" or not mark or not row[:1].isupper() or not row.endswith("."):
         return message
-    return message | {"message": f"{message['message']} {row}"[: said.LONGEST]}
+    return message | {"message": f"{message['message']} {row}"[: said.MAX_MESSAGE_CHARACTERS]}
 
 
 def _like(usual: Any, value: Any) -> Any:

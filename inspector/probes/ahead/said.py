@@ -22,8 +22,8 @@ _PTXAS = re.compile(
 _LOSS = re.compile(r"ptxas[\w-]*\s+info\s*: (?P<message>.*Potential Performance Loss.*)")
 _NO_TEXT = ("Ptx assembly aborted due to errors",)
 SEVERITIES = {"warning": "warning", "remark": "note", "note": "note"}
-LONGEST = 2000
-MOST = 100
+MAX_MESSAGE_CHARACTERS = 2000
+MAX_MESSAGES = 100
 
 
 def message(
@@ -37,9 +37,14 @@ def message(
 ) -> dict[str, Any]:
     """A message as events have it."""
     fields = {
-        "severity": severity, "message": text.strip()[:LONGEST], "tool": tool, "file": file,
-        "line": line, "column": column, "text": source,
-    }  # fmt: skip
+        "severity": severity,
+        "message": text.strip()[:MAX_MESSAGE_CHARACTERS],
+        "tool": tool,
+        "file": file,
+        "line": line,
+        "column": column,
+        "text": source,
+    }
     return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -69,9 +74,14 @@ def of_error(error: BaseException, fn: Any, names: dict[str, str]) -> dict[str, 
     source = linecache.getline(code.co_filename, line).rstrip("\n")
     indent = len(source) - len(source.lstrip()) if node.lineno == 1 else _indent(own)
     return message(
-        "error", text, "triton", names.get(code.co_filename, code.co_filename), line,
-        node.col_offset + indent + 1, source or None,
-    )  # fmt: skip
+        "error",
+        text,
+        "triton",
+        names.get(code.co_filename, code.co_filename),
+        line,
+        node.col_offset + indent + 1,
+        source or None,
+    )
 
 
 def _before_def(function: Any) -> int:
@@ -151,13 +161,18 @@ def printed(text: str, names: dict[str, str], texts: dict[str, str]) -> Iterator
         if fields["message"] in _NO_TEXT or (file, line, fields["message"]) in seen:
             continue
         seen.add((file, line, fields["message"]))
-        if len(seen) > MOST:
+        if len(seen) > MAX_MESSAGES:
             return
         source = None if line is None else _line(file, line, texts)
         yield message(
-            SEVERITIES.get(severity, "error"), fields["message"], tool,
-            None if tool == "ptxas" and line is None else file, line, column, source,
-        )  # fmt: skip
+            SEVERITIES.get(severity, "error"),
+            fields["message"],
+            tool,
+            None if tool == "ptxas" and line is None else file,
+            line,
+            column,
+            source,
+        )
 
 
 def _line(file: str, line: int, texts: dict[str, str]) -> str | None:

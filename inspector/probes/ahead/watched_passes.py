@@ -1,26 +1,25 @@
-"""Has MLIR and LLVM print their IR around every pass, and say how long each pass took.
+"""Has MLIR and LLVM print their IR around every pass, and the time of each pass.
 
 The stages are made twice: once timed, with nothing printed but MLIR's and LLVM's own reports of
-time, and once with the IR before every pass of MLIR's and after every pass of LLVM's. Between what
-they print stand marks, lines of this module's own with a word that nobody else knows:
+time, and once with the IR before every MLIR pass and after every LLVM pass. Marks separate the
+parts, lines of this module with a word that nobody else knows:
 
     <mark> stage ttgir          a stage begins
     <mark> pipeline TEXT        a pass manager of MLIR's begins, with its passes as text
     <mark> ended                it has ended; the module follows
-    <mark> module               LLVM's module as it is before LLVM's first pass follows
+    <mark> module               LLVM's module before LLVM's first pass follows
     <mark> translate            LLVM's code generator begins
     <mark> over                 what followed is complete
 
-LLVM does not time the passes of its optimizer where Triton runs it. It says when it begins one, and
-when one has ended: a second process notes when these lines arrive. In the file of arrivals is, for
-all that was read at once with such a line in it, the byte at which it ends in what was printed, and
-the seconds.
+LLVM does not time the passes of its optimizer where Triton runs it. It prints a line when it begins
+a pass and when it ends one: a second process notes when these lines arrive. The file of arrivals
+holds, for each piece that was read at once with such a line in it, the byte at which it ends in the
+output, and the seconds.
 """
 
 from __future__ import annotations
 
 import fcntl
-import functools
 import json
 import os
 import sys
@@ -28,6 +27,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
+
+from ..hooks import observed
 
 TIMED = {"MLIR_ENABLE_TIMING": "1", "LLVM_ENABLE_TIMING": "1"}
 # Triton sets a flag of LLVM's for each name in the second, and there is no other way to set one:
@@ -37,14 +38,14 @@ PRINTED = {
     "LLVM_IR_ENABLE_DUMP": "1",
     "DISABLE_LLVM_OPT": "print-module-scope",
 }
-CHUNK = 1 << 16
-AT_ONCE = 16 << 20
-PIPE = 1 << 20
-TELLING = (b"Running pass: ", b"*** IR Dump After ")
+CHUNK_BYTES = 1 << 16
+MAX_HELD_BYTES = 16 << 20
+PIPE_BYTES = 1 << 20
+NOTED = (b"Running pass: ", b"*** IR Dump After ")
 
 
 @contextmanager
-def told(settings: dict[str, str]) -> Iterator[None]:
+def environment(settings: dict[str, str]) -> Iterator[None]:
     """Within it, compilers find these in the environment."""
     os.environ.update(settings)
     try:
@@ -67,39 +68,27 @@ class Marks:
         self._line(f"stage {name}")
 
     def attach(self, ir: Any, llvm: Any) -> None:
-        """Stand around MLIR's pass managers and LLVM's optimizer."""
-        run = ir.pass_manager.run
+        """Observe MLIR's pass managers, LLVM's optimizer and its code generator."""
+        run, optimize, translate = ir.pass_manager.run, llvm.optimize_module, llvm.translate_to_asm
+        ir.pass_manager.run = observed(run, self._pipeline, self._ended)
+        llvm.optimize_module = observed(optimize, self._optimizing, self._optimized)
+        llvm.translate_to_asm = observed(translate, self._translating, self._translated)
 
-        @functools.wraps(run)
-        def watched_run(manager: Any, module: Any, *args: Any) -> Any:
-            pipeline = getattr(manager, "get_pipeline_str", None)
-            self._line(f"pipeline {pipeline() if pipeline is not None else ''}")
-            result = run(manager, module, *args)
+    def _pipeline(self, args: Any, kwargs: Any) -> Any:
+        pipeline = getattr(args[0], "get_pipeline_str", None)
+        self._line(f"pipeline {pipeline() if pipeline is not None else ''}")
+        return args[1]
+
+    def _ended(self, module: Any, result: Any, error: BaseException | None) -> None:
+        if error is None:
             self._line("ended", str(module))
-            return result
 
-        ir.pass_manager.run = watched_run
-        optimize = llvm.optimize_module
+    def _translating(self, args: Any, kwargs: Any) -> None:
+        self._line("translate")
 
-        @functools.wraps(optimize)
-        def watched_optimize(module: Any, *args: Any, **kwargs: Any) -> Any:
-            self._line("module", str(module))
-            with self._arrivals():
-                result = optimize(module, *args, **kwargs)
+    def _translated(self, _: None, result: Any, error: BaseException | None) -> None:
+        if error is None:
             self._line("over")
-            return result
-
-        llvm.optimize_module = watched_optimize
-        translate = llvm.translate_to_asm
-
-        @functools.wraps(translate)
-        def watched_translate(text: str, *args: Any, **kwargs: Any) -> Any:
-            self._line("translate")
-            result = translate(text, *args, **kwargs)
-            self._line("over")
-            return result
-
-        llvm.translate_to_asm = watched_translate
 
     def _line(self, text: str, module: str | None = None) -> None:
         sys.stdout.flush()
@@ -109,12 +98,12 @@ class Marks:
             _all(2, module.encode("utf-8", "replace"))
             _all(2, f"\n{self._mark} over\n".encode())
 
-    @contextmanager
-    def _arrivals(self) -> Iterator[None]:
-        """Within it, another process notes when what is printed arrives."""
+    def _optimizing(self, args: Any, kwargs: Any) -> tuple[int, int]:
+        """Have another process note the arrivals of output; its descriptor and number."""
+        self._line("module", str(args[0]))
         file, (reader, writer) = os.dup(2), os.pipe()
         with suppress(OSError, AttributeError):
-            fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, PIPE)
+            fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         child = os.fork()
         if child == 0:
             try:
@@ -125,13 +114,15 @@ class Marks:
         os.close(reader)
         os.dup2(writer, 2)
         os.close(writer)
-        try:
-            yield
-        finally:
-            sys.stderr.flush()
-            os.dup2(file, 2)
-            os.close(file)
-            os.waitpid(child, 0)
+        return file, child
+
+    def _optimized(self, noting: tuple[int, int], result: Any, error: BaseException | None) -> None:
+        file, child = noting
+        sys.stderr.flush()
+        os.dup2(file, 2)
+        os.close(file)
+        os.waitpid(child, 0)
+        self._translated(None, result, error)
 
 
 def _note(reader: int, file: int, times: str) -> None:
@@ -140,14 +131,14 @@ def _note(reader: int, file: int, times: str) -> None:
     arrived: list[tuple[int, float]] = []
     waiting: list[bytes] = []
     size = 0
-    while data := os.read(reader, CHUNK):
+    while data := os.read(reader, CHUNK_BYTES):
         now = time.perf_counter()
         at += len(data)
-        if any(word in data for word in TELLING):
+        if any(word in data for word in NOTED):
             arrived.append((at, now))
         waiting.append(data)
         size += len(data)
-        if size > AT_ONCE:  # seldom, since what arrives meanwhile is noted late
+        if size > MAX_HELD_BYTES:  # seldom: what arrives during it is noted late
             _all(file, b"".join(waiting))
             waiting, size = [], 0
     _all(file, b"".join(waiting))
@@ -164,11 +155,15 @@ def _all(fd: int, data: bytes) -> None:
 def run_twice(
     make: Callable[[Callable[[str], None]], None], printed: tuple[str, str], mark: str, times: str
 ) -> None:
-    """Make the stages timed, then with their IR printed; each into a file of its own.
+    """Make the stages timed, then with their IR printed, each into a separate file.
 
     ``make`` is given what it is to call when a stage begins.
     """
-    with told(TIMED), _into(printed[0]), suppress(Exception):  # what fails will fail again below
+    with (
+        environment(TIMED),
+        _into(printed[0]),
+        suppress(Exception),
+    ):  # what fails will fail again below
         plain = Marks(mark, times)
         make(plain.stage)
     run_printed(make, printed[1], mark, times)
@@ -180,7 +175,7 @@ def run_printed(
     """Make the stages with their IR printed, into a file."""
     from triton._C.libtriton import ir, llvm
 
-    with told(PRINTED), _into(printed):
+    with environment(PRINTED), _into(printed):
         marks = Marks(mark, times)
         marks.attach(ir, llvm)
         make(marks.stage)

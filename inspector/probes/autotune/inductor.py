@@ -1,7 +1,7 @@
-"""What Inductor's tuner looks at: the configurations of a kernel that torch.compile generated.
+"""Records the configurations that Inductor's tuner tries for a kernel of torch.compile.
 
-The configurations are told when they are compiled, and again with every phase that measures them:
-all against all, coordinate descent, or the parts of a combined kernel in turn.
+They are written when they are compiled, and again after every phase that measures them: all
+against all, coordinate descent, or the parts of a combined kernel in turn.
 """
 
 from __future__ import annotations
@@ -13,18 +13,23 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from .. import private_names
-from ..hooks import per_recording
+from ..hooks import argument, arguments, during, per_recording
 from ..writer import emit
-from .trials import Trial, config_of, emulated, first_line, infinite, number, times_of, trial_of
+from .trials import (
+    Trial,
+    config_of,
+    emulated,
+    first_line,
+    infinite,
+    number,
+    times_of,
+    trial_of,
+    write,
+)
 
 if TYPE_CHECKING:
-    from ..hooks import After, Before
+    from ..hooks import After, Args, Kwargs
 
-    Args = tuple[Any, ...]
-    Kwargs = dict[str, Any]
-
-# -- Inductor's cache of best configurations ------------------------------------------------------
-# A kernel that is tuned from it is not measured again.
 
 HEURISTICS = "torch._inductor.runtime.triton_heuristics"
 _now = threading.local()  # file, hints: of the kernel whose configuration is looked for
@@ -32,14 +37,16 @@ _now = threading.local()  # file, hints: of the kernel whose configuration is lo
 
 def attach_cached(module: Any) -> None:
     """``torch._inductor.runtime.triton_heuristics``: it looks configurations up."""
-    hooks: tuple[tuple[str, Before, After | None], ...] = (
-        ("CachingAutotuner.recheck_autotune_cache", _before_recheck, _hinted),
-        ("AutotuneCache.create", _before_create, None),
-        ("AutotuneCache.read_best", _before_read, _read),
-        ("cached_autotune", _before_cached, _hinted),
+    recheck = f"{HEURISTICS}:CachingAutotuner.recheck_autotune_cache"
+    private_names.wrap(recheck, *during(_now, "hints", lambda args, kwargs: args[0].size_hints))
+    private_names.wrap(f"{HEURISTICS}:AutotuneCache.create", _before_create)
+    private_names.wrap(
+        f"{HEURISTICS}:AutotuneCache.read_best",
+        arguments("self", "inductor_meta", "configs"),
+        _read,
     )
-    for name, before, after in hooks:
-        private_names.wrap(f"{HEURISTICS}:{name}", before, after)
+    cached = during(_now, "hints", argument(0, "size_hints"))
+    private_names.wrap(f"{HEURISTICS}:cached_autotune", *cached)
 
 
 def sizes(hints: Any) -> Any:
@@ -59,31 +66,8 @@ def unpacked(key: Any) -> str | None:
         return None
 
 
-def _before_cached(args: Args, kwargs: Kwargs) -> Any:
-    return _hint(args[0] if args else kwargs.get("size_hints"))
-
-
-def _before_recheck(args: Args, kwargs: Kwargs) -> Any:
-    return _hint(getattr(args[0], "size_hints", None))
-
-
-def _hint(hints: Any) -> Any:
-    outer = getattr(_now, "hints", None)
-    _now.hints = hints
-    return outer
-
-
-def _hinted(outer: Any, result: Any, error: BaseException | None) -> None:
-    _now.hints = outer
-
-
 def _before_create(args: Args, kwargs: Kwargs) -> None:
     _now.file = args[1] if len(args) > 1 else kwargs.get("filename")
-
-
-def _before_read(args: Args, kwargs: Kwargs) -> tuple[Any, Any, Any]:
-    given = dict(zip(("self", "inductor_meta", "configs"), args, strict=False), **kwargs)
-    return given["self"], given["inductor_meta"], given["configs"]
 
 
 def _read(asked: tuple[Any, Any, Any], best: Any, error: BaseException | None) -> None:
@@ -103,21 +87,16 @@ def _cached(cache: Any, meta: Any, configs: Any, best: Any) -> None:
     trials = [Trial(config_of(c), "not measured: the best one was in the cache") for c in configs]
     index = next((n for n, t in enumerate(trials) if t.config == winner.config), len(trials))
     trials[index : index + 1] = [winner]
-    emit(
-        {
-            "event": "autotune",
-            "tuning": number(),
-            "by": "inductor",
-            "name": meta.get("kernel_name"),
-            "file": getattr(_now, "file", None),
-            "key": sizes(getattr(_now, "hints", None)),
-            "stopwatch": None,
-            "method": "coordinate descent" if stored.get("found_by_coordesc") else None,
-            "from_cache": True,
-            "seconds": None,
-            "configurations": [t.event() for t in trials],
-            "winner": index,
-        }
+    write(
+        "inductor",
+        meta.get("kernel_name"),
+        [trial.event() for trial in trials],
+        tuning=number(),
+        file=getattr(_now, "file", None),
+        key=sizes(getattr(_now, "hints", None)),
+        method="coordinate descent" if stored.get("found_by_coordesc") else None,
+        from_cache=True,
+        winner=index,
     )
 
 
@@ -140,21 +119,15 @@ class Tuning:
         self.told = 0  # how many facts the last event held
         self.depth = 0  # phases under way
 
-    def trial(self, config: dict[str, Any]) -> Trial:
-        """The trial of a configuration, created if there is none yet."""
-        return trial_of(self.trials, config)
-
 
 def attach(module: Any) -> None:
     """``torch._inductor.runtime.triton_heuristics``; call it last of all that change it."""
-    hooks: tuple[tuple[str, Before, After], ...] = (
-        *((name, _before_phase, _after_phase(method)) for name, method in PHASES.items()),
-        ("bench", _before_bench, _measured),
-        ("precompile", _tuner, _precompiled),
-        ("_precompile_config", _before_compile, _compiled),
-    )
-    for name, before, after in hooks:
-        private_names.wrap(f"{HEURISTICS}:CachingAutotuner.{name}", before, after)
+    tuner = f"{HEURISTICS}:CachingAutotuner"
+    for name, method in PHASES.items():
+        private_names.wrap(f"{tuner}.{name}", _before_phase, _after_phase(method))
+    private_names.wrap(f"{tuner}.bench", arguments("self", "launcher"), _measured)
+    private_names.wrap(f"{tuner}.precompile", argument(0), _precompiled)
+    private_names.wrap(f"{tuner}._precompile_config", arguments("self", "cfg"), _compiled)
     attach_cached(module)
 
 
@@ -189,15 +162,11 @@ def _after_phase(method: str | None) -> After:
     return after
 
 
-def _before_bench(args: Args, kwargs: Kwargs) -> tuple[Any, Any]:
-    return args[0], args[1] if len(args) > 1 else kwargs["launcher"]
-
-
 def _measured(asked: tuple[Any, Any], measured: Any, error: BaseException | None) -> None:
     if error is not None and not isinstance(error, Exception):
         return
     tuner, launcher = asked
-    trial = _of(tuner).trial(config_of(launcher.config))
+    trial = trial_of(_of(tuner).trials, config_of(launcher.config))
     trial.hash = _hash(launcher) or trial.hash
     trial.times = None if error is not None else times_of(measured)
     trial.reason = None
@@ -225,10 +194,6 @@ def _hash(launcher: Any) -> str | None:
 # -- compiling ------------------------------------------------------------------------------------
 
 
-def _tuner(args: Args, kwargs: Kwargs) -> Any:
-    return args[0]
-
-
 def _precompiled(tuner: Any, result: Any, error: BaseException | None) -> None:
     if error is None:
         _candidates(tuner)
@@ -244,13 +209,9 @@ def _candidates(tuner: Any) -> None:
         return
     tuning = _of(tuner)
     for launcher in launchers:
-        trial = tuning.trial(config_of(launcher.config))
+        trial = trial_of(tuning.trials, config_of(launcher.config))
         trial.hash = _hash(launcher) or trial.hash
     _tell(tuner, tuning, None, None)
-
-
-def _before_compile(args: Args, kwargs: Kwargs) -> tuple[Any, Any]:
-    return args[0], args[1] if len(args) > 1 else kwargs["cfg"]
 
 
 def _compiled(asked: tuple[Any, Any], result: Any, error: BaseException | None) -> None:
@@ -291,7 +252,7 @@ def _name(tuner: Any) -> Any:
     return (tuner.inductor_meta or {}).get("kernel_name") or getattr(tuner.fn, "__name__", None)
 
 
-# -- telling --------------------------------------------------------------------------------------
+# -- writing --------------------------------------------------------------------------------------
 
 
 def _tell(tuner: Any, tuning: Tuning, chosen: Any, method: str | None) -> None:
@@ -301,24 +262,19 @@ def _tell(tuner: Any, tuning: Tuning, chosen: Any, method: str | None) -> None:
     tuning.told = known_facts
     winner = None
     if chosen is not None and not emulated():
-        trial = tuning.trial(config_of(chosen.config))
+        trial = trial_of(tuning.trials, config_of(chosen.config))
         trial.hash = trial.hash or _hash(chosen)
         winner = tuning.trials.index(trial) if trial.reason is None else None
-    emit(
-        {
-            "event": "autotune",
-            "tuning": tuning.number,
-            "by": "inductor",
-            "name": _name(tuner),
-            "file": getattr(tuner, "filename", None),
-            "key": sizes(getattr(tuner, "size_hints", None)),
-            "stopwatch": stopwatch() if any(t.times for t in tuning.trials) else None,
-            "method": method,
-            "from_cache": False,
-            "seconds": None,
-            "configurations": [t.event() for t in tuning.trials],
-            "winner": winner,
-        }
+    write(
+        "inductor",
+        _name(tuner),
+        [trial.event() for trial in tuning.trials],
+        tuning=tuning.number,
+        file=getattr(tuner, "filename", None),
+        key=sizes(getattr(tuner, "size_hints", None)),
+        stopwatch=stopwatch() if any(t.times for t in tuning.trials) else None,
+        method=method,
+        winner=winner,
     )
 
 

@@ -1,9 +1,9 @@
-"""What max-autotune looks at for one operation: templates of Triton and CUTLASS, and ATen's own.
+"""Records max-autotune's choices for an operation: templates of Triton and CUTLASS, ATen's kernels.
 
 ``AlgorithmSelectorCache`` is given the choices and gets a time for each, by measuring them or from
-its table on disk; from torch 2.10 on all of it is in ``do_autotuning``, before in ``lookup``. Which
-choice a kernel was generated from, with what was fused into it, is known when its code is written:
-the graph's buffer has the function of the choice that writes it.
+its table on disk; from torch 2.10 on in ``do_autotuning``, before in ``lookup``. The choice that a
+kernel was generated from, with what was fused into it, is known when its code is written: the
+graph's buffer has the function of the choice that writes it.
 """
 
 from __future__ import annotations
@@ -18,16 +18,14 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from .. import private_names
-from ..hooks import Changed, observed, per_recording
+from ..hooks import Changed, argument, during, observed, per_recording
 from ..writer import emit
 from . import inductor
-from .trials import emulated, first_line, number
+from .trials import emulated, first_line, number, write
 
 if TYPE_CHECKING:
-    from ..hooks import After, Before
+    from ..hooks import After, Args, Before, Kwargs
 
-    Args = tuple[Any, ...]
-    Kwargs = dict[str, Any]
 
 CODE = "torch._inductor.codegen.triton:TritonScheduling"
 CACHE = "torch._inductor.select_algorithm:AlgorithmSelectorCache"
@@ -45,12 +43,22 @@ _reasons: weakref.WeakKeyDictionary[Any, str] = per_recording(weakref.WeakKeyDic
 _watched: weakref.WeakSet[type] = weakref.WeakSet()
 _SETTING = re.compile(r"(\w{1,64})=('[^']{0,200}'|\[[^\]]{0,200}\]|\([^)]{0,200}\)|[^,]{1,200})")
 MAX_CHOICES = 2000
+MAKERS = {
+    "Triton": "Triton",
+    "Extern": "ATen",
+    "CUTLASS": "CUTLASS",
+    "CUDA": "CUTLASS",
+    "ROCm": "CK",
+    "Cpp": "C++",
+    "Subgraph": "subgraph",
+}
+"""Makers of a choice by the beginning of its class's name."""
 FIRST = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M", "num_warps", "num_stages")
 """Settings by which people tell templates apart, before all others."""
 
 
 class Selection:
-    """The choices for one operation, as torch gave them, and what came of each."""
+    """The choices for one operation, as torch gave them, and their results."""
 
     def __init__(self, name: Any, inputs: Any, choices: list[Any], asked: dict[str, Any]) -> None:
         self.number = number()
@@ -68,7 +76,7 @@ def attach(module: Any) -> None:
     for name in ("do_autotuning", "__call__"):
         private_names.wrap(f"{CACHE}.{name}", *_selecting(name))
     private_names.wrap(f"{CACHE}.lookup", _before_lookup, _looked_up, inherited=True)
-    private_names.wrap(f"{CACHE}.benchmark_choice", _choice, _measured)
+    private_names.wrap(f"{CACHE}.benchmark_choice", _choice, _fails("failed when it was measured"))
 
 
 def _selecting(name: str) -> tuple[Before, After]:
@@ -141,7 +149,7 @@ def _watch(owner: type) -> None:
     _watched.add(owner)
     precompile = vars(owner).get("precompile")
     if isinstance(precompile, FunctionType):
-        owner.precompile = observed(precompile, _choice, _precompiled)  # type: ignore[attr-defined]
+        owner.precompile = observed(precompile, _choice, _fails("failed"))  # type: ignore[attr-defined]
 
 
 def _choice(args: Args, kwargs: Kwargs) -> Any:
@@ -150,18 +158,14 @@ def _choice(args: Args, kwargs: Kwargs) -> Any:
     return given[0] if given else kwargs["choice"]
 
 
-def _precompiled(choice: Any, result: Any, error: BaseException | None) -> None:
-    _failed(choice, error, "failed")
+def _fails(how: str) -> After:
+    """Return a hook that notes the first failure of a choice, compiling or measuring."""
 
+    def after(choice: Any, result: Any, error: BaseException | None) -> None:
+        if isinstance(error, Exception):
+            _reasons.setdefault(choice, f"{how}: {first_line(error)}")
 
-def _measured(choice: Any, timing: Any, error: BaseException | None) -> None:
-    _failed(choice, error, "failed when it was measured")
-
-
-def _failed(choice: Any, error: BaseException | None, how: str) -> None:
-    # What cannot be compiled is compiled again when it is to be measured.
-    if isinstance(error, Exception):
-        _reasons.setdefault(choice, f"{how}: {first_line(error)}")
+    return after
 
 
 def _before_lookup(args: Args, kwargs: Kwargs) -> Any:
@@ -176,16 +180,12 @@ def _before_lookup(args: Args, kwargs: Kwargs) -> Any:
     if selection is None:
         # Until torch 2.8 what is chosen while graphs are scheduled comes here at once.
         selection = _alone(given["op"], given["inputs"], _listed(given["choices"]))
-    timed = observed(benchmark, _began, _took(selection))
+    timed = observed(benchmark, lambda args, kwargs: time.perf_counter(), _took(selection))
     if len(args) > 4:
         args = (*args[:4], timed, *args[5:])
     else:
         kwargs = {**kwargs, "benchmark": timed}
     return Changed(args, kwargs, (selection, alone))
-
-
-def _began(args: Args, kwargs: Kwargs) -> float:
-    return time.perf_counter()
 
 
 def _took(selection: Selection) -> After:
@@ -216,7 +216,7 @@ def _alone(op: Any, inputs: Any, choices: list[Any]) -> Selection:
     return selection
 
 
-# -- telling --------------------------------------------------------------------------------------
+# -- writing --------------------------------------------------------------------------------------
 
 
 def _tell(selection: Selection) -> None:
@@ -229,9 +229,8 @@ def _tell(selection: Selection) -> None:
         writer = getattr(choice, "make_kernel_render", None)
         if callable(writer):
             _writers[writer] = selection.number, index
-        known = None
-        if isinstance(timed, int | float) and math.isfinite(timed) and not emulated():
-            known = float(timed)
+        known = _milliseconds(timed)
+        if known is not None:
             finite.append((known, index))
         configurations.append(
             {
@@ -243,44 +242,36 @@ def _tell(selection: Selection) -> None:
                 "reason": _reason(selection, choice, timed) if known is None else None,
             }
         )
-    sizes = ", ".join("x".join(_sizes(node)) for node in selection.inputs)
-    emit(
-        {
-            "event": "autotune",
-            **selection.asked,
-            "tuning": selection.number,
-            "by": "inductor",
-            "operation": selection.name,
-            "name": f"{selection.name}({sizes})",
-            "file": None,
-            "key": _key(selection, sizes),
-            "stopwatch": inductor.stopwatch() if finite else None,
-            "method": "templates",
-            "from_cache": bool(selection.timings) and not selection.measured and not emulated(),
-            "seconds": None if emulated() else selection.seconds,
-            "configurations": configurations,
-            "winner": min(finite)[1] if finite else None,
-        }
+    sizes = ", ".join("x".join(_layout(node)[0]) for node in selection.inputs)
+    write(
+        "inductor",
+        f"{selection.name}({sizes})",
+        configurations,
+        **selection.asked,
+        tuning=selection.number,
+        operation=selection.name,
+        key=_key(selection, sizes),
+        stopwatch=inductor.stopwatch() if finite else None,
+        method="templates",
+        from_cache=bool(selection.timings) and not selection.measured and not emulated(),
+        seconds=None if emulated() else selection.seconds,
+        winner=min(finite)[1] if finite else None,
     )
 
 
 def attach_code(module: Any) -> None:
     """``torch._inductor.codegen.triton``: it gives a kernel its name when its code is written, and
     measures what a fusion would give."""
-    private_names.wrap(f"{CODE}.define_kernel", _nodes, _written)
-    private_names.wrap(f"{CODE}.benchmark_fused_nodes", _before_fused, _fused)
+    private_names.wrap(f"{CODE}.define_kernel", argument(2, "node_schedule"), _written)
+    nodes = during(_now, "nodes", argument(1, "nodes"))
+    private_names.wrap(f"{CODE}.benchmark_fused_nodes", *nodes)
     private_names.wrap(f"{CODE}.benchmark_codegened_module", _before_benchmark, _benchmarked)
 
 
 def attach_scheduler(module: Any) -> None:
     """``torch._inductor.scheduler``: it compiles a template with what could be fused into it."""
-    private_names.wrap(
-        "torch._inductor.scheduler:Scheduler.compile_kernel", _before_compile, _compiled
-    )
-
-
-def _nodes(args: Args, kwargs: Kwargs) -> Any:
-    return args[2] if len(args) > 2 else kwargs["node_schedule"]
+    name = "torch._inductor.scheduler:Scheduler.compile_kernel"
+    private_names.wrap(name, argument(1, "nodes"), _compiled)
 
 
 def _written(nodes: Any, name: Any, error: BaseException | None) -> None:
@@ -302,26 +293,11 @@ def _choice_of(nodes: Any) -> tuple[int, int] | None:
     return None
 
 
-def _before_compile(args: Args, kwargs: Kwargs) -> Any:
-    return args[1] if len(args) > 1 else kwargs["nodes"]
-
-
 def _compiled(nodes: Any, result: Any, error: BaseException | None) -> None:
     module = result[1] if isinstance(result, tuple) and len(result) > 1 else None
     path = getattr(module, "__file__", None)
     if isinstance(path, str):
         _fusion(path, nodes)
-
-
-def _before_fused(args: Args, kwargs: Kwargs) -> Any:
-    nodes = args[1] if len(args) > 1 else kwargs["nodes"]
-    outer = getattr(_now, "nodes", None)
-    _now.nodes = nodes
-    return outer
-
-
-def _fused(outer: Any, result: Any, error: BaseException | None) -> None:
-    _now.nodes = outer
 
 
 def _before_benchmark(args: Args, kwargs: Kwargs) -> str | None:
@@ -334,11 +310,16 @@ def _before_benchmark(args: Args, kwargs: Kwargs) -> str | None:
 
 def _benchmarked(path: str | None, result: Any, error: BaseException | None) -> None:
     if isinstance(path, str) and isinstance(result, tuple) and result:
-        _fusion_time(path, result[0])
+        emit({"event": "fusion_time", "file": path, "ms": _milliseconds(result[0])})
+
+
+def _milliseconds(measured: Any) -> float | None:
+    known = isinstance(measured, int | float) and math.isfinite(measured) and not emulated()
+    return float(measured) if known else None
 
 
 def _fusion(path: str, nodes: Any) -> None:
-    """Tell what is compiled in a file of its own to be measured: operations in one kernel."""
+    """Record operations that are compiled into one kernel to measure their fusion."""
     from ..compiles import graph_nodes
 
     names: dict[str, None] = {}
@@ -360,18 +341,14 @@ def _fusion(path: str, nodes: Any) -> None:
     )
 
 
-def _fusion_time(path: str, ms: Any) -> None:
-    known = isinstance(ms, int | float) and math.isfinite(ms) and not emulated()
-    emit({"event": "fusion_time", "file": path, "ms": float(ms) if known else None})
-
-
 def _key(selection: Selection, sizes: str) -> dict[str, Any]:
     if selection.key is not None:
         return {"inputs": selection.key}
+    layouts = [_layout(node) for node in selection.inputs]
     return {
         "sizes": sizes,
-        "strides": ", ".join(str(_strides(node)) for node in selection.inputs),
-        "dtypes": ", ".join(_dtype(node) for node in selection.inputs),
+        "strides": ", ".join(str(strides) for _, strides, _ in layouts),
+        "dtypes": ", ".join(dtype for _, _, dtype in layouts),
     }
 
 
@@ -391,9 +368,7 @@ def maker(choice: Any) -> str:
     """Whose code a choice is: Triton's template, CUTLASS's, ATen's own, or torch's class's name."""
     choice = getattr(choice, "_wrapped", choice)  # one whose inputs are changed first
     name = type(choice).__name__
-    known = (("Triton", "Triton"), ("Extern", "ATen"), ("CUTLASS", "CUTLASS"), ("CUDA", "CUTLASS"),
-             ("ROCm", "CK"), ("Cpp", "C++"), ("Subgraph", "subgraph"))  # fmt: skip
-    return next((word for start, word in known if name.startswith(start)), name)
+    return next((word for start, word in MAKERS.items() if name.startswith(start)), name)
 
 
 def settings(choice: Any) -> dict[str, Any]:
@@ -416,22 +391,11 @@ def _file(choice: Any) -> str | None:
     return path if isinstance(path, str) else None
 
 
-def _sizes(node: Any) -> list[str]:
+def _layout(node: Any) -> tuple[list[str], list[Any], str]:
+    """The sizes, strides and dtype of an input; Inductor has none of an input without a layout."""
     try:
-        return [str(size) for size in node.get_size()]
+        strides = [int(s) if str(s).isdecimal() else str(s) for s in node.get_stride()]
+        dtype = str(node.get_dtype()).removeprefix("torch.")
+        return [str(size) for size in node.get_size()], strides, dtype
     except Exception:
-        return ["?"]
-
-
-def _strides(node: Any) -> list[Any]:
-    try:
-        return [int(s) if str(s).isdecimal() else str(s) for s in node.get_stride()]
-    except Exception:
-        return []
-
-
-def _dtype(node: Any) -> str:
-    try:
-        return str(node.get_dtype()).removeprefix("torch.")
-    except Exception:
-        return "?"
+        return ["?"], [], "?"

@@ -8,15 +8,15 @@ import os
 import threading
 from typing import Any
 
-from ..writer import plain
+from ..writer import emit, plain
 
 now = threading.local()  # trial: the configuration that is measured in this thread
 _numbers = itertools.count()
-LONGEST_REASON = 300
+MAX_REASON_CHARACTERS = 300
 
 
 class Trial:
-    """One configuration, and what came of it."""
+    """One configuration and its result."""
 
     def __init__(self, config: dict[str, Any], reason: str | None = None) -> None:
         self.config, self.reason = config, reason
@@ -45,8 +45,26 @@ def trial_of(trials: list[Trial], config: dict[str, Any]) -> Trial:
 
 
 def number() -> int:
-    """A number for a tuning, of its own in this process."""
+    """A number for a tuning, unique in this process."""
     return next(_numbers)
+
+
+def write(by: str, name: Any, configurations: list[dict[str, Any]], **more: Any) -> None:
+    """Write the event of a tuning; ``more``: facts in the place of those that are unknown."""
+    event = {
+        "event": "autotune",
+        "by": by,
+        "name": name,
+        "file": None,
+        "key": None,
+        "stopwatch": None,
+        "method": None,
+        "from_cache": False,
+        "seconds": None,
+        "configurations": configurations,
+        "winner": None,
+    }
+    emit(event | more)
 
 
 def emulated() -> bool:
@@ -86,7 +104,7 @@ def first_line(error: BaseException) -> str:
     """An error in one line: of Triton's own, the message and not the place before it."""
     message = getattr(error, "error_message", None) or str(error)
     lines = [line.strip() for line in str(message).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:LONGEST_REASON]
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:MAX_REASON_CHARACTERS]
 
 
 def compiled(digest: Any, name: Any) -> None:

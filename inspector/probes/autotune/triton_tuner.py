@@ -1,9 +1,9 @@
-"""What Triton's autotuner looks at: each configuration with its time, its binary or its reason.
+"""Records Triton's autotuner: each configuration with its time, its binary or its reason.
 
 A tuning begins where the autotuner prunes its configurations and ends when the launch that caused
 it returns. A configuration's binary is the one that was launched while it was measured, or, where
 none was, the one compiled then. Times are those that the tuner itself got; nothing is measured
-here, and where the device is emulated there are none.
+here, and an emulated device gives no times.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import private_names
 from ..calls import subjects
-from ..hooks import observed
-from ..writer import emit, plain
+from ..hooks import argument, during, observed
+from ..writer import plain
 from .trials import (
     Trial,
     config_of,
@@ -29,15 +29,16 @@ from .trials import (
     number,
     times_of,
     trial_of,
+    write,
 )
 
 if TYPE_CHECKING:
-    from ..hooks import After, Before
+    from ..hooks import Args, Kwargs
 
 TUNER = "triton.runtime.autotuner:Autotuner"
 MAX_CONFIGURATIONS = 4096
 MAX_BEGUN = 64
-"""Tunings under way in a thread: a program that only asks what is left after pruning ends none."""
+"""Tunings under way in a thread: a program that only prunes ends no tuning."""
 
 # begun: this thread's tunings under way, the innermost last; warming: whether ``warmup`` runs,
 # which prunes and measures nothing.
@@ -56,37 +57,27 @@ class Tuning:
         self.trials: list[Trial] = []
         self.tried = False
 
-    def prune(self, remaining: Any, kept_early: Any) -> None:
-        """Take in the configurations that both pruners kept, and those that the first kept.
+    def prune(self, remaining: Any) -> None:
+        """Take in the configurations, and those that the pruners kept.
 
         An iterator is the tuner's to read: its configurations are known as they are tried.
         """
         if not isinstance(remaining, Collection):
             return
-        kept = [config_of(c) for c in remaining]
-        early = [config_of(c) for c in kept_early] if isinstance(kept_early, Collection) else None
+        kept = [config_of(config) for config in remaining]
+        pruner = self._pruner()
         for config in map(config_of, self.owner.configs):
-            trial = Trial(config)
-            if config not in kept:
-                trial.reason = f"pruned: {self._pruner(config, early)}"
-            self.trials.append(trial)
+            reason = None if config in kept else f"pruned: {pruner}"
+            self.trials.append(Trial(config, reason))
         for config in kept:
             trial_of(self.trials, config)
 
-    def _pruner(self, config: dict[str, Any], early: list[dict[str, Any]] | None) -> str:
+    def _pruner(self) -> str:
         owner = self.owner
         model = f"perf_model ranks it below the best {owner.configs_top_k} (top_k)"
         if not owner.perf_model:
             return "early_config_prune"
-        if not owner.early_config_prune:
-            return model
-        if early is None:
-            return "early_config_prune or perf_model"
-        return model if config in early else "early_config_prune"
-
-    def trial(self, config: dict[str, Any]) -> Trial:
-        """The trial of a configuration, created if the tuner had not announced it."""
-        return trial_of(self.trials, config)
+        return f"early_config_prune, or {model}" if owner.early_config_prune else model
 
 
 def attach(module: Any) -> None:
@@ -94,19 +85,11 @@ def attach(module: Any) -> None:
     tuner = private_names.get(TUNER)
     if tuner is None:
         return
-    tuner.__init__ = observed(tuner.__init__, _self, _made)
-    hooks: tuple[tuple[str, Before, After], ...] = (
-        ("prune_configs", _before_pruning, _pruned),
-        ("_bench", _before_trying, _tried),
-        ("run", _self, _ran),
-        ("warmup", _before_warmup, _warmed),
-    )
-    for name, before, after in hooks:
-        private_names.wrap(f"{TUNER}.{name}", before, after)
-
-
-def _self(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return args[0]
+    tuner.__init__ = observed(tuner.__init__, argument(0), _made)
+    private_names.wrap(f"{TUNER}.prune_configs", _before_pruning, _pruned)
+    private_names.wrap(f"{TUNER}._bench", _before_trying, _tried)
+    private_names.wrap(f"{TUNER}.run", argument(0), _ran)
+    private_names.wrap(f"{TUNER}.warmup", *during(_now, "warming", lambda args, kwargs: True))
 
 
 def _made(owner: Any, result: Any, error: BaseException | None) -> None:
@@ -117,7 +100,7 @@ def _made(owner: Any, result: Any, error: BaseException | None) -> None:
             return
         if isinstance(run, FunctionType) and tuner not in _observed_classes:
             _observed_classes.add(tuner)
-            tuner.run = observed(run, _self, _ran)  # type: ignore[attr-defined]
+            tuner.run = observed(run, argument(0), _ran)  # type: ignore[attr-defined]
 
 
 def _keys(owner: Any) -> set[Any]:
@@ -138,60 +121,24 @@ def _ran(owner: Any, kernel: Any, error: BaseException | None) -> None:
         _tell(tuning, kernel)
 
 
-def _before_warmup(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    outer: bool = getattr(_now, "warming", False)
-    _now.warming = True
-    return outer
-
-
-def _warmed(outer: bool, result: Any, error: BaseException | None) -> None:
-    _now.warming = outer
-
-
 # -- pruning --------------------------------------------------------------------------------------
 
 
-class Pruning(NamedTuple):
-    """A call of ``prune_configs``, and what stands for ``early_config_prune`` until it ends."""
-
-    owner: Any
-    kwargs: dict[str, Any]
-    early: Any = None
-    instead: Any = None
-    kept: tuple[Any, ...] | list[Any] = ()
-
-
-def _before_pruning(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Pruning | None:
+def _before_pruning(args: Args, kwargs: Kwargs) -> tuple[Any, Any] | None:
     if getattr(_now, "warming", False) or os.environ.get("TRITON_INTERPRET") == "1":
         return None
-    owner, given = args[0], args[1] if len(args) > 1 else kwargs["kwargs"]
-    early = owner.early_config_prune
-    if not early or not owner.perf_model or hasattr(early, "ptxview_pruning"):
-        return Pruning(owner, given)
-    kept: list[Any] = []
-
-    def pruned_early(token: Any, remaining: Any, error: BaseException | None) -> None:
-        kept.append(remaining)
-
-    instead = observed(early, None, pruned_early)
-    instead.ptxview_pruning = True  # another thread that prunes leaves it as it is
-    owner.early_config_prune = instead
-    return Pruning(owner, given, early, instead, kept)
+    return args[0], args[1] if len(args) > 1 else kwargs["kwargs"]
 
 
-def _pruned(pruning: Pruning | None, remaining: Any, error: BaseException | None) -> None:
-    if pruning is None:
+def _pruned(pruning: tuple[Any, Any] | None, remaining: Any, error: BaseException | None) -> None:
+    if pruning is None or error is not None:
         return
-    owner = pruning.owner
-    if pruning.instead is not None and owner.early_config_prune is pruning.instead:
-        owner.early_config_prune = pruning.early
-    if error is not None:
-        return
-    tuning = Tuning(owner, pruning.kwargs)
-    tuning.prune(remaining, pruning.kept[0] if pruning.kept else None)
+    owner, kwargs = pruning
+    tuning = Tuning(owner, kwargs)
+    tuning.prune(remaining)
     stack = _now.__dict__.setdefault("begun", [])
     if stack and stack[-1].owner is owner and not stack[-1].tried:
-        stack.pop()  # the program itself asked what is left, and measured nothing
+        stack.pop()  # the program itself pruned, and measured nothing
     stack.append(tuning)
     del stack[:-MAX_BEGUN]
 
@@ -208,12 +155,12 @@ class Trying(NamedTuple):
     outer: Trial | None
 
 
-def _before_trying(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trying | None:
+def _before_trying(args: Args, kwargs: Kwargs) -> Trying | None:
     stack = getattr(_now, "begun", None)
     if not stack or stack[-1].owner is not args[0]:
         return None
     tuning = stack[-1]
-    trial = tuning.trial(config_of(kwargs["config"]))
+    trial = trial_of(tuning.trials, config_of(kwargs["config"]))
     launched = {digest: count for digest, (count, _) in _benchmarked().items()}
     trying = Trying(args[0], trial, launched, getattr(now, "trial", None))
     now.trial, tuning.tried = trial, True
@@ -255,7 +202,7 @@ def _binary(trying: Trying) -> str | None:
     return next(iter(binaries)) if len(binaries) == 1 else None
 
 
-# -- telling --------------------------------------------------------------------------------------
+# -- writing --------------------------------------------------------------------------------------
 
 
 def _tell(tuning: Tuning, kernel: Any) -> None:
@@ -271,30 +218,27 @@ def _tell(tuning: Tuning, kernel: Any) -> None:
     from_cache = bool(added) and measured and not tuning.tried
     if from_cache and isinstance(timings, dict):
         for config, times in timings.items():
-            trial = tuning.trial(config_of(config))
+            trial = trial_of(tuning.trials, config_of(config))
             trial.times = times_of(times)
             if infinite(times):
                 trial.reason = "failed when it was measured, in another run"
-    winner = None if best is None or emulated() else tuning.trial(best)
+    winner = None if best is None or emulated() else trial_of(tuning.trials, best)
     if winner is not None and kernel is not None and winner.hash is None:
         winner.hash = str(getattr(kernel, "hash", None) or "") or None
     if winner is not None and winner.reason is not None:
         winner = None  # they all failed; Triton goes on with the first
     seconds = getattr(owner, "bench_time", None)
-    emit(
-        {
-            "event": "autotune",
-            "tuning": number(),
-            "by": "triton",
-            "name": owner.base_fn.__name__,
-            "file": _file(owner.base_fn),
-            "key": _key(tuning, added[-1] if added else None),
-            "stopwatch": _stopwatch(owner) if tuning.tried and not emulated() else None,
-            "from_cache": from_cache,
-            "seconds": seconds if tuning.tried and measured and not emulated() else None,
-            "configurations": [t.event() for t in tuning.trials[:MAX_CONFIGURATIONS]],
-            "winner": None if winner is None else tuning.trials.index(winner),
-        }
+    write(
+        "triton",
+        owner.base_fn.__name__,
+        [trial.event() for trial in tuning.trials[:MAX_CONFIGURATIONS]],
+        tuning=number(),
+        file=_file(owner.base_fn),
+        key=_key(tuning, added[-1] if added else None),
+        stopwatch=_stopwatch(owner) if tuning.tried and not emulated() else None,
+        from_cache=from_cache,
+        seconds=seconds if tuning.tried and measured and not emulated() else None,
+        winner=None if winner is None else tuning.trials.index(winner),
     )
 
 

@@ -1,6 +1,6 @@
 """Found first on PYTHONPATH by a recorded interpreter: wakes the probes, then the user's own.
 
-Whatever fails here fails silently: a program must not notice that it is recorded.
+A failure here is silent: a program must not notice that it is recorded.
 """
 
 

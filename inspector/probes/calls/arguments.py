@@ -11,11 +11,11 @@ from typing import Any
 from .. import private_names
 
 # torch's allocator begins every block at a multiple of 512 bytes, and in the host's memory, where
-# the emulated device's tensors lie, of 64: what an address has beyond that is chance.
+# the emulated device's tensors are, of 64: the rest of an address is chance.
 HOST_ALIGNMENT = 64
 ALIGNMENT = HOST_ALIGNMENT if os.environ.get("PTXVIEW_TARGET") else 512
-MOST_ARGUMENTS = 1024
-LONGEST_TEXT = 200
+MAX_ARGUMENTS = 1024
+MAX_TEXT_CHARACTERS = 200
 
 Item = tuple[str, Any, Any]  # an argument's name, type and value
 Described = dict[str, Any]
@@ -38,7 +38,7 @@ def sign(value: Any) -> Any:
     base = getattr(value, "base", None)
     if base is not None and hasattr(value, "shape"):
         return sign(base), tuple(value.shape), tuple(getattr(value, "strides", ()) or ())
-    return type(value), str(value)[:LONGEST_TEXT]
+    return type(value), str(value)[:MAX_TEXT_CHARACTERS]
 
 
 def mask(tensor: Any) -> int:
@@ -58,7 +58,7 @@ def describe(items: Iterable[Item]) -> tuple[list[Described], list[tuple[Describ
 def _describe(
     out: list[Described], tensors: list[tuple[Described, Any]], name: str, kind: Any, value: Any
 ) -> None:
-    if len(out) >= MOST_ARGUMENTS:
+    if len(out) >= MAX_ARGUMENTS:
         return
     if isinstance(value, list | tuple):
         kinds = kind if isinstance(kind, list | tuple) else [None] * len(value)
@@ -79,7 +79,7 @@ def _describe(
     elif plain is None or isinstance(plain, bool | int | float):
         description["value"] = plain
     else:
-        description["value"] = str(getattr(plain, "__name__", None) or plain)[:LONGEST_TEXT]
+        description["value"] = str(getattr(plain, "__name__", None) or plain)[:MAX_TEXT_CHARACTERS]
         description["python_type"] = type(plain).__name__
 
 
@@ -157,7 +157,7 @@ def unseen(torch: Any) -> Any:
 
 
 def _may_wait(torch: Any) -> bool:
-    """Whether an operator of ours may run now: not in a profile, not in a CUDA graph's capture."""
+    """Whether our own operator may run now: not in a profile, not in a CUDA graph's capture."""
     is_profiled = private_names.get("torch.autograd:_profiler_enabled")
     if is_profiled is None or is_profiled():
         return False

@@ -14,7 +14,7 @@ from .arguments import Item, Traced, sign
 Token = tuple[subjects.Subject, subjects.Entry | None] | None
 
 # A library of more bytes is known by its size alone.
-LARGEST_HASHED_BYTES = 64 << 20
+MAX_HASHED_BYTES = 64 << 20
 _paths: dict[str, str] = {}  # of graphs' code, by torch's key
 # What a C++ function is to Python, by the binding that made it.
 FUNCTIONS = ("builtin_function_or_method", "instancemethod", "nb_func", "pybind11_function")
@@ -151,7 +151,7 @@ def library(path: str) -> dict[str, Any]:
     facts: dict[str, Any] = {"path": os.path.abspath(path), "size": None, "sha256": None}
     try:
         facts["size"] = os.path.getsize(path)
-        if facts["size"] <= LARGEST_HASHED_BYTES:
+        if facts["size"] <= MAX_HASHED_BYTES:
             with open(path, "rb") as file:
                 facts["sha256"] = hashlib.sha256(file.read()).hexdigest()
     except OSError:
@@ -167,7 +167,7 @@ def counted_function(name: str, function: Callable[..., Any], facts: dict[str, A
     for emulated in EMULATED:
         function = emulated(function)
     call = observed(function, before, _returned, "counting calls of extensions")
-    # Dynamo would look into this function, and cannot into the one that it stands for.
+    # Dynamo would trace this function, and cannot trace the one that it replaces.
     vars(call)["_torchdynamo_disable"] = True
     return call
 

@@ -1,6 +1,6 @@
 """Calls of this process: each distinct one recorded when first seen, and counted.
 
-A call is told apart by its grid and by shape, strides, dtype, alignment and value of its
+A call is identified by its grid and by shape, strides, dtype, alignment and value of its
 arguments. It becomes an event when it is first seen; counts follow while they grow and when the
 process ends. After ``DESCRIBED_CALLS`` calls of a kernel or graph, calls whose grid and scalars
 were seen before count as the last call that had them. No tensor is kept alive, and the device is
@@ -58,8 +58,16 @@ class Subject:
     """One thing that is called: a compiled kernel, a graph, a function of an extension."""
 
     __slots__ = (
-        "benchmarks", "calls", "described", "facts", "kind", "name", "others", "quick", "seen",
-    )  # fmt: skip
+        "benchmarks",
+        "calls",
+        "described",
+        "facts",
+        "kind",
+        "name",
+        "others",
+        "quick",
+        "seen",
+    )
 
     def __init__(self, kind: str, name: str, facts: dict[str, Any]) -> None:
         self.kind, self.name, self.facts = kind, name, facts
@@ -169,7 +177,7 @@ def grown(subject: Subject, entry: Entry) -> None:
 
 
 def _tell_later() -> None:
-    """Write all counts after ``MOMENT`` seconds, whatever the program does meanwhile."""
+    """Write all counts after ``MOMENT`` seconds."""
     if not _later:
         timer = threading.Timer(MOMENT, hooks.guarded(_told))
         timer.daemon = True
@@ -226,23 +234,13 @@ def tuning() -> bool:
     return bool(_tuning[0])
 
 
-def benchmarked() -> dict[str, int]:
-    """Launches by tuners so far, by the hash of what was launched."""
-    return {i: s.benchmarks[0] for (kind, i), s in list(_all.items()) if kind == "triton"}
-
-
-def name_of(digest: str) -> str:
-    """The name of a kernel of Triton's that was launched."""
-    return _all["triton", digest].name
-
-
 def _begin_comparing(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
     _tuning[0] += 1
     return epoch
 
 
 def _end_comparing(begun: int, result: Any, error: BaseException | None) -> None:
-    if begun == epoch:  # else it was set to 0 meanwhile
+    if begun == epoch:  # else it was reset to 0
         _tuning[0] -= 1
 
 
@@ -260,7 +258,7 @@ def comparing(original: Any) -> Any:
 
 
 def attach(module: object) -> None:
-    """``torch`` or ``triton``, whichever comes first: a forked child counts its own."""
+    """``torch`` or ``triton``, the first of the two: a forked child counts its own."""
     if folder() is not None and not _attached:
         _attached.append(True)
         os.register_at_fork(after_in_child=hooks.guarded(_child_begins))

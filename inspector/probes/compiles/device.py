@@ -42,12 +42,22 @@ def note() -> None:
     _said.add(os.getpid())
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     names = (
-        "name", "major", "minor", "total_memory", "multi_processor_count", "L2_cache_size",
-        "regs_per_multiprocessor", "max_threads_per_multi_processor", "warp_size",
-        "shared_memory_per_block", "shared_memory_per_block_optin",
-        "shared_memory_per_multiprocessor", "clock_rate", "memory_clock_rate",
+        "name",
+        "major",
+        "minor",
+        "total_memory",
+        "multi_processor_count",
+        "L2_cache_size",
+        "regs_per_multiprocessor",
+        "max_threads_per_multi_processor",
+        "warp_size",
+        "shared_memory_per_block",
+        "shared_memory_per_block_optin",
+        "shared_memory_per_multiprocessor",
+        "clock_rate",
+        "memory_clock_rate",
         "memory_bus_width",
-    )  # fmt: skip
+    )
     emit(
         {
             "event": "device",

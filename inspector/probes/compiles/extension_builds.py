@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import private_names
 from ..calls import graphs
+from ..hooks import argument
 from ..writer import emit, file_blob
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ EXTENSIONS = "torch.utils.cpp_extension"
 
 # The text files of a build folder; objects are read when the program has ended.
 TEXTS = (".ninja", ".cu", ".cuh", ".cpp", ".cc", ".cxx", ".h", ".hpp")
-LARGEST_TEXT = 8 << 20
+MAX_TEXT_BYTES = 8 << 20
 
 
 def attach(module: Any) -> None:
@@ -27,7 +28,7 @@ def attach(module: Any) -> None:
         function = private_names.get(f"{EXTENSIONS}:{name}")
         if function is not None:
             private_names.wrap(f"{EXTENSIONS}:{name}", _named(function), after)
-    private_names.wrap(f"{EXTENSIONS}:BuildExtension.build_extensions", _builder, _built)
+    private_names.wrap(f"{EXTENSIONS}:BuildExtension.build_extensions", argument(0), _built)
 
 
 def _named(function: Any) -> Before:
@@ -50,10 +51,6 @@ def _loaded(token: tuple[dict[str, Any], float], module: Any, error: BaseExcepti
     _say(arguments.get("build_directory"), arguments, None, error)
     if error is None:
         graphs.watch_module(module)
-
-
-def _builder(args: Any, kwargs: Any) -> Any:
-    return args[0]
 
 
 def _built(builder: Any, _: Any, error: BaseException | None) -> None:
@@ -80,7 +77,7 @@ def _say(
     for name in sorted(os.listdir(directory)):
         path = os.path.join(directory, name)
         wanted = name.endswith(TEXTS) or name == ".ninja_log"
-        if wanted and os.path.isfile(path) and os.path.getsize(path) <= LARGEST_TEXT:
+        if wanted and os.path.isfile(path) and os.path.getsize(path) <= MAX_TEXT_BYTES:
             files[name] = file_blob(path)
     event = {
         "event": "extension",

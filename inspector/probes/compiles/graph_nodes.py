@@ -1,4 +1,4 @@
-"""What a compiled graph is made of: its nodes with their modules, and what was fused, or was not.
+"""Contents of a compiled graph: nodes with their modules, fusions, reasons against them; failures.
 
 The texts of torch's trace name no module; the nodes of the graphs do, while they are compiled.
 """
@@ -8,22 +8,35 @@ from __future__ import annotations
 import json
 import re
 import threading
+import time
+import weakref
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from .. import private_names
+from ..hooks import per_recording
 from ..writer import blob, emit
 
 if TYPE_CHECKING:
-    from ..hooks import Before
+    from ..hooks import After, Before
 
-MOST_REASONS = 4096
+MAX_REASONS = 4096
 """Reasons against a fusion that are kept of one graph; how many more there were is counted."""
-MOST_NODES = 20_000
+LEFT_OUT = ("",)
+"""The key of further reasons."""
+MAX_NODES = 20_000
 MAX_IR_CHARACTERS = 1 << 18
 """Characters of Inductor's IR after which no further operation is written: torch takes about two
 microseconds for each."""
 _FRAME = re.compile(r'\s*File "([^"\n]{1,4096})", line (\d{1,9})')
 _now = threading.local()
+PARTS = (("run", "ir_pre_fusion"), ("codegen", "output_code"), ("compile_to_module", None))
+"""What Inductor does with a graph, and what it makes by it; last come the graph's kernels."""
+MAX_LOG_CHARACTERS = 20_000
+_QUOTED = re.compile(r"at \d+:\d+:$")
+_told: set[tuple[Any, ...]] = per_recording(set())
+_began: weakref.WeakKeyDictionary[Any, float] = per_recording(weakref.WeakKeyDictionary())
+"""When Inductor began with a graph, since 1970."""
 
 
 def attach_compilation(module: Any) -> None:
@@ -61,10 +74,14 @@ def attach_scheduler(module: Any) -> None:
 
 
 def _refusing(args: Any, kwargs: Any) -> None:
+    """Count a reason; of a fused node the first operations of its name identify it."""
     refused = getattr(_now, "refused", None)
     if refused is not None:
         why, reason, *more = args
-        refused.add(_of_fusion(why, 1), _of_fusion(why, 2), reason, tuple(more))
+        text = (reason % tuple(more) if more else reason)[:400]
+        one, other = _of_fusion(why, 1), _of_fusion(why, 2)
+        key = (one[:200], other[:200], str(reason)[:100], text)
+        refused[key if key in refused or len(refused) < MAX_REASONS else LEFT_OUT] += 1
 
 
 def _of_fusion(why: Any, number: int) -> str:
@@ -79,30 +96,11 @@ def attach_debug(module: Any) -> None:
         private_names.wrap(f"torch._inductor.debug:{name}", _ir(name.removeprefix("log_")))
 
 
-class Refused:
-    """Reasons against fusions of one graph, each once, with how often it was given."""
-
-    def __init__(self) -> None:
-        self.reasons: dict[tuple[str, str, str, str], int] = {}
-        self.more = 0
-
-    def add(self, one: str, other: str, reason: str, args: tuple[Any, ...]) -> None:
-        """Keep a reason; of a fused node the first operations of its name tell which it is."""
-        text = (reason % args if args else reason)[:400]
-        key = (one[:200], other[:200], str(reason)[:100], text)
-        if key in self.reasons:
-            self.reasons[key] += 1
-        elif len(self.reasons) < MOST_REASONS:
-            self.reasons[key] = 1
-        else:
-            self.more += 1
-
-
 def _lowering(args: Any, kwargs: Any) -> tuple[Any, bool]:
     """The graph whose code is written, and whether it is within no other."""
     outermost = getattr(_now, "graphs", None) is None
     if outermost:
-        _now.graphs, _now.refused = [], Refused()
+        _now.graphs, _now.refused = [], Counter()
     return args[0], outermost
 
 
@@ -130,7 +128,7 @@ def ids() -> dict[str, Any]:
 
 
 def aot() -> str | None:
-    """The name that stands in ``output_code`` as its AOT ID."""
+    """The AOT ID in ``output_code``."""
     tracing = private_names.get("torch._guards:TracingContext")
     context = None if tracing is None else tracing.try_get()
     name = getattr(context, "aot_graph_name", None)
@@ -138,7 +136,7 @@ def aot() -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _emit_graph(graphs: list[dict[str, Any]], refused: Refused) -> None:
+def _emit_graph(graphs: list[dict[str, Any]], refused: Counter[tuple[str, ...]]) -> None:
     own = graphs[-1]
     for inner in graphs[:-1]:
         further = len(own["stacks"])
@@ -146,8 +144,8 @@ def _emit_graph(graphs: list[dict[str, Any]], refused: Refused) -> None:
             node["module"] = None if node["module"] is None else node["module"] + further
         for name in ("stacks", "nodes", "scheduled"):
             own[name] += inner[name]
-    own["not_fused"] = [[a, b, text, n] for (a, b, _, text), n in refused.reasons.items()]
-    own["not_fused_left_out"] = refused.more
+    own["not_fused_left_out"] = refused.pop(LEFT_OUT, 0)
+    own["not_fused"] = [[a, b, text, n] for (a, b, _, text), n in refused.items()]
     digest = blob(json.dumps(own))
     emit({"event": "graph_nodes", "graph": aot(), "blob": digest, **ids()})
 
@@ -167,7 +165,7 @@ def _nodes(nodes: Any) -> dict[str, Any]:
     for node in nodes:
         if node.op in ("output", "root"):
             continue
-        if len(out) >= MOST_NODES:
+        if len(out) >= MAX_NODES:
             break
         meta = node.meta
         forward = meta.get("nn_module_stack") or None
@@ -293,3 +291,68 @@ def _ir(name: str) -> Before:
         emit({"event": "graph_text", "kind": name, "graph": aot(), "blob": digest, **ids()})
 
     return write_ir
+
+
+# -- failures --------------------------------------------------------------------------------------
+
+
+def attach_failures(module: Any) -> None:
+    """``torch._inductor.graph``: what goes wrong there is noted, and goes on as it was raised."""
+    for name, stage in PARTS:
+        private_names.wrap(f"torch._inductor.graph:GraphLowering.{name}", _began_at, _of(stage))
+
+
+def _began_at(args: Any, kwargs: Any) -> float:
+    """When Inductor began with this graph, maybe with an earlier part of it."""
+    return _began.setdefault(args[0], time.time())
+
+
+def _of(stage: str | None) -> After:
+    def ended(began: float, _: Any, error: BaseException | None) -> None:
+        if isinstance(error, Exception):
+            _record(error, stage, began)
+
+    return ended
+
+
+def _record(error: BaseException, stage: str | None, began: float) -> None:
+    own_ids, name = ids(), aot()
+    key = (name, *own_ids.values())
+    if key in _told:
+        return  # an inner part was recorded before: it raises first
+    _told.add(key)
+    text = str(error).strip()
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    message = lines[0] if lines else ""
+    if _QUOTED.match(message):  # Triton quotes the source up to a caret before it says what it is
+        message = lines[-1]
+    kind = type(error).__name__
+    if kind != "LoweringException":  # which begins with the name of what it is about
+        message = f"{kind}: {message}" if message else kind
+    # The user's line of the node that could not be lowered.
+    _, found, stack = text.rpartition("Found from :")
+    place = _line(stack) if found else None
+    file, line = place[:2] if place else (None, None)
+    emit(
+        {
+            "event": "graph_failed",
+            "graph": name,
+            **own_ids,
+            "began": began,
+            "seconds": time.time() - began,
+            "stage": stage,
+            "kind": kind,
+            "tool": "torch",
+            "message": message[:2000],
+            "messages": [
+                {
+                    "severity": "error",
+                    "message": message[:2000],
+                    "tool": "torch",
+                    "file": file,
+                    "line": line,
+                }
+            ],
+            "log": blob(text[:MAX_LOG_CHARACTERS]),
+        }
+    )

@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import private_names
 from ..calls import subjects, triton_launches
+from ..hooks import argument
 from ..writer import plain
 
 HEURISTICS = "torch._inductor.runtime.triton_heuristics"
@@ -15,15 +16,10 @@ HEURISTICS = "torch._inductor.runtime.triton_heuristics"
 def attach(module: Any) -> None:
     """Watch the making of launchers: it happens once for each configuration that is kept."""
     for name in ("StaticTritonCompileResult", "TritonCompileResult"):
-        private_names.wrap(f"{HEURISTICS}:{name}.make_launcher", _making, _made)
+        private_names.wrap(f"{HEURISTICS}:{name}.make_launcher", argument(0), _made)
     subjects.as_benchmark(f"{HEURISTICS}:CachingAutotuner.bench")
-    private_names.wrap(
-        f"{HEURISTICS}:CachingAutotuner._build_fast_launcher", _making_faster, _made_faster
-    )
-
-
-def _making(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return args[0]
+    faster = f"{HEURISTICS}:CachingAutotuner._build_fast_launcher"
+    private_names.wrap(faster, argument(1, "launcher"), _made_faster)
 
 
 def _made(compiled: Any, launcher: Any, error: BaseException | None) -> None:
@@ -31,10 +27,6 @@ def _made(compiled: Any, launcher: Any, error: BaseException | None) -> None:
         _record(compiled, launcher)
     elif isinstance(error, Exception):
         _dropped(compiled, error)
-
-
-def _making_faster(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return args[1] if len(args) > 1 else kwargs["launcher"]
 
 
 def _made_faster(slow: Any, fast: Any, error: BaseException | None) -> None:

@@ -7,11 +7,12 @@ import os
 import sys
 import sysconfig
 from importlib.machinery import ExtensionFileLoader
+from itertools import pairwise
 from typing import Any
 
 from .. import private_names
 from ..driver.native import has_fatbin
-from ..hooks import observed
+from ..hooks import argument, observed
 from ..writer import emit
 
 # Libraries of these packages hold thousands of kernels that are not the user's.
@@ -28,7 +29,7 @@ def attach(module: object) -> None:
     """
     loader: Any = ExtensionFileLoader
     loader.create_module = observed(loader.create_module, _before_create, _created)
-    loader.exec_module = observed(loader.exec_module, _before_exec, _executed)
+    loader.exec_module = observed(loader.exec_module, argument(1, "module"), _executed)
 
 
 def _before_create(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, str]:
@@ -40,10 +41,6 @@ def _created(extension: tuple[str, str], module: Any, error: BaseException | Non
     path, name = extension
     if error is None and _look(path, name):
         _his.add(name)
-
-
-def _before_exec(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return args[1] if len(args) > 1 else kwargs["module"]
 
 
 def _executed(module: Any, result: Any, error: BaseException | None) -> None:
@@ -58,16 +55,12 @@ def _executed(module: Any, result: Any, error: BaseException | None) -> None:
 
 def attach_ops(module: Any) -> None:
     """Look at what ``torch.ops.load_library`` loads: libraries of operators, no Python modules."""
-    private_names.wrap("torch._ops:_Ops.load_library", _before_load, _loaded)
+    private_names.wrap("torch._ops:_Ops.load_library", argument(1, "path"), _loaded)
 
 
-def _before_load(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    return str(args[1] if len(args) > 1 else kwargs["path"])
-
-
-def _loaded(path: str, result: Any, error: BaseException | None) -> None:
+def _loaded(path: Any, result: Any, error: BaseException | None) -> None:
     if error is None:
-        _look(path, os.path.basename(path))
+        _look(str(path), os.path.basename(str(path)))
 
 
 def _look(path: str, name: str) -> bool:
@@ -88,8 +81,9 @@ def _standard() -> str:
 
 def _foreign(path: str) -> bool:
     parts = path.split(os.sep)
-    return any(
-        folder in ("site-packages", "dist-packages") and parts[i + 1 : i + 2]
-        and (parts[i + 1] in NOT_HIS or parts[i + 1].startswith(NOT_HIS_BEGIN))
-        for i, folder in enumerate(parts)
-    )  # fmt: skip
+    packages = [
+        package
+        for folder, package in pairwise(parts)
+        if folder in ("site-packages", "dist-packages")
+    ]
+    return any(package in NOT_HIS or package.startswith(NOT_HIS_BEGIN) for package in packages)

@@ -13,7 +13,7 @@ from ..autotune import trials
 from ..calls import triton_launches
 from ..hooks import per_recording
 from ..writer import blob, emit, file_blob, plain, problem
-from . import triton_failures, triton_phases, triton_sources
+from . import triton_failures, triton_sources
 
 _seen: set[str] = per_recording(set())
 _refused: set[object] = per_recording(set())
@@ -25,8 +25,10 @@ def attach(module: Any) -> None:
     ``knobs.compilation.listener`` would be the public way; it is absent before Triton 3.4 and is
     a single slot, which stays the user's.
     """
-    private_names.wrap("triton.compiler.compiler:compile", triton_failures.Compile, _compile_ended)
-    triton_phases.attach()
+    if not os.environ.get("PTXVIEW_COMPILE"):  # else ahead/calls.py has them recorded
+        name = "triton.compiler.compiler:compile"
+        private_names.wrap(name, triton_failures.Compile, _compile_ended)
+    triton_failures.attach()
     private_names.wrap(
         "triton.compiler.compiler:CompiledKernel._init_handles", _loading, _loading_ended
     )
@@ -59,7 +61,7 @@ def record(kernel: Any, src: Any, began: float) -> None:
         files[extension] = file_blob(path) if path and os.path.exists(path) else None
         if files[extension] is None and isinstance(content, str | bytes):
             files[extension] = blob(content)
-    stages = triton_phases.ended()
+    stages = triton_failures.end_stages()
     emit(
         {
             "event": "triton",
@@ -67,7 +69,7 @@ def record(kernel: Any, src: Any, began: float) -> None:
             "hash": digest,
             "cache_key": _cache_key(paths),
             # Another process may have compiled it a moment ago: files are as new as of a miss.
-            "cache_hit": not stages if triton_phases.watched() else _hit(paths, began),
+            "cache_hit": not stages if triton_failures.stages_watched() else _hit(paths, began),
             "metadata": plain(metadata),
             "files": files,
             "paths": paths,
@@ -85,7 +87,7 @@ def record_cached(
 ) -> None:
     """Record a kernel that was loaded from a cache without a call of ``compile``.
 
-    ``folders`` are caches beside Triton's own: Inductor names one of its own to Triton only when
+    ``folders`` are caches beside Triton's own: Inductor names its cache to Triton only when
     it compiles, and not when it loads.
     """
     if digest in _seen:
@@ -176,8 +178,12 @@ def _loading_ended(kernel: Any, _: object, error: BaseException | None) -> None:
     if kernel is None:
         return
     if error is None:
-        loaded(kernel.hash, getattr(kernel, "n_regs", None), getattr(kernel, "n_spills", None),
-               getattr(kernel, "n_max_threads", None))  # fmt: skip
+        loaded(
+            kernel.hash,
+            getattr(kernel, "n_regs", None),
+            getattr(kernel, "n_spills", None),
+            getattr(kernel, "n_max_threads", None),
+        )
         watch(kernel)
     elif isinstance(error, Exception):
         digest = getattr(kernel, "hash", None)
@@ -196,9 +202,11 @@ def _record_again(kernel: Any) -> None:
     if kernel is not None and str(kernel.hash) not in _seen:
         record(kernel, kernel.src, time.time())
         loaded(
-            kernel.hash, getattr(kernel, "n_regs", None), getattr(kernel, "n_spills", None),
+            kernel.hash,
+            getattr(kernel, "n_regs", None),
+            getattr(kernel, "n_spills", None),
             getattr(kernel, "n_max_threads", None),
-        )  # fmt: skip
+        )
 
 
 def not_loaded(digest: object, error: BaseException) -> None:

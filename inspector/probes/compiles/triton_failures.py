@@ -1,30 +1,45 @@
-"""A compile of Triton's that failed: the stages that it came to, and the compiler's own words."""
+"""A Triton compilation: its stages with their durations; where it fails, the compiler's messages.
+
+Triton's own listener, ``knobs.compilation.listener``, gives the stages too from 3.4 on; it is a
+single slot, which stays the user's.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
+import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import private_names
 from ..autotune import trials
-from ..hooks import per_recording
+from ..hooks import argument, observed, per_recording
 from ..writer import blob, emit, plain, problem, standing, withdraw
-from . import triton_phases, triton_sources
+from . import triton_sources
+
+if TYPE_CHECKING:
+    from ..hooks import Before
 
 STAGES = ("source", "ttir", "ttgir", "llir", "ptx")
 """What Triton's cache holds of a kernel before its machine code; ``source`` is TTIR as it was
 before the first pass."""
-LONGEST_LOG = 20_000
+MAX_LOG_CHARACTERS = 20_000
 _COMMAND = re.compile(r"^Repro command: (.{1,8000})$", re.MULTILINE)
 _recorded: set[str] = per_recording(set())
+MAX_STAGES = 64
+"""Stages of one compilation that are timed."""
+_attached: list[bool] = []
+# Of the compile under way: stages ([name, seconds]), making (the last stage that was begun, with
+# Triton's metadata and what it is made of), digest (Triton's hash of it), missed (what is called
+# where it is in no cache).
+_now = threading.local()
 
 
 class Compile:
     """A call of ``compile(src, target, options)`` under way in this thread.
 
-    What is compiled when LLVM ends the process is in a file of its own until the call returns.
+    Its event is in a separate file until the call returns: LLVM may end the process.
     """
 
     def __init__(self, args: Any, kwargs: Any) -> None:
@@ -33,7 +48,7 @@ class Compile:
         self.asked = _asked(given.get("target"), given.get("options"))
         self.began = time.time()
         self._standing: str | None = None
-        triton_phases.begin(self._missed)
+        _now.stages, _now.making, _now.digest, _now.missed = [], None, None, self._missed
 
     def _missed(self) -> None:
         """Note a compilation that is in no cache: LLVM may end the process at any stage."""
@@ -53,7 +68,7 @@ class Compile:
 
     def ended(self) -> None:
         """Forget the call, which has returned or raised."""
-        triton_phases.ended()
+        end_stages()
         if self._standing is not None:
             withdraw(self._standing)
 
@@ -69,14 +84,17 @@ class Compile:
 
     def _digest(self) -> str:
         """Triton's hash; before Triton has made one, a hash of what it was asked for."""
-        known = triton_phases.digest()
+        known: str | None = getattr(_now, "digest", None)
         if known:
             return known
         function = getattr(self.src, "fn", None)
         asked = (
-            getattr(self.src, "name", None), getattr(function, "cache_key", None),
-            triton_sources.constexprs(self.src), getattr(self.src, "signature", None), self.asked,
-        )  # fmt: skip
+            getattr(self.src, "name", None),
+            getattr(function, "cache_key", None),
+            triton_sources.constexprs(self.src),
+            getattr(self.src, "signature", None),
+            self.asked,
+        )
         return hashlib.sha256(repr(asked).encode("utf-8", "replace")).hexdigest()
 
 
@@ -93,7 +111,7 @@ def _record(
     src: Any, error: Exception, digest: str, took: tuple[float, float], asked: dict[str, Any]
 ) -> None:
     """``took`` is when the compile began, since 1970, and for how many seconds it went on."""
-    making, stages = triton_phases.making(), triton_phases.ended()
+    making, stages = getattr(_now, "making", None), end_stages()
     metadata = {} if making is None else {k: v for k, v in making[1].items() if k != "hash"}
     name = str(metadata.get("name") or getattr(src, "name", "") or "").lstrip("@")
     files = _so_far(digest, str(getattr(src, "name", "")), making)
@@ -132,7 +150,7 @@ def _words(src: Any, error: BaseException, making: Any, files: dict[str, str]) -
         "message": first["message"],
         "tool": first["tool"],
         "messages": messages,
-        "log": blob(log[:LONGEST_LOG]),
+        "log": blob(log[:MAX_LOG_CHARACTERS]),
         "command": None if command is None else command[1].strip(),
         **exceeded(error),
     }
@@ -170,3 +188,64 @@ def _so_far(digest: str, name: str, making: Any) -> dict[str, str]:
     except Exception as error:
         problem("the stages of a compile of Triton's that failed", error)
     return out
+
+
+# -- stages ----------------------------------------------------------------------------------------
+
+
+def attach() -> None:
+    """``triton.compiler.compiler``: what it calls to get a backend gives one that is timed."""
+    private_names.wrap("triton.compiler.compiler:get_cache_manager", _keyed)
+    if private_names.wrap("triton.compiler.compiler:make_backend", after=_made):
+        _attached.append(True)
+
+
+def _made(_: object, backend: Any, error: BaseException | None) -> None:
+    """Observe which stages a new backend has."""
+    if error is None:
+        backend.add_stages = observed(backend.add_stages, argument(0, "stages"), _added)
+
+
+def stages_watched() -> bool:
+    """Whether stages are seen at all."""
+    return bool(_attached)
+
+
+def end_stages() -> list[list[Any]]:
+    """The stages of the compile that ends in this thread, in order, with their seconds."""
+    stages: list[list[Any]] = getattr(_now, "stages", [])
+    # What it was made of is kept alive by nobody.
+    _now.stages, _now.making, _now.missed = [], None, None
+    return stages
+
+
+def _keyed(args: Any, kwargs: Any) -> None:
+    """Note the hash for which Triton asks for its cache: one that fails early has no other."""
+    _now.digest = str(args[0] if args else kwargs["key"])
+
+
+def _added(stages: Any, _: object, error: BaseException | None) -> None:
+    """Time each stage; what comes next is a compilation that was in no cache."""
+    if error is not None:
+        return
+    for name, stage in list(stages.items()):
+        stages[name] = observed(stage, _beginning(str(name)), _stage_ended)
+    missed, _now.missed = getattr(_now, "missed", None), None
+    if missed is not None:
+        missed()
+
+
+def _beginning(name: str) -> Before:
+    def stage_began(args: Any, kwargs: Any) -> tuple[str, float]:
+        metadata = args[1] if len(args) > 1 and isinstance(args[1], dict) else {}
+        _now.making = (name, metadata, args[0] if args else None)
+        return name, time.perf_counter()
+
+    return stage_began
+
+
+def _stage_ended(token: tuple[str, float], _: object, error: BaseException | None) -> None:
+    name, began = token
+    stages = _now.__dict__.setdefault("stages", [])
+    if len(stages) < MAX_STAGES:
+        stages.append([name, time.perf_counter() - began])

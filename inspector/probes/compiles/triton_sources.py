@@ -11,7 +11,7 @@ from typing import Any
 from ..writer import blob, file_blob, plain
 
 # Functions that are looked at for what a kernel needs.
-MOST_REACHED = 256
+MAX_FUNCTIONS = 256
 
 
 def source(src: Any) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def _reached(waiting: list[Any]) -> dict[str, Any]:
     files: dict[str, str | None] = {}
     values: dict[str, dict[str, Any]] = {}
     seen: set[Any] = set()
-    while waiting and len(seen) < MOST_REACHED:
+    while waiting and len(seen) < MAX_FUNCTIONS:
         python: Any = getattr(waiting.pop(), "fn", None)
         code = getattr(python, "__code__", None)
         if code is None or code in seen or _own(getattr(python, "__module__", None)):
@@ -82,7 +82,7 @@ def _reached(waiting: list[Any]) -> dict[str, Any]:
 
 
 def _own(module: object) -> bool:
-    """Whether a module is Triton's or torch's, which whoever runs a kernel has."""
+    """Whether a module is Triton's or torch's, which every user of a kernel has."""
     return str(module).partition(".")[0] in ("triton", "torch")
 
 

@@ -1,1 +1,1 @@
-"""Kernels that the CUDA driver is asked to launch, whoever made them."""
+"""Kernels that the CUDA driver is asked to launch, by any maker."""

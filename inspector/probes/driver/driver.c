@@ -16,7 +16,7 @@
  *   lock        entries, graphs and handles. Callbacks of calls that have returned hold it, and ask
  *               the driver within it
  *   queued      the queue. Nothing is called within it. Callbacks of modules, which the driver makes
- *               within locks of its own, take this one alone
+ *               within its own locks, take this one alone
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -479,7 +479,7 @@ static const char *name_of(void *f, const char *symbol) {
 
 /* -- launches --------------------------------------------------------------------------------- */
 
-/* A launch, by whichever function it was asked for. */
+/* A launch, by any of the functions that launch. */
 typedef struct {
   void *f, *stream, **params, **extra;
   unsigned dims[7], cluster[3];   /* grid, block and dynamic shared memory */
@@ -610,7 +610,7 @@ static uint16_t *place_of(const Asked *a, int device, int operator) {
   }
 }
 
-/* The entry of a launch, made when there is none: -1 if there is no room. */
+/* The entry of a launch, made if missing: -1 without room. */
 static int entry_of(const Asked *a, const char *symbol, int device, int in_graph) {
   Asked others = {.f = a->f};   /* all launches of a kernel that are not told apart */
   int operator = by_operator ? operators_now() : 0, same = 0;

@@ -43,7 +43,7 @@ def _content(file: BinaryIO, section: bytes) -> bytes:
 
 
 def _go(file: BinaryIO, offset: int) -> None:
-    """To a place that the file names, which may lie beyond what any file can hold."""
+    """Seek to an offset in the file, which may exceed the largest valid one."""
     file.seek(min(offset, (1 << 63) - 1))
 
 
@@ -52,7 +52,7 @@ def find_cupti() -> str | None:
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
             for line in maps:
-                if "libcupti.so" in line:
+                if "libcupti" in line and ".so" in line:
                     return line.split(maxsplit=5)[5].strip()
     except OSError:
         pass
@@ -60,9 +60,10 @@ def find_cupti() -> str | None:
 
     patterns = [
         f"{place}/nvidia/{package}/lib/libcupti.so.*[0-9]"
-        for place in sys.path if place.endswith("-packages")
+        for place in sys.path
+        if place.endswith("-packages")
         for package in ("cu13", "cuda_cupti", "cu*")
-    ]  # fmt: skip
+    ]
     homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
     for home in filter(None, homes):
         patterns += [

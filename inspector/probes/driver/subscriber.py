@@ -2,12 +2,12 @@
 
 The driver itself loads it when CUDA is initialised: ``CUDA_INJECTION64_PATH`` names it, in the
 environment that ``ptxview run`` gives to the program and its children. A process that never uses
-the GPU loads nothing. Here it is told where libcupti is, which Python's packages may have.
+the GPU loads nothing. ``prepare`` passes it the path of libcupti, which Python's packages may have.
 
 CUPTI has room for one subscriber. Before torch.profiler, Proton, JAX's or another profiler of the
 program begins, this one leaves; CUPTI does not let it come back (error 39), so the recording says
 from when on launches were not seen. A process that has had one copy of CUPTI refuses every other,
-also when nobody is subscribed any more: Triton's wheel has a copy of its own for Proton. Where
+also when nobody is subscribed any more: Triton's wheel has another copy for Proton. Where
 Proton is imported before CUDA is initialised, nobody subscribes; where it is imported later, it is
 given the copy that is loaded, by its own setting (TRITON_CUPTI_LIB_PATH).
 """
@@ -27,9 +27,21 @@ if TYPE_CHECKING:
 INJECTION = "CUDA_INJECTION64_PATH"
 
 MAKERS_OF_LAUNCHES = (
-    "torch", "cupy", "numba.cuda", "jax", "jaxlib", "cuda.bindings", "cuda.core", "pycuda",
-    "triton", "cutlass", "tilelang", "warp", "taichi", "tensorflow",
-)  # fmt: skip
+    "torch",
+    "cupy",
+    "numba.cuda",
+    "jax",
+    "jaxlib",
+    "cuda.bindings",
+    "cuda.core",
+    "pycuda",
+    "triton",
+    "cutlass",
+    "tilelang",
+    "warp",
+    "taichi",
+    "tensorflow",
+)
 """Modules whose import may lead to a use of the GPU."""
 
 PROTON = "Proton"
@@ -42,10 +54,14 @@ PROFILERS: tuple[tuple[str, tuple[str, ...], str], ...] = (
 """Modules, their functions before which CUPTI must be free, and what people call them."""
 
 FOREIGN = (
-    "NVTX_INJECTION64_PATH", "NV_NSIGHT_INJECTION_TRANSPORT_TYPE",
-    "NV_COMPUTE_PROFILER_PERFWORKS_DIR", "NSYS_PROFILING_SESSION_ID", "NV_TPS_LAUNCH_TOKEN",
-    "NV_SANITIZER_INJECTION_PORT", "KINETO_USE_DAEMON",
-)  # fmt: skip
+    "NVTX_INJECTION64_PATH",
+    "NV_NSIGHT_INJECTION_TRANSPORT_TYPE",
+    "NV_COMPUTE_PROFILER_PERFWORKS_DIR",
+    "NSYS_PROFILING_SESSION_ID",
+    "NV_TPS_LAUNCH_TOKEN",
+    "NV_SANITIZER_INJECTION_PORT",
+    "KINETO_USE_DAEMON",
+)
 """Variables of NVIDIA's tools, or of Kineto's daemon, where one of them uses CUPTI."""
 
 _state: dict[str, Any] = {"library": None, "left": False}

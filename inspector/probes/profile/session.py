@@ -1,8 +1,8 @@
 """torch.profiler around the program: its schedule steps where the program's own steps end.
 
-Until the first step is seen everything is profiled, from the first use of CUDA (without a GPU,
-from the import of torch): of a program without steps that is the window. At the first step that is
-put aside, and the schedule begins. Traces are stored as Kineto writes them, and read elsewhere.
+Until the first step everything is profiled, from the first use of CUDA (without a GPU, from the
+import of torch): for a program without steps that is the window. At the first step it is put
+aside, and the schedule begins. Traces are stored as Kineto writes them, and read elsewhere.
 """
 
 from __future__ import annotations
@@ -23,23 +23,25 @@ from ..writer import folder, problem
 from . import steps, watch
 from .watch import keep
 
-# -- the end of a window --------------------------------------------------------------------------
-
 MEMORY_CHECK_SECONDS = 0.2
 """Seconds between two readings of the memory in use."""
 MAX_MEMORY_SHARE = 0.08
 """Share of the memory free at the beginning of a window that it may take: torch's records of
 operators take seven times as much once a trace is made of them (measured)."""
+VARIABLE = "PTXVIEW_PROFILE"
+OWNER = "PTXVIEW_PROFILE_BY"
+# Python processes that work for the program and are not the program.
+HELPERS = ("torch._inductor.compile_worker", "from multiprocessing", "torch/_inductor")
 
 
 class Limits:
-    """The time and memory of an open window, which the session's hooks compare with what is used.
+    """The time and memory of an open window, which the session's hooks compare with their use.
 
     torch's profiler is stopped in the thread that began it, so the hooks that run there look.
+    ``seconds`` is the time after which the window ends; None for no limit.
     """
 
     def __init__(self, seconds: float | None) -> None:
-        """``seconds``: after which the window ends; None if they do not matter."""
         now = time.monotonic()
         self._until = None if seconds is None else now + seconds
         self._next_check = now + MEMORY_CHECK_SECONDS
@@ -72,44 +74,38 @@ def available() -> int | None:
     try:
         with open("/proc/meminfo") as file:
             limits += [int(r.split()[1]) * 1024 for r in file if r.startswith("MemAvailable:")]
-        with (
-            open("/sys/fs/cgroup/memory.max") as limit_file,
-            open("/sys/fs/cgroup/memory.current") as usage_file,
-        ):
-            limits.append(int(limit_file.read()) - int(usage_file.read()))
+        group = "/sys/fs/cgroup/memory"
+        with open(f"{group}.max") as most, open(f"{group}.current") as usage:
+            limits.append(int(most.read()) - int(usage.read()))
     except (OSError, ValueError, IndexError):
         pass
     return min(limits, default=None)
 
 
-VARIABLE = "PTXVIEW_PROFILE"
-OWNER = "PTXVIEW_PROFILE_BY"
-# Python processes that work for the program and are not the program.
-HELPERS = ("torch._inductor.compile_worker", "from multiprocessing", "torch/_inductor")
-
-
 class Session:
-    """The profiler of this process; every method is called in the thread that imported torch."""
+    """The profiler of this process; every method is called in the thread that imported torch.
+
+    Attributes:
+        running: The running profiler; None where none is.
+        before: The window from before the first step.
+        step: What ends the program's steps.
+        off: Whether profiling is over.
+        ours: Whether torch's profiler is being called by this session.
+        ahead: Whether torch's profiler was already told of the step that begins next.
+    """
 
     def __init__(self, wish: dict[str, Any]) -> None:
         self.wish = wish
         self.torch: Any = None
-        self.thread = threading.get_ident()
-        self.pid = os.getpid()
-        self.off = False
-        # The running profiler, the window from before the first step, what makes the steps.
+        self.thread, self.pid = threading.get_ident(), os.getpid()
         self.running: Any = None
-        self.began = 0.0
-        self.scheduled = False
         self.before: dict[str, Any] | None = None
         self.step: dict[str, str] | None = None
-        self.seen = 0
-        # Whether torch's profiler was already told of the step that begins next.
-        self.ahead = False
-        self.stored = 0
-        self.ours = False
-        self.ended_by = "exit"
         self.limits: Limits | None = None
+        self.off = self.scheduled = self.ahead = self.ours = False
+        self.began = 0.0
+        self.seen = self.stored = 0
+        self.ended_by = "exit"
 
     # -- what hooks call: they end profiling where they fail ------------------------------------
 
@@ -117,7 +113,8 @@ class Session:
         """Begin, once torch has been imported."""
         self.torch = torch
         self.thread = threading.get_ident()
-        if os.environ.get("PTXVIEW_TARGET"):
+        emulated = bool(os.environ.get("PTXVIEW_TARGET"))
+        if emulated:
             # Kineto's own lines on standard error; on a GPU they may say why CUPTI fails.
             os.environ.setdefault("KINETO_LOG_LEVEL", "6")
         watch.attach(self)
@@ -127,10 +124,9 @@ class Session:
             self.off = True
         elif self.wish["step"] in ("auto", "optimizer", "none"):
             self.change(self.begin, False)
-            if not os.environ.get("PTXVIEW_TARGET"):
-                call_later = private_names.get("torch.cuda:_lazy_call")
-                if call_later is not None:
-                    call_later(hooks.guarded(self.cuda))
+            call_later = None if emulated else private_names.get("torch.cuda:_lazy_call")
+            if call_later is not None:
+                call_later(hooks.guarded(self.cuda))
 
     def cuda(self) -> None:
         """Begin again with kernels: the program is about to use CUDA for the first time."""
@@ -155,7 +151,8 @@ class Session:
             return
         why = self.limits.used_up()
         if why:
-            self.change(self.limit, why)
+            self.ended_by = why
+            self.change(self.close)
 
     def aside(self) -> None:
         """Give up: the program starts torch's profiler itself, and two cannot run."""
@@ -171,7 +168,7 @@ class Session:
             act(*args)
         except BaseException:
             running, self.running, self.off = self.running, None, True
-            if running is not None:  # the program may begin a profiler of its own
+            if running is not None:  # the program may begin its own profiler
                 hooks.guarded(self.end)(running)
             raise
 
@@ -193,9 +190,8 @@ class Session:
         """Whether the program uses a real GPU."""
         if os.environ.get("PTXVIEW_TARGET"):
             return False
-        cuda = self.torch.cuda
         begins = hasattr(private_names.get("torch.cuda:_tls"), "is_initializing")
-        return bool(cuda.is_initialized() or begins)
+        return bool(self.torch.cuda.is_initialized() or begins)
 
     @contextmanager
     def own(self) -> Iterator[None]:
@@ -224,7 +220,7 @@ class Session:
         if not self.scheduled:
             self.step = {"kind": kind, "name": name}
             self.put_aside()
-            self.schedule(0 if kind == "function" else 1)
+            self.begin_schedule(0 if kind == "function" else 1)
         elif self.running is not None and not self.ahead:
             self.next()
         self.ahead = False
@@ -249,14 +245,16 @@ class Session:
                 self.running.stop()
             self.running, self.before = None, None
 
-    def schedule(self, first: int) -> None:
+    def schedule(self) -> dict[str, Any]:
+        """The arguments of torch's schedule."""
+        return {name: self.wish[name] for name in ("wait", "warmup", "active", "repeat")}
+
+    def begin_schedule(self, first: int) -> None:
         """Begin the schedule with step number ``first``."""
-        profiler = self.torch.profiler
-        wish = {n: self.wish[n] for n in ("wait", "warmup", "active", "repeat")}
         # A step may be the first to use CUDA, and the schedule is made before it.
         gpu = not os.environ.get("PTXVIEW_TARGET") and self.torch.cuda.is_available()
         with self.own():
-            plan = profiler.schedule(**wish)
+            plan = self.torch.profiler.schedule(**self.schedule())
             self.running = self.make(gpu, schedule=plan, on_trace_ready=self.ready)
             self.running.step_num = first
             self.running.current_action = plan(first)
@@ -265,7 +263,7 @@ class Session:
         self.limits = Limits(None)
 
     def action(self) -> str:
-        """What the schedule does with the current step: NONE, WARMUP, RECORD …"""
+        """The schedule's action at the current step: NONE, WARMUP, RECORD …"""
         return str(getattr(self.running.current_action, "name", ""))
 
     def ready(self, running: Any) -> None:
@@ -274,13 +272,11 @@ class Session:
 
     # -- ending -------------------------------------------------------------------------------
 
-    def limit(self, why: str) -> None:
-        """End the window because its time or memory is used up."""
-        self.ended_by = why
+    def close(self) -> None:
+        """End the open window: the schedule's, or the one before the first step."""
         if self.scheduled:
             self.off = True
-            self.end(self.running)
-            self.running = None
+            self.discard()
         else:
             self.put_aside()
 
@@ -289,12 +285,6 @@ class Session:
         enabled = private_names.get("torch.autograd:_profiler_enabled")
         if "RECORD" in running.current_action.name and enabled is not None and not enabled():
             raise RuntimeError("the program has stopped torch's profiler")
-
-    def discard(self) -> None:
-        """Stop the profiler and forget what it has."""
-        running, self.running = self.running, None
-        if running is not None:
-            self.end(running)
 
     def spare(self, running: Any) -> None:
         """Keep a profiler that is stopped from creating a CUDA context in a program without one."""
@@ -309,12 +299,18 @@ class Session:
         with self.own():
             running.stop()
 
-    def put_aside(self) -> None:
-        """End the window that began before the first step, and keep what it has."""
+    def discard(self) -> Any:
+        """Stop the running profiler, if any, and return it."""
         running, self.running = self.running, None
         if running is not None:
-            ended = time.time()
             self.end(running)
+        return running
+
+    def put_aside(self) -> None:
+        """End the window that began before the first step, and keep what it has."""
+        ended = time.time()
+        running = self.discard()
+        if running is not None:
             self.before = {"running": running, "began": self.began, "ended": ended}
 
     def finish(self) -> None:
@@ -329,49 +325,40 @@ class Session:
     def finish_windows(self) -> None:
         """Store the window that is open, or the one before the first step."""
         if not self.idle() and self.running is not None:
-            if self.scheduled:
-                self.off = True
-                self.end(self.running)
-                self.running = None
-            else:
-                self.put_aside()
+            self.close()
         if self.before is not None and not self.stored:
             mode = "fallback" if self.scheduled else "whole"
-            window = self.before
-            self.began = window["began"]
-            self.store(window["running"], mode, self.ended_by, window["ended"])
+            self.began = self.before["began"]
+            self.store(self.before["running"], mode, self.ended_by, self.before["ended"])
 
     def store(self, running: Any, mode: str, ended_by: str, ended: float | None = None) -> None:
         """Keep a window's trace, with the facts about it."""
         self.stored += 1
-        ended_at = time.time() if ended is None else ended
         facts = {
             "by": "ptxview",
             "mode": mode,
             "step": self.step,
             "seen": self.seen,
-            "schedule": {n: self.wish[n] for n in ("wait", "warmup", "active", "repeat")},
+            "schedule": self.schedule(),
             "ended_by": ended_by,
             "seconds": self.wish["seconds"],
             "began": self.began,
-            "ended": ended_at,
+            "ended": time.time() if ended is None else ended,
             "stacks": bool(self.wish["stack"]),
         }
-        keep(self, facts, lambda path: running.export_chrome_trace(path))
+        keep(self, facts, running.export_chrome_trace)
         self.began = time.time()
 
 
 def install() -> None:
     """Profile this process if it is the program's own, not a helper of torch's."""
     wish = os.environ.get(VARIABLE)
-    if not wish or folder() is None:
+    words = " ".join(getattr(sys, "orig_argv", ()))
+    if not wish or folder() is None or any(helper in words for helper in HELPERS):
         return
-    # A rank is a process of its own; a child that a rank starts is not.
+    # Each rank is profiled, and no child that it starts.
     rank = os.environ.get("RANK", "")
     owner, _, its_rank = os.environ.get(OWNER, "").partition(":")
-    words = " ".join(getattr(sys, "orig_argv", ()))
-    if any(helper in words for helper in HELPERS):
-        return
     if owner and owner != str(os.getpid()) and its_rank == rank:
         return
     os.environ[OWNER] = f"{os.getpid()}:{rank}"

@@ -14,10 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .cupti import Event
+from .cupti import Event, Records, Unavailable
 from .inputs import Arguments, NotRebuilt, tensor
 from .stopwatches import MAX_MISSES, next_count, settled
-from .trace import Trace, Unavailable
 
 Launch = Callable[[], Any]
 # A constant of a graph whose value is not in its code, and how that code would make another.
@@ -148,7 +147,7 @@ class CallTimes:
         ]
 
 
-def lead_of(trace: Trace, before: Launch, something: bool) -> list[str]:
+def lead_of(trace: Records, before: Launch, something: bool) -> list[str]:
     """Names of the device events that ``before`` causes; ``something``: whether there are any.
 
     Raises ``Unavailable`` if CUPTI does not see them.
@@ -171,7 +170,7 @@ def lead_of(trace: Trace, before: Launch, something: bool) -> list[str]:
 
 
 def cupti(
-    trace: Trace,
+    trace: Records,
     call: Launch,
     before: Launch,
     flushes: bool,

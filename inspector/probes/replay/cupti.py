@@ -1,40 +1,41 @@
-"""Reads what the device did and when from CUPTI's activity records, through ctypes.
+"""Kernels, copies and fills on the device with their times, from CUPTI's activity records.
 
-CUPTI asks for memory, writes a record into it of each kernel, copy and fill, and gives it back when
+CUPTI requests a buffer, writes a record of each kernel, copy and fill into it, and returns it when
 it is flushed. Both are our callbacks. They take Python's lock in the thread that CUPTI calls them
-in, and so must not be called while a launch waits for CUPTI with that lock held: a buffer is so
-large that it does not fill up between two flushes, which are made with the lock given up.
+in, and so must not be called while a launch waits for CUPTI with that lock held: a buffer is large
+enough not to fill up between two flushes, which are made with the lock released.
 
 Fields are read where ``cupti_activity.h`` has them: these are at the front of every record, and
 in the same place in each version of it (``CUpti_ActivityKernel3`` to ``10``, and all of
-``CUpti_ActivityMemcpy``, ``CUpti_ActivityMemcpyPtoP`` and ``CUpti_ActivityMemset``). How long a
-record is, CUPTI says itself: it goes from one to the next.
+``CUpti_ActivityMemcpy``, ``CUpti_ActivityMemcpyPtoP`` and ``CUpti_ActivityMemset``). CUPTI itself
+goes from one record to the next.
 """
 
 from __future__ import annotations
 
 import ctypes
-import glob
 import mmap
-import os
-import re
-import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
+
+from ..driver.native import find_cupti
 
 MEMCPY, MEMSET, KERNEL, CONCURRENT_KERNEL, MEMCPY_PEER = 1, 2, 3, 10, 22
 KINDS = (CONCURRENT_KERNEL, MEMCPY, MEMCPY_PEER, MEMSET)
 BUFFER_BYTES = 32 << 20
-TOOLKIT = "/usr/local/cuda"
-NO_MORE, INVALID_KIND = 12, 21
 FORCED = 1
 # Copies by CUpti_ActivityMemcpyKind, memory by CUpti_ActivityMemoryKind, in torch.profiler's words.
 COPIES = ("?", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP")
 MEMORY = (
-    "Unknown", "Pageable", "Pinned", "Device", "Array", "Managed", "Device Static",
-    "Managed Static",
-)  # fmt: skip
-_LIBRARY = re.compile(r"libcupti[-.\w]*\.so[.\d]*")
+    *("Unknown", "Pageable", "Pinned", "Device", "Array", "Managed"),
+    *("Device Static", "Managed Static"),
+)
+# After the device has come to rest all records are there, as a rule at the first flush.
+WAIT_SECONDS = (0.0, 0.001, 0.01, 0.05, 0.2)
+
+Work = Callable[[], Any]
+Enough = Callable[["list[Event]"], bool]
 
 
 class Event(NamedTuple):
@@ -46,7 +47,11 @@ class Event(NamedTuple):
 
 
 class CuptiError(RuntimeError):
-    """CUPTI is not there, or cannot be used; the message says why."""
+    """CUPTI is missing, or cannot be used; the message says why."""
+
+
+class Unavailable(Exception):
+    """This stopwatch cannot be used here; the message says why."""
 
 
 class _Head(ctypes.Structure):
@@ -64,58 +69,11 @@ COPY_KIND, COPY_FROM, COPY_TO = 4, 5, 6
 FILL_MEMORY = 50
 KERNEL_NAME = 104
 
-_Requested = ctypes.CFUNCTYPE(
-    None, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_size_t),
-    ctypes.POINTER(ctypes.c_size_t),
-)  # fmt: skip
+_Size = ctypes.POINTER(ctypes.c_size_t)
+_Requested = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_void_p), _Size, _Size)
 _Completed = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t
 )
-
-
-# -- finding the library --------------------------------------------------------------------------
-
-
-def loaded() -> str | None:
-    """The path of the libcupti that this process, or its torch, has loaded; None if none is."""
-    try:
-        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as lines:
-            for line in lines:
-                path = line[line.find("/") :].rstrip()  # behind addresses, rights, offset, inode
-                if _LIBRARY.fullmatch(os.path.basename(path)):
-                    return path
-    except OSError:
-        pass
-    return None
-
-
-def shipped(cuda: str | None) -> list[str]:
-    """Where torch's wheels and the toolkit have a libcupti for this CUDA (``12.8``), best first."""
-    major = (cuda or "").split(".")[0] or "*"
-    name = f"libcupti.so.{major}"
-    folders = [
-        os.path.join(path, *parts)
-        for path in sys.path
-        for parts in (("nvidia", "cuda_cupti", "lib"), ("nvidia", f"cu{major}", "lib"),
-                      ("torch", "lib"))
-    ]  # fmt: skip
-    toolkits = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), TOOLKIT]
-    for toolkit in filter(None, toolkits):
-        folders += [os.path.join(toolkit, "extras", "CUPTI", "lib64"),
-                    os.path.join(toolkit, "lib64"), os.path.join(toolkit, "lib")]  # fmt: skip
-    return [path for folder in folders for path in sorted(glob.glob(os.path.join(folder, name)))]
-
-
-def library(cuda: str | None) -> ctypes.CDLL:
-    """CUPTI: the one already loaded, else the best that is found. Raises ``CuptiError``."""
-    already_loaded = loaded()
-    reason = "no libcupti was found"
-    for path in [already_loaded] if already_loaded else shipped(cuda):
-        try:
-            return ctypes.CDLL(path)
-        except OSError as error:
-            reason = str(error)
-    raise CuptiError(reason)
 
 
 # -- names ----------------------------------------------------------------------------------------
@@ -143,7 +101,7 @@ def _demangler() -> Callable[[bytes], str]:
     return plain
 
 
-def _word(words: tuple[str, ...], index: int) -> str:
+def _word(words: Sequence[str], index: int) -> str:
     return words[index] if index < len(words) else words[0]
 
 
@@ -222,8 +180,8 @@ class Cupti:
             # Without device memory for it CUPTI has no time, and says 0.
             if head.kind not in (*KINDS, KERNEL) or not 0 < head.start <= head.end:
                 continue
-            events.append(Event(self._name(head.kind, address_of_record, names), head.start,
-                                head.end - head.start))  # fmt: skip
+            name = self._name(head.kind, address_of_record, names)
+            events.append(Event(name, head.start, head.end - head.start))
 
     def _name(self, kind: int, address: int, names: dict[int, str]) -> str:
         if kind in (KERNEL, CONCURRENT_KERNEL):
@@ -253,3 +211,74 @@ class Cupti:
 
     def _completed(self, context: Any, stream: int, buffer: int, size: int, valid: int) -> None:
         self._full.append((buffer, valid))
+
+
+# -- blocks of work -------------------------------------------------------------------------------
+
+
+class Records:
+    """CUPTI's records of the device's work within the ``with`` block."""
+
+    def __init__(self, torch: Any, cupti: Cupti) -> None:
+        self._torch, self._cupti = torch, cupti
+        self._lost = False
+
+    def __enter__(self) -> Records:
+        enabled = getattr(self._torch.autograd, "_profiler_enabled", None)
+        if enabled is not None and enabled():
+            raise Unavailable("a torch.profiler of the program's own runs, and has CUPTI to itself")
+        self._begin()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self._cupti.stop()
+        except CuptiError:
+            pass  # the events seen are valid; a later start says what is wrong
+
+    def _begin(self) -> None:
+        try:
+            self._cupti.start()
+        except CuptiError as error:
+            raise Unavailable(str(error)) from None
+        self._lost = False
+
+    def saw(self, work: Work, enough: Enough) -> list[Event]:
+        """Return the device's work for ``work``, ordered by start.
+
+        Waits until the records are ``enough``, for a quarter of a second at most. Raises
+        ``Unavailable``.
+        """
+        if self._lost:  # for example, if the called code runs a profiler
+            self._begin()
+        events: list[Event] = []
+        try:
+            self._cupti.flush()
+            self._cupti.forget()  # of a block before, which was given up
+            work()
+            self._torch.cuda.synchronize()
+            for wait in WAIT_SECONDS:
+                time.sleep(wait)
+                self._cupti.flush(forced=wait > 0)
+                events = sorted([*events, *self._cupti.taken()], key=lambda event: event.start)
+                if enough(events):
+                    break
+            else:
+                self._lost = True
+        except CuptiError as error:
+            raise Unavailable(str(error)) from None
+        return events
+
+
+def trace_of(torch: Any) -> Records:
+    """Return the source of device events. Raises ``Unavailable`` where CUPTI cannot be used."""
+    path = find_cupti()
+    if path is None:
+        raise Unavailable("no libcupti was found")
+    try:
+        cupti = Cupti(ctypes.CDLL(path))
+        cupti.start()
+        cupti.stop()
+    except (CuptiError, OSError, AttributeError) as error:
+        raise Unavailable(f"CUPTI cannot be used: {error}") from None
+    return Records(torch, cupti)

@@ -19,9 +19,12 @@ UNASKED_SHARED = 49152
 CLOCK_SM = 1
 # nvmlClocksEventReason…: what slows a device down, apart from its being idle or told to.
 THROTTLES = {
-    0x04: "power cap", 0x08: "hardware slowdown", 0x20: "temperature (software)",
-    0x40: "temperature (hardware)", 0x80: "power brake",
-}  # fmt: skip
+    0x04: "power cap",
+    0x08: "hardware slowdown",
+    0x20: "temperature (software)",
+    0x40: "temperature (hardware)",
+    0x80: "power brake",
+}
 
 
 class _Attribute(ctypes.Structure):
@@ -124,9 +127,15 @@ class Kernel:
             )
             return
         self._driver.call(
-            "cuLaunchKernel", self._function, *config.grid, *config.block, config.shared,
-            ctypes.c_void_p(stream or None), self._parameters, None,
-        )  # fmt: skip
+            "cuLaunchKernel",
+            self._function,
+            *config.grid,
+            *config.block,
+            config.shared,
+            ctypes.c_void_p(stream or None),
+            self._parameters,
+            None,
+        )
 
 
 class Clocks:

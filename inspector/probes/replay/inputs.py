@@ -252,8 +252,8 @@ class Arguments(Memory):
                 low = argument.get("alignment")
                 if low is not None and low < ALIGNED_FOR_CODE:
                     self.warnings.append(
-                        f"{argument['name']} lay at a multiple of {low} bytes alone; "
-                        "here it lies better"
+                        f"{argument['name']} was at a multiple of {low} bytes alone; "
+                        "here it is better aligned"
                     )
                 self.args.append(self._value({**argument, "alignment": most}, device, most))
             return

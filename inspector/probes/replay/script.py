@@ -111,8 +111,11 @@ def main(job_path: str, results_path: str) -> int:
     result: dict[str, Any]
     try:
         declared = load(job["script"])
-        result = {"variants": list(declared.variants), "sizes": declared.sizes,
-                  "parameters": list(declared.parameters)}  # fmt: skip
+        result = {
+            "variants": list(declared.variants),
+            "sizes": declared.sizes,
+            "parameters": list(declared.parameters),
+        }
     except Refused as error:
         result = {"refused": str(error)}
     Path(results_path).write_text(json.dumps(result) + "\n", "utf-8")
@@ -196,10 +199,14 @@ class Comparison:
                 return f"it gives {one}, the reference {other}", None
             try:
                 self._torch.testing.assert_close(
-                    actual, expected, equal_nan=True, check_dtype=False, check_stride=False,
+                    actual,
+                    expected,
+                    equal_nan=True,
+                    check_dtype=False,
+                    check_stride=False,
                     rtol=self._declared.tolerance.get("rtol"),
                     atol=self._declared.tolerance.get("atol"),
-                )  # fmt: skip
+                )
             except AssertionError as error:
                 why = why or str(error).partition("\nGreatest")[0].rpartition("\n")[2]
                 lost = int((actual != actual).sum()) - int((expected != expected).sum())

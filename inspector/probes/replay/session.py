@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from . import calls
+from .cupti import Records, Unavailable, trace_of
 from .driver import Clocks, Driver, Kernel
 from .inputs import Inputs, Memory, first_line
 from .script import Comparisons
@@ -38,7 +39,6 @@ from .stopwatches import (
     caches,
     undisturbed,
 )
-from .trace import Trace, Unavailable, trace_of
 
 WARM_SECONDS = 0.3
 EMPTY_SECONDS = 0.2
@@ -74,7 +74,7 @@ class Session:
         return self.caches[state]
 
     @cached_property
-    def trace(self) -> Trace:
+    def trace(self) -> Records:
         """The source of device events."""
         return trace_of(self.torch)
 
@@ -88,12 +88,17 @@ class Session:
         except ImportError:
             version = None
         return {
-            "name": properties.name, "major": properties.major, "minor": properties.minor,
+            "name": properties.name,
+            "major": properties.major,
+            "minor": properties.minor,
             "multi_processor_count": properties.multi_processor_count,
-            "torch": self.torch.__version__, "triton": version,
-            "python": sys.version.split()[0], "cuda": self.torch.version.cuda,
-            "driver": self.clocks.driver(), "warm_up": self.clocks.look(),
-        }  # fmt: skip
+            "torch": self.torch.__version__,
+            "triton": version,
+            "python": sys.version.split()[0],
+            "cuda": self.torch.version.cuda,
+            "driver": self.clocks.driver(),
+            "warm_up": self.clocks.look(),
+        }
 
     def warm(self) -> None:
         """Keep the device busy until its clocks are up."""
@@ -131,8 +136,9 @@ class Session:
             self._functions[key] = self.driver.load(code, symbol)[1]
         return self._functions[key]
 
-    def measure(self, stopwatch: str, state: str, launch: Any, memory: Memory,
-                kind: str = "triton") -> dict[str, Any]:  # fmt: skip
+    def measure(
+        self, stopwatch: str, state: str, launch: Any, memory: Memory, kind: str = "triton"
+    ) -> dict[str, Any]:
         """Samples of one stopwatch after a warm-up, with the clocks before, during and after.
 
         ``kind`` is that of the call, or ``copy``: no kernel, so that tracing cannot slow it.
@@ -161,8 +167,6 @@ class Session:
                 result |= {"kernels": times.as_json(), "span": times.spans, "cpu": cpu}
             if kind != "copy":
                 result = undisturbed(self.torch, result, launch, before, self.extra)
-            if self.trace.note is not None:
-                result = {**result, "warnings": [self.trace.note]}
         else:
             watch = STOPWATCHES[stopwatch]
             result = {"samples": watch(self.torch, launch, before, seconds, look)}

@@ -12,23 +12,23 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .trace import Unavailable
+from .cupti import Unavailable
 
 # Bytes that are read or written between two launches: several times the size of the L2.
-LEAST_FLUSH = 256 << 20
+MIN_FLUSH_BYTES = 256 << 20
 L2_TIMES = 4
-ENOUGH = 0.01
-FEWEST = 60
-MOST = 20_000
+PRECISION = 0.01
+MIN_SAMPLES = 60
+MAX_SAMPLES = 20_000
 BLOCK_SECONDS = 0.1
 # Consecutive blocks that may lack some of the launches.
 MAX_MISSES = 5
 # Records of CUPTI that fit into a buffer, with some room.
 MAX_RECORDS = 100_000
-# So many launches at first, and then: as a rule the median is settled by then.
-FIRST, SECOND = 20, 100
+# Launches of the second block: as a rule the median is settled by then.
+SECOND_COUNT = 100
 # No kernel is that short; a graph without any takes some ns.
-LEAST_US = 0.1
+MIN_GRAPH_US = 0.1
 # The device's clock advances in steps of so many µs (32 ns on an H200), the limit of precision.
 TICK_US = 0.032
 
@@ -44,7 +44,7 @@ class Cache:
         self.state = state
         self._torch = torch
         l2 = getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 0)
-        size = max(LEAST_FLUSH, L2_TIMES * int(l2 or 0))
+        size = max(MIN_FLUSH_BYTES, L2_TIMES * int(l2 or 0))
         self._memory: Any = (
             None if state == "hot" else torch.zeros(size // 4, dtype=torch.float32, device="cuda")
         )
@@ -64,14 +64,14 @@ def settled(samples: list[float]) -> bool:
     By the normal approximation; or as narrow as the resolution of the device's clock.
     """
     n = len(samples)
-    if n < FEWEST:
+    if n < MIN_SAMPLES:
         return False
     ordered = sorted(samples)
     reach = 1.96 * math.sqrt(n) / 2
     low = ordered[max(0, math.floor(n / 2 - reach) - 1)]
     high = ordered[min(n - 1, math.ceil(n / 2 + reach))]
     middle = ordered[n // 2]
-    return high - low <= max(2 * ENOUGH * middle, TICK_US * 1.01)
+    return high - low <= max(2 * PRECISION * middle, TICK_US * 1.01)
 
 
 def next_count(count: int, block_seconds: float, records: int, fewest: int, most: int) -> int:
@@ -81,7 +81,7 @@ def next_count(count: int, block_seconds: float, records: int, fewest: int, most
     """
     in_time = int(count * BLOCK_SECONDS / max(block_seconds, 1e-6)) + 1
     fitting = MAX_RECORDS * count // max(records, 1)
-    return max(fewest, min(most, in_time, fitting, max(SECOND, 2 * count)))
+    return max(fewest, min(most, in_time, fitting, max(SECOND_COUNT, 2 * count)))
 
 
 def events(
@@ -101,7 +101,7 @@ def events(
             torch.cuda.synchronize()
             samples.append(start.elapsed_time(end) * 1000)
         between()
-        if settled(samples) or len(samples) >= MOST or time.monotonic() - began > seconds:
+        if settled(samples) or len(samples) >= MAX_SAMPLES or time.monotonic() - began > seconds:
             return samples
 
 
@@ -124,7 +124,7 @@ def cudagraph(
         milliseconds = testing.do_bench_cudagraph(launch, rep=100, return_mode="all")
     between()
     samples = [1000 * float(t) for t in milliseconds]
-    if samples and max(samples) < LEAST_US:
+    if samples and max(samples) < MIN_GRAPH_US:
         raise Unavailable(
             "the graph is empty: what is launched is not on the stream that is captured"
         )
@@ -203,7 +203,7 @@ def queued(torch: Any, launch: Launch, before: Launch, count: int = SAMPLES) -> 
 
 
 def middle(samples: list[float]) -> float | None:
-    """The median of the finite samples; None if there are none."""
+    """The median of the finite samples; None without any."""
     ordered = sorted(s for s in samples if math.isfinite(s))
     return ordered[len(ordered) // 2] if ordered else None
 

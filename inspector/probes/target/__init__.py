@@ -137,6 +137,5 @@ def _attach(name: str, module: object) -> None:
     from . import native
 
     if native.loaded() or name in WITHOUT_SHIM:
-        if (part := f"target.{name}") in private_names.PARTS:
-            private_names.check(part)
+        private_names.check(f"target.{name}")
         import_module(f"{__name__}.{name}").attach(module)

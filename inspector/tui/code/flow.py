@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from inspector.analyse.flow.arrows import MOST_LANES, Arrow, FlowLanes
+from inspector.analyse.flow.arrows import MAX_LANES, Arrow, FlowLanes
 
 CELLS_PER_LANE = 18
 """Cells of a pane for each lane: most of the width is for the code."""
@@ -29,7 +29,7 @@ def lanes_shown(flow: FlowLanes | None, width: int) -> int:
     """How many lanes a pane of that width has room for."""
     if flow is None:
         return 0
-    return min(len(flow.lanes), max(1, min(MOST_LANES, width // CELLS_PER_LANE)))
+    return min(len(flow.lanes), max(1, min(MAX_LANES, width // CELLS_PER_LANE)))
 
 
 def cells(flow: FlowLanes, shown: int, n: int, cursor: int, again: bool) -> tuple[FlowCell, ...]:

@@ -340,9 +340,7 @@ class Pane(Vertical):
         listing = source.listing
 
         def find() -> Foldable:
-            flow = attempt(
-                lambda: FlowLanes(arrows(source.texts, listing.functions, listing.language))
-            )
+            flow = attempt(lambda: FlowLanes(arrows(listing)))
             is_ptx = listing.language == Stage.PTX.value
             files = attempt(lambda: read_files(listing.text)) if is_ptx else {}
             return (

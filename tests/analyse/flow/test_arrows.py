@@ -10,26 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inspector.analyse.flow.arrows import MOST_LANES, Arrow, FlowLanes, arrows
+from inspector.analyse.flow.arrows import MAX_LANES, Arrow, FlowLanes, arrows
 from inspector.listing import parse
-from inspector.listing.line import Kind, Listing
+from inspector.listing.line import Kind
 from inspector.model import Stage
 from inspector.tui.code.flow import along, arrow_at, cells
-from inspector.tui.code.highlight import texts_of
 from tests.analyse.flow.test_flow import CUBINS, drawn
 from tests.helpers.samples import DATA, disassemble, read_sample
-
-
-def of(listing: Listing) -> list[Arrow]:
-    """The arrows of a listing."""
-    return list(arrows(texts_of(listing), listing.functions, listing.language))
 
 
 @pytest.mark.parametrize("name", CUBINS)
 def test_arrows_of_sass_are_the_jumps_that_nvdisasm_draws(name: str) -> None:
     listing = parse(Stage.SASS, disassemble(name, "-c"))
     lines = listing.lines
-    found = of(listing)
+    found = list(arrows(listing))
     seen = 0
     for function in listing.functions:
         own = lines[function.first - 1 : function.last]
@@ -52,7 +46,7 @@ def test_arrows_of_sass_are_the_jumps_that_nvdisasm_draws(name: str) -> None:
 
 def test_the_loop_of_a_real_kernel_is_a_bracket_around_its_products() -> None:
     listing = parse(Stage.PTX, read_sample("matmul_sm90.ptx"))
-    loops = [arrow for arrow in of(listing) if arrow.loops]
+    loops = [arrow for arrow in arrows(listing) if arrow.loops]
     assert len(loops) == 1
     inside = [line.text for line in listing.lines[loops[0].first - 1 : loops[0].last]]
     assert any("mma" in text for text in inside)
@@ -76,10 +70,12 @@ $L2:
 $L3:
 	ret;
 }"""
-    assert sorted(of(parse(Stage.PTX, text))) == [
-        Arrow(3, 4, 3, (4,)), Arrow(8, 13, 8, (13,)), Arrow(11, 12, 12, (11,)),
+    assert sorted(arrows(parse(Stage.PTX, text))) == [
+        Arrow(3, 4, 3, (4,)),
+        Arrow(8, 13, 8, (13,)),
+        Arrow(11, 12, 12, (11,)),
         Arrow(11, 14, 14, (11,)),
-    ]  # fmt: skip
+    ]
 
 
 def told(texts: Sequence[str], comment: str) -> set[tuple[str, str]]:
@@ -112,7 +108,7 @@ def test_arrows_of_ir_are_the_edges_that_its_printer_writes(name: str, comment: 
     theirs = told(texts, comment)
     (first,) = {before for before, _ in theirs} - set(labels.values())
     ours = set()
-    for arrow in of(listing):
+    for arrow in arrows(listing):
         if arrow.target in labels:
             for n in arrow.sources:
                 above = max((at for at in labels if at <= n), default=0)
@@ -129,8 +125,8 @@ def test_arrows_of_ir_are_the_edges_that_its_printer_writes(name: str, comment: 
 def test_brackets_of_mlir_are_around_what_its_python_repeats_and_leaves_out(stage: str) -> None:
     python = ast.parse((DATA / "flow.py").read_text())
     listing = parse(Stage(stage), read_sample(f"flow_sm90.{stage}"))
-    every = of(listing)
-    texts = texts_of(listing)
+    every = list(arrows(listing))
+    texts = [line.text for line in listing.lines]
     for kind, word in ((ast.For, "scf.for"), (ast.While, "scf.while")):
         node = next(one for one in ast.walk(python) if isinstance(one, kind))
         (loop,) = (a for a in every if a.loops and word in texts[a.target - 1])
@@ -148,8 +144,11 @@ def test_brackets_of_mlir_are_around_what_its_python_repeats_and_leaves_out(stag
             depth = len(texts[arrow.first - 1]) - len(texts[arrow.first - 1].lstrip())
             assert texts[arrow.last - 1].startswith(" " * depth + "}")
             within_it = texts[arrow.first : arrow.last - 1]
-            assert all(t.startswith((" " * depth + " ", " " * depth + "} do")) or
-                       t.lstrip().startswith("^bb") for t in within_it)  # fmt: skip
+            assert all(
+                t.startswith((" " * depth + " ", " " * depth + "} do"))
+                or t.lstrip().startswith("^bb")
+                for t in within_it
+            )
     choices = [a for a in every if "scf.if" in texts[a.first - 1]]
     assert len(choices) == sum("scf.if" in text for text in texts) == 2
     assert all("else" in texts[a.target - 1] for a in choices)
@@ -160,7 +159,7 @@ def test_brackets_of_mlir_are_around_what_its_python_repeats_and_leaves_out(stag
 
 def test_what_goes_back_and_never_comes_again_is_no_loop() -> None:
     listing = parse(Stage.LLIR, read_sample("flow_sm90.llir"))
-    back = [a for a in of(listing) if a.sources[-1] >= a.target]
+    back = [a for a in arrows(listing) if a.sources[-1] >= a.target]
     targets = {listing.lines[a.target - 1].label: a.loops for a in back}
     assert targets["common.ret"] is False
     assert sorted(targets.values()) == [False, True, True]
@@ -182,7 +181,7 @@ def test_arrows_in_a_lane_are_apart_and_all_of_them_can_be_found(
     ]
     flow = FlowLanes(every)
     assert sorted([*flow.loose, *(a for lane in flow.lanes for a in lane)]) == sorted(every)
-    assert len(flow.lanes) <= MOST_LANES
+    assert len(flow.lanes) <= MAX_LANES
     for number, lane in enumerate(flow.lanes):
         assert all(a.last < b.first for a, b in pairwise(lane))
         for n in range(62):
@@ -205,8 +204,15 @@ def test_a_loop_with_a_branch_in_it_and_one_out_of_it() -> None:
     loop, inner, out = Arrow(2, 7, 2, (7,)), Arrow(3, 5, 5, (3,)), Arrow(4, 8, 8, (4,))
     flow = FlowLanes([loop, inner, out])
     assert picture(flow, 3, 8) == [
-        "", "┏━━▸", "┃ ╭─", "┃╭┼─", "┃│╰▸", "┃│", "┗╋━━", " ╰─▸",
-    ]  # fmt: skip
+        "",
+        "┏━━▸",
+        "┃ ╭─",
+        "┃╭┼─",
+        "┃│╰▸",
+        "┃│",
+        "┗╋━━",
+        " ╰─▸",
+    ]
     # With room for the shortest alone, ends of the others are all that is drawn of them.
     assert picture(flow, 1, 8) == ["", " ▹", "╭─", "│╶", "╰▸", "", " ╶", " ▹"]
     assert picture(flow, 3, 8, again=True)[1:3] == ["┃", "┃ │"]

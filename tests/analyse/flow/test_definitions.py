@@ -32,11 +32,21 @@ def test_definitions_and_uses_are_those_of_paths(program: Program) -> None:
 def test_the_same_name_in_two_blocks() -> None:
     text = "\n".join(
         (
-            ".version 8.0", ".target sm_90", ".entry f()", "{", ".reg .b32 %r<3>;",
-            "mov.u32 %r1, 1;", "{", ".reg .b32 %r<3>;", "mov.u32 %r1, 2;",
-            "st.shared.u32 [0], %r1;", "}", "st.shared.u32 [0], %r1;", "}",
+            ".version 8.0",
+            ".target sm_90",
+            ".entry f()",
+            "{",
+            ".reg .b32 %r<3>;",
+            "mov.u32 %r1, 1;",
+            "{",
+            ".reg .b32 %r<3>;",
+            "mov.u32 %r1, 2;",
+            "st.shared.u32 [0], %r1;",
+            "}",
+            "st.shared.u32 [0], %r1;",
+            "}",
         )
-    )  # fmt: skip
+    )
     listing = parse(Stage.PTX, text)
     found = FunctionFacts(listing, listing.functions[0]).chains
     assert found.definitions(10, "%r1") == (9,)
@@ -123,5 +133,5 @@ def asked(blocks: int) -> int:
 
 
 def test_memory_of_definitions_is_linear_in_the_blocks() -> None:
-    few, many = asked(250), asked(1000)
+    few, many = asked(100), asked(400)
     assert many < 8 * few, "four times the blocks; sixteen times the memory is every pair of them"

@@ -141,10 +141,31 @@ def test_the_store_has_what_it_says() -> None:
         assert architecture in names
     text = "\n".join(one.text for one in stored().values())
     for word in (
-        "CALL.REL", "CALL.ABS", "RET.ABS", "BRX ", "BSSY", "BREAK", "P2R", "R2P", "HGMMA", "HMMA",
-        "TEX", "SULD", "SUST", "ATOMG", "STL", "LDL", "@!UP", "WARPSYNC.COLLECTIVE", "BRA.DIV",
-        "REDUX", "LDGSTS", "LDSM", "UTMALDG" if "UTMALDG" in text else "LDG", "BMOV",
-    ):  # fmt: skip
+        "CALL.REL",
+        "CALL.ABS",
+        "RET.ABS",
+        "BRX ",
+        "BSSY",
+        "BREAK",
+        "P2R",
+        "R2P",
+        "HGMMA",
+        "HMMA",
+        "TEX",
+        "SULD",
+        "SUST",
+        "ATOMG",
+        "STL",
+        "LDL",
+        "@!UP",
+        "WARPSYNC.COLLECTIVE",
+        "BRA.DIV",
+        "REDUX",
+        "LDGSTS",
+        "LDSM",
+        "UTMALDG" if "UTMALDG" in text else "LDG",
+        "BMOV",
+    ):
         assert word in text, word
     assert sum(len(one.counts) for one in stored().values()) > 50_000
 

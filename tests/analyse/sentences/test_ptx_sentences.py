@@ -32,6 +32,7 @@ DATA = ROOT / "tests/data"
 FILES = sorted(DATA.glob("**/*.ptx"))
 RECORDING = ROOT / "examples/recordings/lecture-h200.ptxview"
 FORMS = tomllib.loads((DATA / "analyse/ptx_forms.toml").read_text("utf-8"))["form"]
+SENTENCES = tomllib.loads((DATA / "analyse/sentences.toml").read_text("utf-8"))
 TEMPLATES = Templates(tables.table("ptx_sentences"))
 
 HEAD = """.version 8.7
@@ -59,111 +60,17 @@ def sentence(line: str, context: Context | None = None, before: str = "") -> str
 
 # -- one by one -------------------------------------------------------------------------------
 
-SAID = [
-    (
-        "@%p1 ld.global.v4.b32 {%r2,%r3,%r4,%r5}, [%rd1]",
-        "if %p1: load 4 × 32 bits (16 bytes a thread) from global memory at %rd1",
-    ),
-    (
-        "@!%p1 st.shared.v2.f32 [%r1+16], {%f1, %f2}",
-        "unless %p1: store 2 × 32-bit floats (8 bytes a thread) to shared memory at %r1 + 16",
-    ),
-    ("add.s32 %r1, %r2, -1", "%r1 = %r2 − 1"),
-    ("fma.rn.f32 %f1, %f2, 0f3FB8AA3B, 0fBF000000",
-     "%f1 = %f2 × 1.442695 (log₂ e) − 0.5 in f32, rounded once"),
-    ("cvt.rna.tf32.f32 %r1, %f1",
-     "%r1 = %f1 converted from 32-bit float to tf32, rounded to nearest, ties away from zero"),
-    ("cvt.rn.bf16x2.f32 %r1, %f2, %f3",
-     "%r1 = %f2 and %f3 converted from 32-bit float to pair of bfloat16, rounded to nearest even"),
-    ("setp.lt.and.s32 %p1|%p2, %r1, 5, !%p3",
-     "%p1 = (%r1 < 5) and not %p3; %p2 = the opposite, and not %p3"),
-    ("setp.geu.f32 %p1, %f1, 0f3F800000", "%p1 = %f1 ≥ 1, or NaN"),
-    ("selp.f32 %f1, 0f3F800000, 0f00000000, %p1", "%f1 = 1 if %p1 else 0"),
-    ("lop3.b32 %r1, %r2, %r3, %r4, 0x96", "%r1 = %r2 ^ %r3 ^ %r4"),
-    ("bfe.u32 %r1, %r2, 4, 14", "%r1 = bits 4 to 17 of %r2 (0…16383)"),
-    ("and.b32 %r1, %r2, -2147483648", "%r1 = %r2 & 0x80000000"),
-    ("atom.global.add.acq_rel.gpu.u32 %r1, [%rd1], 1",
-     "%r1 = what global memory holds at %rd1, then add 1 there in one step, "
-     "after all earlier and before any later access, as the GPU sees it"),
-    ("red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 "
-     "[%r1], %r2, [%r3]",
-     "add %r2 in the cluster's shared memory at %r1, asynchronously; the barrier at %r3 counts it"),
-    ("shfl.sync.down.b32 %r1|%p1, %r2, %r3, 0x181f, 0xffff",
-     "%r1 = %r2 of the lane %r3 further up in number; %p1 = whether there is one "
-     "(the lanes of mask 0xffff, in groups of 8)"),
-    ("bar.sync 0", "wait until all threads of the block are at barrier 0"),
-    ("bar.sync 1, 128", "wait until 128 threads are at barrier 1"),
-    ("cp.async.cg.shared.global [%r1], [%rd1], 0x10, %r3",
-     "start copying 16 bytes from global memory at %rd1 to shared memory at %r1, without registers "
-     "(through L2 only); only %r3 of them are read, the others are 0"),
-    ("cp.async.cg.shared.global [%r1], [%rd1], 16, %p3",
-     "start copying 16 bytes from global memory at %rd1 to shared memory at %r1, without registers "
-     "(through L2 only); if %p3 nothing is read, and all are 0"),
-    ("cp.async.wait_group 0",
-     "wait until none of the groups of copies are still under way"),
-    ("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
-     "[%r1], [%rd1, {%r2,%r3}], [%r4]",
-     "start copying a 2-dimensional tile at %r2, %r3 of the tensor map %rd1 to the cluster's "
-     "shared memory at %r1; the barrier at %r4 counts the bytes"),
-    ("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd1, {%r2,%r3}], [%r4]",
-     "start copying a 2-dimensional tile at %r2, %r3 of the tensor map %rd1 from shared memory at "
-     "%r4; it belongs to the group that is closed next"),
-    ("mbarrier.init.shared::cta.b64 [%r1], 1",
-     "set up the barrier in the block's shared memory at %r1: a phase takes 1 arrival"),
-    ("mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r1], %r2",
-     "wait for a while for the phase of parity %r2 of the barrier at %r1; "
-     "%p2 = whether it is over"),
-    ("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f1,%f2,%f3,%f4}, {%r1,%r2,%r3,%r4}, "
-     "{%r5,%r6}, {%f1,%f2,%f3,%f4}",
-     "the warp multiplies 16×16 bf16 by 16×8 bf16, sums of 16×8 in f32: {%f1, %f2, %f3, %f4} = "
-     "{%r1, %r2, %r3, %r4} · {%r5, %r6} + {%f1, %f2, %f3, %f4}"),
-    ("wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f0, %f1, %f2, %f3}, %rd0, %rd1, %p0, "
-     "1, 1, 0, 0",
-     "the warp group starts multiplying 64×16 bf16 by 16×8 bf16, sums of 64×8 in f32: "
-     "{%f0, %f1, %f2, %f3} = %rd0 · %rd1, + what it was if %p0"),
-    ("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%r0, %r1, %r2, %r3}, [%rd0]",
-     "the warp loads 4 8×8 matrices of 16-bit elements from shared memory, a row where each of "
-     "lanes 0…31 points (%rd0), each transposed"),
-    ("tcgen05.mma.sp.cta_group::1.kind::f16 [%r0], %rd0, %rd1, [%r2], %r1, %p0",
-     "start a matrix product of f16 or bf16 on the tensor core: tensor memory at %r0 = "
-     "%rd0 · %rd1, + itself if %p0, by this SM"),
-    ("call.uni (%r0), callee, (%r1)", "call callee(%r1), which gives %r0"),
-    ("mov.b64 %rd0, {%r0, %r1}", "%rd0 = {%r0, %r1}"),
-    ("elect.sync _|%p0, -1", "choose one of the whole warp: %p0 holds in that one"),
-    ("vote.sync.ballot.b32 %r1, %p1, %r2",
-     "%r1 = a mask of those of the lanes in %r2 where %p1 holds"),
-    ("mov.u32 %r1, %laneid", "%r1 = the thread's lane in its warp, 0…31"),
-    ("mov.pred %p1, -1", "%p1 = true"),
-    ("div.full.f32 %f1, %f2, %f3", "%f1 = %f2 ÷ %f3 in f32, within 2 ulp, approximately"),
-    ("mov.b32 %r1, 1; mov.b32 %r2, 2", "%r1 = 1; then %r2 = 2"),
-    ("mov.b32 %r1, 0x7fffffff", "%r1 = 2147483647"),
-    ("frob.x %r1, %r2", None),
-]  # fmt: skip
 
-
-@pytest.mark.parametrize(("line", "said"), SAID, ids=[line.split()[0] for line, _ in SAID])
-def test_a_sentence(line: str, said: str | None) -> None:
+@pytest.mark.parametrize(("line", "said"), SENTENCES["ptx"].items())
+def test_a_sentence(line: str, said: str) -> None:
     assert sentence(line + ";") == said
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        (".reqntid 128", "a block has exactly 128 threads"),
-        (".maxntid 1024, 1, 1", "a block has at most 1024 × 1 × 1 = 1024 threads"),
-        (".reg .b32 \t%r<28>;", "registers of 32 bits: %r0 … %r27"),
-        (".reg .pred p, q;", "predicates: p, q"),
-        (".shared .align 4 .f32 tile[32][33];", "shared memory tile: 4224 bytes, aligned to 4"),
-        (
-            ".extern .shared .align 16 .b8 global_smem[];",
-            "shared memory global_smem: as many bytes as the launch asks for, aligned to 16",
-        ),
-        ('.pragma "nounroll";', "a hint to the assembler: nounroll"),
-        (".loc\t1 7 24 // a.py:7:24", "what follows is from source file 1, line 7, column 24"),
-        ('.file 1 "/home/user/a.py"', "source file 1 is /home/user/a.py"),
-        (".version 8.7", "written for PTX ISA 8.7"),
-    ],
-)
+def test_an_unknown_instruction_has_no_sentence() -> None:
+    assert sentence("frob.x %r1, %r2;") is None
+
+
+@pytest.mark.parametrize(("line", "said"), SENTENCES["directive"].items())
 def test_a_directive(line: str, said: str) -> None:
     assert sentence(line) == said
 
@@ -194,24 +101,7 @@ BEFORE = "mov.u32 %r1, %tid.x;\nmov.u32 %r2, %ctaid.x;\nld.param.u64 %rd1, [f_pa
 ROW = Context(block=(128, 1, 1), grid=(1823, 1, 1), language="triton")
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("mov.u32 %r9, %ctaid.x;", "%r9 = the program's number along x, 0…1822"),
-        ("mov.u32 %r9, %tid.x;", "%r9 = the thread's number in its block along x, 0…127"),
-        ("mov.u32 %r9, %ntid.x;", "%r9 = threads of a block along x: 128"),
-        ("and.b32 %r9, %r1, 127;", "%r9 = %r1 & 127 (thread in block, 0…127)"),
-        ("and.b32 %r9, %r1, 31;", "%r9 = %r1 & 31 (lane, 0…31)"),
-        ("shr.u32 %r9, %r1, 5;", "%r9 = %r1 ÷ 32, rounded down (warp in block, 0…3)"),
-        ("bfe.u32 %r9, %r1, 5, 2;", "%r9 = bits 5 to 6 of %r1 (warp in block, 0…3)"),
-        ("shl.b32 %r9, %r1, 2;", "%r9 = %r1 × 4 (4 × thread, 0…508)"),
-        ("or.b32 %r9, %r1, 128;", "%r9 = %r1 | 128 (thread + 128, 128…255)"),
-        ("setp.lt.u32 %p9, %r2, 1823;", "%p9 = %r2 < 1823 (true in this launch)"),
-        ("setp.gt.u32 %p9, %r1, 128;", "%p9 = %r1 > 128 (false in this launch)"),
-        ("mul.wide.s32 %rd9, %r1, 4;\nadd.s64 %rd8, %rd1, %rd9;",
-         "%rd8 = %rd1 + %rd9 (parameter 0 + 4 × thread)"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("line", "said"), SENTENCES["launch"].items())
 def test_in_a_launch(line: str, said: str) -> None:
     listing = parse(Stage.PTX, f"{HEAD}{BEFORE}{line}\nret;\n}}\n")
     context = replace(ROW, parameters=of_header(listing, listing.functions[0]).parameters)
@@ -317,7 +207,10 @@ def test_what_launches_have_in_common() -> None:
     assert context_of(kernel, replace(variant, calls=(one, one)), listing).grid == (1823, 1, 1)
     assert context_of(kernel, replace(variant, calls=(one, other)), listing).grid is None
     assert context_of(kernel, replace(variant, calls=(one, other)), listing, call=other).grid == (
-        64, 1, 1)  # fmt: skip
+        64,
+        1,
+        1,
+    )
 
 
 @pytest.mark.parametrize(

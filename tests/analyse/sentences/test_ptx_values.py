@@ -191,7 +191,7 @@ def random_program(seed: int) -> list[Op]:
                 ("mov.b32", d, (r(),)),
                 ("mov.b64", wd, (w(),)),
             ]
-        )  # fmt: skip
+        )
         out.append(op)
         (wide if op[1].startswith("%rd") else narrow).append(op[1])
     return out
@@ -260,8 +260,16 @@ def test_a_decided_condition_is_so(program: list[Op], seed: int, data: st.DataOb
         state, _ = start(rng, CONTEXT)
         run(program, state)
         x, y = (read(state[v] if v in state else int(v), type_) for v in (a, b))
-        truth = {"lt": x < y, "le": x <= y, "gt": x > y, "ge": x >= y, "eq": x == y,
-                 "ne": x != y, "lo": x < y, "hs": x >= y}[op]  # fmt: skip
+        truth = {
+            "lt": x < y,
+            "le": x <= y,
+            "gt": x > y,
+            "ge": x >= y,
+            "eq": x == y,
+            "ne": x != y,
+            "lo": x < y,
+            "hs": x >= y,
+        }[op]
         assert one.always in (None, truth)
 
 
@@ -312,7 +320,7 @@ def test_two_statements_on_a_line_that_define_one_register() -> None:
 def test_what_grows_is_given_a_name() -> None:
     lines = [f"mul.lo.s32 %r{i}, %r{i - 1}, %r{i - 2};" for i in range(6, 80)]
     known = values("\n".join(lines))
-    assert all(known.register(f"%r{i}", 1).size <= forms.MOST_ATOMS for i in range(6, 80))
+    assert all(known.register(f"%r{i}", 1).size <= forms.MAX_ATOMS for i in range(6, 80))
 
 
 @pytest.mark.parametrize(
@@ -341,8 +349,16 @@ def worth(text: str, leaves: dict[str, int]) -> int:
     known = {NAMES.get(name, name).lstrip("%"): value for name, value in leaves.items()}
     known |= {"n": leaves["f_param_0"], "m": leaves["f_param_1"], "x_ptr": leaves["f_param_2"]}
     known |= {"warp": leaves["%tid.x"] // 32, "lane": leaves["%tid.x"] % 32}
-    for sign, code in (("×", "*"), ("−", "-"), ("⌊", "(("), ("⌋", "))"), (" mod ", "%"),
-                       (" / ", ")//("), (" xor ", "^"), ("%r", "r")):  # fmt: skip
+    for sign, code in (
+        ("×", "*"),
+        ("−", "-"),
+        ("⌊", "(("),
+        ("⌋", "))"),
+        (" mod ", "%"),
+        (" / ", ")//("),
+        (" xor ", "^"),
+        ("%r", "r"),
+    ):
         text = text.replace(sign, code)
     found = eval(text, {"min": min, "max": max}, known)
     assert isinstance(found, int)

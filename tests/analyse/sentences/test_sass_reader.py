@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from inspector.analyse.sentences import truth_tables
 from inspector.analyse.sentences.context import Context, Parameter
 from inspector.analyse.sentences.sass import SassReader
-from inspector.listing.cubin import cubin_parameters, kernel_parameters
+from inspector.listing.cubin import kernel_parameters, read_cubin
 from inspector.listing.line import Kind
 from inspector.system.toolchain import need
 from tests.analyse.sentences.test_sass_sentences import (
@@ -75,13 +75,16 @@ def test_banks_that_are_not_known_stand_as_they_are() -> None:
 @pytest.mark.parametrize("cubin", CUBINS, ids=lambda p: p.name)
 def test_parameters_lie_where_the_sentences_look(cubin: Path) -> None:
     """The base in each cubin is the one that the table has for its architecture."""
-    known = cubin_parameters(cubin.read_bytes())
-    assert known
+    data = cubin.read_bytes()
+    whole = read_cubin(data)
+    assert whole is not None
+    known = [kernel_parameters(data, name) for name in whole.entries]
+    assert any(known)
     text = printed(need("nvdisasm").path, "-c", cubin).decode()
     found = re.search(r"sm_(\d+)|EF_CUDA_SM(\d+)", text)
     assert found
-    for parameters in known.values():
-        if parameters.base is not None:
+    for parameters in known:
+        if parameters is not None and parameters.base is not None:
             line = f"LDC R2, c[0x0][{hex(parameters.base)}]"
             assert "the parameter at byte 0 " in str(say(line, f"sm_{found[1] or found[2]}"))
 
@@ -101,19 +104,18 @@ def test_parameters_are_those_of_cuobjdump(cubin: Path) -> None:
             int(bank[1], 16) & 0xFFFF if bank else None,
             int(size[1], 16) if size else None,
         )
-    got = cubin_parameters(cubin.read_bytes())
-    assert got is not None
-    assert {
-        name: ([(p.ordinal, p.offset, p.size) for p in known.parameters], known.base, known.size)
-        for name, known in got.items()
-    } == expected
+    for kernel, figures in expected.items():
+        known = kernel_parameters(cubin.read_bytes(), kernel)
+        assert known is not None
+        found = [(p.ordinal, p.offset, p.size) for p in known.parameters]
+        assert (found, known.base, known.size) == figures
     assert any(rows for rows, _, _ in expected.values())
 
 
 def test_parameters_of_what_is_no_cubin() -> None:
     data = CUBINS[0].read_bytes()
-    assert cubin_parameters(b"no cubin") is None
-    assert cubin_parameters(data[:100]) is None
+    assert kernel_parameters(b"no cubin", "k") is None
+    assert kernel_parameters(data[:100], "k") is None
     assert kernel_parameters(data, "no such kernel") is None
 
 

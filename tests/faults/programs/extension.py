@@ -46,8 +46,11 @@ if shutil.which("nvcc"):
 Path("wrong").mkdir()
 try:
     load_inline(
-        "faults_wrong", "wrong", functions=["wrong"], no_implicit_headers=True,
+        "faults_wrong",
+        "wrong",
+        functions=["wrong"],
+        no_implicit_headers=True,
         build_directory="wrong",
-    )  # fmt: skip
+    )
 except RuntimeError as error:
     print(str(error).splitlines()[0])

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Triton launches from eight threads, each with a shape and a dtype of its own."""
+"""Triton launches from eight threads, each with another shape and dtype."""
 
 import hashlib
 import os
@@ -13,8 +13,16 @@ import triton
 import triton.language as tl
 
 sys.setswitchinterval(1e-5)
-DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int32, torch.int64,
-          torch.int16, torch.float32)  # fmt: skip
+DTYPES = (
+    torch.float32,
+    torch.float16,
+    torch.bfloat16,
+    torch.float64,
+    torch.int32,
+    torch.int64,
+    torch.int16,
+    torch.float32,
+)
 
 
 @triton.jit

@@ -1,4 +1,4 @@
-"""What max-autotune chooses from, held against the table that torch itself prints."""
+"""Max-autotune's candidates, compared with the table that torch itself prints."""
 
 from __future__ import annotations
 
@@ -52,6 +52,7 @@ ROW = re.compile(r"^  (\w+) ([\d.]+) ms [\d.]+%", re.MULTILINE)
 HEAD = re.compile(r"^AUTOTUNE (\w+\([^)]*\))$", re.MULTILINE)
 
 
+@pytest.mark.nightly
 def test_candidates_and_times_are_those_of_torchs_own_table(run: Run, tmp_path: Path) -> None:
     done = ok(run(MEASURED, arch=None))
     own = dict(ROW.findall(done.err))
@@ -109,7 +110,7 @@ def test_without_a_gpu_candidates_are_one_row_and_no_time_is_made_up(
         assert variant.config["num_warps"] == _warps(variant)
     (_, line) = (one.text.plain for one in compiles.choices(rec))
     assert "none was measured" in line and "1 of ATen" in line and "µs" not in line
-    # No candidate is left as a kernel of its own.
+    # No candidate is left as a separate kernel.
     assert not [k for k in rec.kernels if k.name.startswith("triton_mm")]
     _what_became_of_it(rec, operation.id, tuning)
     # In the table of candidates ATen's, which has no settings, does not make all of them differ.
@@ -144,8 +145,9 @@ def _what_became_of_it(rec: Recording, operation: str, tuning: Tuning) -> None:
     # What it compiled to see whether a fusion is faster is of the graph too, and named.
     assert kernels[operation].tried_for == graph.id
     assert [(one.nodes, one.time_us) for one in graph.tried] == [
-        (("relu",), None), (("mm", "relu"), None),
-    ]  # fmt: skip
+        (("relu",), None),
+        (("mm", "relu"), None),
+    ]
     for one in graph.tried:
         assert kernels[one.kernel].tried_for == graph.id
     (fused,) = kernels[graph.tried[1].kernel].variants
@@ -160,8 +162,10 @@ def _what_became_of_it(rec: Recording, operation: str, tuning: Tuning) -> None:
     (entry,) = [e for e in whole_tree(rec) if e.row.text == "inductor"]
     beneath = [e.row.subject.kernel for e in entry.beneath[0].beneath]
     assert [k.id for k in beneath if k] == [
-        *graph.kernels, operation, *(one.kernel for one in graph.tried),
-    ]  # fmt: skip
+        *graph.kernels,
+        operation,
+        *(one.kernel for one in graph.tried),
+    ]
 
 
 def _warps(variant: Variant) -> int:

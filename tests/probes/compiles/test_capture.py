@@ -106,8 +106,13 @@ def test_compile_has_its_stages_configuration_and_python(
     assert (first["config"]["BLOCK"], second["config"]["BLOCK"]) == (1024, 2048)
     assert (first["config"]["num_warps"], second["config"]["num_warps"]) == (4, 8)
     assert first["config"]["SCALE"] == 2.0
-    assert first["signature"] == {"out": "*fp32", "x": "*fp32", "n": "i32",
-                                  "BLOCK": "constexpr", "SCALE": "constexpr"}  # fmt: skip
+    assert first["signature"] == {
+        "out": "*fp32",
+        "x": "*fp32",
+        "n": "i32",
+        "BLOCK": "constexpr",
+        "SCALE": "constexpr",
+    }
     assert first["specialization"] == {"out": [["tt.divisibility", 16]]}
     assert first["resources"]["max_threads"] == 128
     shown = call("show", folder / "cold", first["id"], "--stage", "source", "--json").json
@@ -157,8 +162,10 @@ def assembled(ptx: Path, wanted: bytes, out: Path) -> tuple[int, int] | None:
         for more in ([], ["--regAllocOptLevel=2"]):
             done = subprocess.run(
                 [found.path, "-v", "-lineinfo", *more, "--gpu-name=sm_90a", ptx, "-o", out],
-                capture_output=True, text=True, check=False,
-            )  # fmt: skip
+                capture_output=True,
+                text=True,
+                check=False,
+            )
             if done.returncode == 0 and printed(tool("nvdisasm"), "-c", out) == wanted:
                 pattern = r"(\d+) bytes spill stores, (\d+) bytes spill loads"
                 ((stored, loaded),) = re.findall(pattern, done.stderr)
@@ -192,13 +199,17 @@ def test_inductor_is_captured_cold_and_warm_alike(
 ) -> None:
     """On the emulated device: without caches, and with all that the first run left.
 
-    TRITON_CACHE_DIR is not set: then Inductor has a Triton cache of its own.
+    TRITON_CACHE_DIR is not set: then Inductor has its own Triton cache.
     """
     folder = tmp_path
     path = folder / "program.py"
     path.write_text(INDUCTOR)
-    env = environment(TRITON_CACHE_DIR=None, TORCHINDUCTOR_CACHE_DIR=str(folder / "inductor"),
-                      HOME=str(folder), **NO_POOL)  # fmt: skip
+    env = environment(
+        TRITON_CACHE_DIR=None,
+        TORCHINDUCTOR_CACHE_DIR=str(folder / "inductor"),
+        HOME=str(folder),
+        **NO_POOL,
+    )
     python = warm_python(*INDUCTOR_IMPORTED)
     found: list[Any] = []
     for name in ("cold", "warm"):
@@ -212,9 +223,14 @@ def test_inductor_is_captured_cold_and_warm_alike(
         for kernel, variant in variants:
             assert kernel["origin"] == "inductor"
             assert variant["stages"][-6:] == ["output_code", "ttir", "ttgir", "llir", "ptx", "sass"]
-        seen.append((sorted((k["name"], v["hash"], v["cache_key"]) for k, v in variants),
-                     value["graphs"], value["recording"]["problems"]))  # fmt: skip
-    # Out of its cache Inductor has the code alone: it makes no IR of its own then.
+        seen.append(
+            (
+                sorted((k["name"], v["hash"], v["cache_key"]) for k, v in variants),
+                value["graphs"],
+                value["recording"]["problems"],
+            )
+        )
+    # Out of its cache Inductor has the code alone: it makes no IR then.
     assert not any("ir_pre_fusion" in graph["stages_above"] for graph in seen[1][1])
     for graph in seen[0][1]:
         graph["stages_above"] = [s for s in graph["stages_above"] if not s.startswith("ir_")]
@@ -240,9 +256,13 @@ f(torch.ones(4, 8), torch.ones(8, 16))
 # There is nothing to compile for a pool of processes, which would all import torch.
 NO_POOL = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
 # A time, a process, an address: what differs between two runs of anything.
-VARIES = [(r"\d{4} \d\d:\d\d:\d\d\.\d+ \d+", "TIME PID"), (r"0x[0-9a-f]{6,}", "ADDRESS"),
-          (r"_[0-9a-f]{8}(_[0-9a-f]{4}){3}_[0-9a-f]{12}", "_UUID"),
-          (r"/[\w/-]+/torchinductor_\w+/\w*", "TMP"), (r"\d+\.\d+s?\b", "SECONDS")]  # fmt: skip
+VARIES = [
+    (r"\d{4} \d\d:\d\d:\d\d\.\d+ \d+", "TIME PID"),
+    (r"0x[0-9a-f]{6,}", "ADDRESS"),
+    (r"_[0-9a-f]{8}(_[0-9a-f]{4}){3}_[0-9a-f]{12}", "_UUID"),
+    (r"/[\w/-]+/torchinductor_\w+/\w*", "TMP"),
+    (r"\d+\.\d+s?\b", "SECONDS"),
+]
 
 
 def without_what_varies(text: str) -> list[str]:
@@ -258,18 +278,25 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes, bytes
     path = folder / "logged.py"
     path.write_text(LOGGED)
     env = {
-        name: environment(TORCH_LOGS="output_code,graph_code", TRITON_DEFAULT_FP_FUSION="1",
-                          TORCHINDUCTOR_CACHE_DIR=str(folder / "inductor"),
-                          TORCH_TRACE=str(folder / name), CUDA_VISIBLE_DEVICES="", **NO_POOL)
+        name: environment(
+            TORCH_LOGS="output_code,graph_code",
+            TRITON_DEFAULT_FP_FUSION="1",
+            TORCHINDUCTOR_CACHE_DIR=str(folder / "inductor"),
+            TORCH_TRACE=str(folder / name),
+            CUDA_VISIBLE_DEVICES="",
+            **NO_POOL,
+        )
         for name in ("alone", "with")
-    }  # fmt: skip
-    alone = subprocess.run([sys.executable, path], env=env["alone"], capture_output=True,
-                           check=True)  # fmt: skip
+    }
+    alone = subprocess.run(
+        [sys.executable, path], env=env["alone"], capture_output=True, check=True
+    )
     shutil.rmtree(folder / "inductor")
     done = ptxview("run", "-o", folder / "rec", path, env=env["with"])
     return folder, alone.stdout, alone.stderr, done
 
 
+@pytest.mark.nightly
 def test_his_torch_logs_are_as_without_us(logged: tuple[Path, bytes, bytes, Done]) -> None:
     folder, out, said, done = logged
     assert done.status == 0 and done.out == out
@@ -277,17 +304,21 @@ def test_his_torch_logs_are_as_without_us(logged: tuple[Path, bytes, bytes, Done
     his = without_what_varies(said.decode())
     assert any("[__output_code]" in line for line in his)
     assert mine[: len(his)] == his
-    # Then our line, and the graph that it tells of.
+    # Then our line, and the graph that it names.
     assert mine[len(his)].startswith("ptxview: ")
     value = call("list", folder / "rec", "--json").json
     (graph,) = value["graphs"]
     text = call("show", folder / "rec", graph["id"], "--stage", "output_code").text
-    logged_code = [line.split("[__output_code] ", 1)[1] for line in said.decode().splitlines()
-                   if "[__output_code] " in line]  # fmt: skip
+    logged_code = [
+        line.split("[__output_code] ", 1)[1]
+        for line in said.decode().splitlines()
+        if "[__output_code] " in line
+    ]
     assert text.split("\n")[0] in logged_code and "extern_kernels.mm" in text
     assert [k["origin"] for k in value["kernels"]] == ["extern"]
 
 
+@pytest.mark.nightly
 def test_his_torch_trace_is_written_as_without_us(logged: tuple[Path, bytes, bytes, Done]) -> None:
     folder, *_ = logged
     counts = []

@@ -14,7 +14,7 @@ import pytest
 from inspector.capture import failed_compiles
 from tests.helpers.ptxview import Done, call, environment, ptxview, write_events
 from tests.helpers.tools import needs, path_of
-from tests.probes.conftest import INDUCTOR, Run, ok
+from tests.probes.conftest import INDUCTOR
 
 PROGRAM = """
 import os, torch, triton
@@ -133,9 +133,14 @@ def variants(listed: dict[str, Any], name: str) -> list[dict[str, Any]]:
     ],
 )
 def test_what_does_not_compile_has_its_stages_so_far_and_the_compilers_words(
-    program: tuple[Path, Done], listed: dict[str, Any], name: str, stage: str,
-    reached: list[str], tool: str, line: str | None,
-) -> None:  # fmt: skip
+    program: tuple[Path, Done],
+    listed: dict[str, Any],
+    name: str,
+    stage: str,
+    reached: list[str],
+    tool: str,
+    line: str | None,
+) -> None:
     path, done = program
     variant = variants(listed, name)[0]
     error = variant["error"]
@@ -162,7 +167,7 @@ def test_what_does_not_compile_has_its_stages_so_far_and_the_compilers_words(
         assert error["message"] in noted[error["line"]]
 
 
-def test_no_failure_is_told_by_its_having_been_caught(
+def test_no_message_is_that_of_a_signal_or_reproducer(
     program: tuple[Path, Done], listed: dict[str, Any]
 ) -> None:
     (error,) = (v["error"] for v in variants(listed, "scanned"))
@@ -198,12 +203,11 @@ def test_the_ptx_that_ptxas_refuses_is_kept_with_its_words_and_its_command(
     (tmp_path / "mended.ptx").write_text(ptx.replace("mulx.f32", "mov.b32"))
     tried = call("try", path, variant["id"], "--stage", "ptx", tmp_path / "mended.ptx")
     assert tried.status == 0, tried.said
-    document = call("try", path, variant["id"], "--stage", "ptx", tmp_path / "k.ptx",
-                    "--json")  # fmt: skip
+    document = call("try", path, variant["id"], "--stage", "ptx", tmp_path / "k.ptx", "--json")
     assert document.status == 1 and error["message"] in document.text
 
 
-def test_one_that_compiles_stands_beside_the_one_that_does_not(listed: dict[str, Any]) -> None:
+def test_a_kernel_has_compiled_and_failed_variants(listed: dict[str, Any]) -> None:
     failed, good = variants(listed, "even")
     assert (failed["config"]["B"], good["config"]["B"]) == (128, 64)
     assert failed["error"] and good["error"] is None and good["failed"] is None
@@ -220,8 +224,10 @@ def test_a_configuration_that_the_tuner_swallows_says_why(
     reasons = {c["variant"]: c["reason"] for c in kernel["autotune"][0]["configurations"]}
     error = deep["error"]
     assert (error["stage"], error["kind"], error["resource"]) == (
-        "load", "OutOfResources", "shared memory",
-    )  # fmt: skip
+        "load",
+        "OutOfResources",
+        "shared memory",
+    )
     # The limit of sm_90 as NVIDIA's guide has it: 227 KB a block.
     assert error["required"] > error["limit"] == 227 * 1024
     assert error["required"] == deep["resources"]["dynamic_shared_bytes"]
@@ -232,8 +238,11 @@ def test_a_configuration_that_the_tuner_swallows_says_why(
 
 def by_config(listed: dict[str, Any], block: int, stages: int) -> dict[str, Any]:
     """The variant of ``large`` with this configuration."""
-    (one,) = (v for v in variants(listed, "large")
-              if (v["config"]["B"], v["config"]["num_stages"]) == (block, stages))  # fmt: skip
+    (one,) = (
+        v
+        for v in variants(listed, "large")
+        if (v["config"]["B"], v["config"]["num_stages"]) == (block, stages)
+    )
     return one
 
 
@@ -248,16 +257,20 @@ def test_failures_are_counted_and_the_exit_status_is_the_programs(
     assert f"{many} failed" in next(r for r in done.said.splitlines() if "→" in r)
     table = call("list", path)
     assert f"{many} failed" in table.text and table.text.count("✗") == many
-    assert not list(path.glob("standing-*")), "what was told is left standing"
+    assert not list(path.glob("standing-*")), "a pending failure is left"
 
 
-def test_what_failed_to_compile_stands_in_the_timeline_with_its_time_and_its_error(
+def test_failed_compilations_are_in_the_timeline_with_time_and_error(
     program: tuple[Path, Done], listed: dict[str, Any]
 ) -> None:
     path, _ = program
     value = call("list", path, "--compiles", "--json").json["compiles"]
-    refused = {v["hash"]: v for k in listed["kernels"] for v in k["variants"]
-               if v["error"] and v["error"]["stage"] != "load"}  # fmt: skip
+    refused = {
+        v["hash"]: v
+        for k in listed["kernels"]
+        for v in k["variants"]
+        if v["error"] and v["error"]["stage"] != "load"
+    }
     told = {one["hash"]: one for one in value["kernels"] if one["failed"]}
     assert told.keys() == refused.keys() and len(told) == 6
     for digest, one in told.items():
@@ -280,18 +293,21 @@ def test_what_failed_to_compile_stands_in_the_timeline_with_its_time_and_its_err
     assert "T" in front.removeprefix("✗ triton front ")
     ends = rows[rows.index("not compiled") + 1 :]
     assert len(ends) == 6
-    assert any(row.startswith("  triton front failed after ")
-               and row.endswith(refused_words(refused, "absent")) for row in ends)  # fmt: skip
+    assert any(
+        row.startswith("  triton front failed after ")
+        and row.endswith(refused_words(refused, "absent"))
+        for row in ends
+    )
 
 
 def refused_words(refused: dict[str, Any], word: str) -> str:
-    """What is said of the variant whose error has the word."""
+    """The failure of the variant whose error has the word."""
     (one,) = (v["failed"] for v in refused.values() if word in v["failed"])
     return str(one)
 
 
 @pytest.mark.parametrize("command", ["time", "trace", "step", "repro"])
-def test_what_needs_machine_code_says_that_there_is_none(
+def test_commands_that_need_machine_code_report_its_absence(
     program: tuple[Path, Done], listed: dict[str, Any], command: str
 ) -> None:
     variant = variants(listed, "refused")[0]
@@ -319,70 +335,6 @@ def test_what_is_handed_on_without_sources_quotes_none(
     assert len(errors) == 7
     for quoted in ("absent", "too wide", "tl.", str(program[0].parent)):
         assert quoted not in listed.text, quoted
-
-
-FAULTY = """
-import sys
-import torch, triton
-import triton.language as tl
-from ptxview_probes.autotune import trials
-from ptxview_probes.compiles import triton_compiles, triton_failures, triton_phases
-
-class Fault(BaseException):
-    pass
-
-def fail(*_, **__):
-    raise Fault("of the probes")
-
-owner, name = sys.argv[1].rsplit(".", 1)
-owner = eval(owner)
-assert hasattr(owner, name)
-setattr(owner, name, fail)
-
-@triton.jit
-def wrong(x, B: tl.constexpr):
-    tl.store(x + tl.arange(0, B), absent)
-
-@triton.jit
-def right(x, B: tl.constexpr):
-    tl.store(x + tl.arange(0, B), 3.0)
-
-x = torch.zeros(64, device="cuda")
-for _ in range(5):
-    try:
-        wrong[(1,)](x, B=64)
-    except triton.CompilationError as error:
-        frames, traceback = [], error.__traceback__
-        while traceback:
-            frames.append(traceback.tb_frame.f_code.co_filename)
-            traceback = traceback.tb_next
-        print("absent" in str(error), any("ptxview" in f or "/probes/" in f for f in frames))
-right[(1,)](x, B=64)
-print(x.sum().item())
-"""
-
-
-@pytest.mark.parametrize(
-    "faulty",
-    [
-        "triton_failures.Compile.__init__",
-        "triton_failures.Compile._missed",
-        "triton_failures.Compile.failed",
-        "triton_failures.Compile.ended",
-        "triton_phases._beginning",
-        "triton_compiles.record",
-        "triton_compiles.loaded",
-        "trials.compiled",
-    ],
-)
-def test_a_fault_of_the_probes_leaves_compilations_and_their_errors_as_they_are(
-    forked: Run, faulty: str, tmp_path: Path
-) -> None:
-    env = {"TRITON_CACHE_DIR": str(tmp_path / "triton")}
-    done = ok(forked(FAULTY, faulty, env=env))
-    assert done.out.splitlines() == [*["True False"] * 5, "192.0"]
-    assert "of the probes" not in done.err
-    assert any("Fault: of the probes" in problem["text"] for problem in done.of("problem"))
 
 
 # -- graphs ---------------------------------------------------------------------------------------
@@ -423,10 +375,12 @@ def test_a_graph_that_does_not_compile_has_its_stages_so_far_and_the_error(
 ) -> None:
     script = tmp_path / "model.py"
     script.write_text(GRAPH)
-    env = environment(TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "inductor"),
-                      TORCHINDUCTOR_COMPILE_THREADS="1")  # fmt: skip
-    done = ptxview("run", "-o", tmp_path / "r", "--no-tui", "--python", warm_python(*INDUCTOR),
-                   script, env=env)  # fmt: skip
+    env = environment(
+        TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "inductor"), TORCHINDUCTOR_COMPILE_THREADS="1"
+    )
+    done = ptxview(
+        "run", "-o", tmp_path / "r", "--no-tui", "--python", warm_python(*INDUCTOR), script, env=env
+    )
     assert done.status == 0 and "BackendCompilerFailed" in done.text, done.said
     listed = call("list", tmp_path / "r", "--json").json
     lowered, given = listed["graphs"]
@@ -438,8 +392,9 @@ def test_a_graph_that_does_not_compile_has_its_stages_so_far_and_the_error(
     assert given["stages_above"] == ["dynamo"] and "not by this one" in given["error"]["log"]
     assert "2 graphs, 2 failed" in done.said
     timed = call("list", tmp_path / "r", "--compiles", "--json").json["compiles"]
-    for one, words in zip(timed["compiles"], ("odd has no form here", "not by this one"),
-                          strict=True):  # fmt: skip
+    for one, words in zip(
+        timed["compiles"], ("odd has no form here", "not by this one"), strict=True
+    ):
         assert words in one["failed"] and one["seconds"] > 0
     assert timed["failed"]["count"] == 2
     assert 0 < timed["failed"]["seconds"] < 1e-3 + sum(one["seconds"] for one in timed["compiles"])
@@ -496,10 +451,17 @@ def test_a_build_that_fails_has_its_messages_at_the_lines_of_its_sources(tmp_pat
     path = write_events(
         tmp_path / "r",
         {"event": "recording", "schema": 1, "command": ["python", "x.py"], "mode": "gpu"},
-        {"event": "extension", "directory": str(build), "name": "mine", "fresh": True,
-         "files": digests, "error": f"Error building extension 'mine': {done.stdout}",
-         "began": 1795412000.0, "seconds": 8.0},
-    )  # fmt: skip
+        {
+            "event": "extension",
+            "directory": str(build),
+            "name": "mine",
+            "fresh": True,
+            "files": digests,
+            "error": f"Error building extension 'mine': {done.stdout}",
+            "began": 1795412000.0,
+            "seconds": 8.0,
+        },
+    )
     for name, digest in digests.items():
         (path / "blobs" / digest).write_text(texts[name])
     listed = call("list", path, "--json").json
@@ -514,8 +476,14 @@ def test_a_build_that_fails_has_its_messages_at_the_lines_of_its_sources(tmp_pat
         assert error["column"] == wanted
         assert error["message"] in done.stdout and error["message"] in error["log"]
         assert error["command"] in done.stdout
-        lines = call("show", path, found[name]["id"] if file == "main.cpp" else name,
-                     "--stage", "source", "--json").json["lines"]  # fmt: skip
+        lines = call(
+            "show",
+            path,
+            found[name]["id"] if file == "main.cpp" else name,
+            "--stage",
+            "source",
+            "--json",
+        ).json["lines"]
         assert [one["n"] for one in lines if one["notes"]] == [place]
     assert found["twice"]["target"] == "sm_90" and found["thrice"]["error"]
     timed = call("list", path, "--compiles").text

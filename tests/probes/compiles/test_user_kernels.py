@@ -92,14 +92,25 @@ def test_a_users_kernel_in_a_graph_is_one_kernel_with_its_own_source(
     # Had the copy not been compiled, the timeline would lead to the line that was copied.
     variant, copied = next((v, v.copied) for v in mine["wrapped"].variants if v.copied is not None)
     event = next(e for e in done.of("triton") if e["hash"] == variant.hash)
-    said = {"severity": "error", "message": "no", "file": copied.file, "tool": "triton",
-            "line": copied.span[1] - copied.first + 1}  # fmt: skip
-    refused = {**event, "event": "triton_failed", "stage": "llir", "message": "no",
-               "messages": [said]}  # fmt: skip
+    said = {
+        "severity": "error",
+        "message": "no",
+        "file": copied.file,
+        "tool": "triton",
+        "line": copied.span[1] - copied.first + 1,
+    }
+    refused = {
+        **event,
+        "event": "triton_failed",
+        "stage": "llir",
+        "message": "no",
+        "messages": [said],
+    }
     (failed,) = (
-        one for one in read(replace(done, events=(*done.events, refused)), blobs).kernel_compiles
+        one
+        for one in read(replace(done, events=(*done.events, refused)), blobs).kernel_compiles
         if one.failed
-    )  # fmt: skip
+    )
     assert (
         failed.place is not None
         and failed.place.file == mine["wrapped"].variants[0].stages[Stage.SOURCE].origin_path

@@ -1,4 +1,4 @@
-"""Breaks, recompiles, caches, symbols and phases, held against what torch itself says of them."""
+"""Breaks, recompiles, caches, symbols and phases, compared with torch's own words."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def seen(forked: Run, tmp_path: Path) -> Seen:
     return Seen(ok(forked(PROGRAM, inductor=True)), tmp_path)
 
 
-def test_what_is_said_of_compiles_is_torchs_own_word(seen: Seen) -> None:
+def test_reasons_of_compilations_are_torchs_own_words(seen: Seen) -> None:
     _breaks(seen)
     _recompiles(seen)
     _caches(seen)
@@ -130,8 +130,9 @@ def _breaks(seen: Seen) -> None:
     assert all(any(reason in said for said in counted) for reason in reasons)
     places = {(b.place.line, b.reason) for one in seen.frames for b in one.breaks if b.place}
     assert {line for line, _ in places} == {
-        seen.lines['print("broken here")'], seen.lines["if x.sum() > 0:"]
-    }  # fmt: skip
+        seen.lines['print("broken here")'],
+        seen.lines["if x.sum() > 0:"],
+    }
     # explain() calls a branch on a tensor "generic_jump"; the lines are the same.
     assert any(reason in e["reason"] for e in seen.own["explained"] for reason in reasons)
     assert {e["line"] for e in seen.own["explained"]} == {line for line, _ in places}
@@ -180,8 +181,9 @@ def _symbols(seen: Seen) -> None:
 
 def _phases(seen: Seen) -> None:
     assert [one.direction for one in seen.frames if one.function == "trained"] == [
-        "forward", "backward"
-    ] or any(one.direction == "backward" for one in seen.frames)  # fmt: skip
+        "forward",
+        "backward",
+    ] or any(one.direction == "backward" for one in seen.frames)
     for one in seen.frames:
         assert one.began is not None and one.seconds is not None
         for name in ("entire_frame_compile_time_s",):
@@ -207,7 +209,7 @@ def _guards(seen: Seen) -> None:
         if one.guards is None:
             continue
         told = guards_in(one.guards.read().decode())
-        # Torch's own count of them is of those that it installs anew.
+        # Torch's own count of them is of those that it newly installs.
         assert len(told) >= (one.guard_count or 0) > 0
     first = next(one for one in seen.frames if one.function == "scaled")
     assert first.guards is not None

@@ -1,4 +1,4 @@
-"""A process in which a CUDA driver and CUPTI stand in for those of a machine with a GPU."""
+"""A process with a fake CUDA driver and CUPTI."""
 
 from __future__ import annotations
 
@@ -88,10 +88,11 @@ class Driven:
         for event in self.of("driver_counts"):
             counts |= {(event["pid"], key): value for key, value in event["counts"].items()}
         return {
-            (e["name"], tuple(e.get("grid", ())), tuple(e.get("block", ()))):
-            counts.get((e["pid"], str(e["id"])), [0, 0, 0, 0])
+            (e["name"], tuple(e.get("grid", ())), tuple(e.get("block", ()))): counts.get(
+                (e["pid"], str(e["id"])), [0, 0, 0, 0]
+            )
             for e in self.of("driver_launch")
-        }  # fmt: skip
+        }
 
 
 Drive = Callable[..., Driven]
@@ -107,9 +108,19 @@ def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("stand-in")
     library = folder / "libcupti.so.13"  # by this name the process has it loaded, as torch's has
     subprocess.run(
-        ["cc", "-O1", "-fPIC", "-shared", f"-I{headers}", HERE / "driver_stand_in.c",
-         "-o", library, "-ldl"], check=True,
-    )  # fmt: skip
+        [
+            "cc",
+            "-O1",
+            "-fPIC",
+            "-shared",
+            f"-I{headers}",
+            HERE / "driver_stand_in.c",
+            "-o",
+            library,
+            "-ldl",
+        ],
+        check=True,
+    )
     (folder / "libcuda.so.1").symlink_to(library)
     return folder
 
@@ -121,9 +132,22 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("driver") / "ptxview_driver.so"
     source = ROOT / "inspector" / "probes" / "driver" / "driver.c"
     subprocess.run(
-        ["cc", "-O2", "-Wall", "-Werror", "-fPIC", "-shared", "-pthread", source, "-o", path,
-         "-ldl", "-Wl,-z,nodelete"], check=True,
-    )  # fmt: skip
+        [
+            "cc",
+            "-O2",
+            "-Wall",
+            "-Werror",
+            "-fPIC",
+            "-shared",
+            "-pthread",
+            source,
+            "-o",
+            path,
+            "-ldl",
+            "-Wl,-z,nodelete",
+        ],
+        check=True,
+    )
     return str(path)
 
 
@@ -137,14 +161,23 @@ def drive(stand_in: Path, compiled: str, tmp_path: Path) -> Drive:
         script = tmp_path / "program.py"
         script.write_text(SCRIPT + textwrap.dedent(program))
         env = {
-            **os.environ, "LD_LIBRARY_PATH": str(stand_in), "PYTHONPATH": str(ROOT),
-            "PTXVIEW_RECORDING": str(folder), "PTXVIEW_DRIVER": compiled,
-            "CUDA_INJECTION64_PATH": compiled, "CUDA_HOME": str(tmp_path / "none"), **environment,
-        }  # fmt: skip
+            **os.environ,
+            "LD_LIBRARY_PATH": str(stand_in),
+            "PYTHONPATH": str(ROOT),
+            "PTXVIEW_RECORDING": str(folder),
+            "PTXVIEW_DRIVER": compiled,
+            "CUDA_INJECTION64_PATH": compiled,
+            "CUDA_HOME": str(tmp_path / "none"),
+            **environment,
+        }
         done = subprocess.run(
-            [sys.executable, str(script)], env=env, capture_output=True, text=True, timeout=60,
+            [sys.executable, str(script)],
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=60,
             check=False,
-        )  # fmt: skip
+        )
         if not folder.exists():
             return Driven(done.returncode, done.stdout, done.stderr, folder, ())
         before = read_events(folder).events

@@ -52,30 +52,42 @@ def test_numbers_of_callbacks_are_those_of_cupti() -> None:
         name: int(number) for name, number in re.findall(r"\b([A-Z_0-9]+) = (\d+)[,\s}]", source)
     }
     expected = {
-        "LOAD": "cuModuleLoad", "LOAD_DATA": "cuModuleLoadData",
+        "LOAD": "cuModuleLoad",
+        "LOAD_DATA": "cuModuleLoadData",
         "LOAD_FATBIN": "cuModuleLoadFatBinary",
-        "LOAD_DATA_EX": "cuModuleLoadDataEx", "GET_FUNCTION": "cuModuleGetFunction",
-        "LAUNCH": "cuLaunchKernel", "LAUNCH_PTSZ": "cuLaunchKernel_ptsz",
-        "LAUNCH_EX": "cuLaunchKernelEx", "LAUNCH_EX_PTSZ": "cuLaunchKernelEx_ptsz",
+        "LOAD_DATA_EX": "cuModuleLoadDataEx",
+        "GET_FUNCTION": "cuModuleGetFunction",
+        "LAUNCH": "cuLaunchKernel",
+        "LAUNCH_PTSZ": "cuLaunchKernel_ptsz",
+        "LAUNCH_EX": "cuLaunchKernelEx",
+        "LAUNCH_EX_PTSZ": "cuLaunchKernelEx_ptsz",
         "COOPERATIVE": "cuLaunchCooperativeKernel",
         "COOPERATIVE_PTSZ": "cuLaunchCooperativeKernel_ptsz",
         "COOPERATIVE_MULTI": "cuLaunchCooperativeKernelMultiDevice",
-        "CAPTURE": "cuStreamBeginCapture", "CAPTURE_PTSZ": "cuStreamBeginCapture_ptsz",
-        "CAPTURED": "cuStreamEndCapture", "CAPTURED_PTSZ": "cuStreamEndCapture_ptsz",
-        "CAPTURE_2": "cuStreamBeginCapture_v2", "CAPTURE_2_PTSZ": "cuStreamBeginCapture_v2_ptsz",
+        "CAPTURE": "cuStreamBeginCapture",
+        "CAPTURE_PTSZ": "cuStreamBeginCapture_ptsz",
+        "CAPTURED": "cuStreamEndCapture",
+        "CAPTURED_PTSZ": "cuStreamEndCapture_ptsz",
+        "CAPTURE_2": "cuStreamBeginCapture_v2",
+        "CAPTURE_2_PTSZ": "cuStreamBeginCapture_v2_ptsz",
         "CAPTURE_TO": "cuStreamBeginCaptureToGraph",
         "CAPTURE_TO_PTSZ": "cuStreamBeginCaptureToGraph_ptsz",
-        "INSTANTIATE": "cuGraphInstantiate", "INSTANTIATE_2": "cuGraphInstantiate_v2",
+        "INSTANTIATE": "cuGraphInstantiate",
+        "INSTANTIATE_2": "cuGraphInstantiate_v2",
         "INSTANTIATE_FLAGS": "cuGraphInstantiateWithFlags",
         "INSTANTIATE_PARAMS": "cuGraphInstantiateWithParams",
         "INSTANTIATE_PARAMS_PTSZ": "cuGraphInstantiateWithParams_ptsz",
-        "GRAPH_LAUNCH": "cuGraphLaunch", "GRAPH_LAUNCH_PTSZ": "cuGraphLaunch_ptsz",
-        "EXEC_DESTROY": "cuGraphExecDestroy", "SET_NODE": "cuGraphExecKernelNodeSetParams",
+        "GRAPH_LAUNCH": "cuGraphLaunch",
+        "GRAPH_LAUNCH_PTSZ": "cuGraphLaunch_ptsz",
+        "EXEC_DESTROY": "cuGraphExecDestroy",
+        "SET_NODE": "cuGraphExecKernelNodeSetParams",
         "SET_NODE_2": "cuGraphExecKernelNodeSetParams_v2",
-        "SET_ANY_NODE": "cuGraphExecNodeSetParams", "UPDATE": "cuGraphExecUpdate",
-        "UPDATE_2": "cuGraphExecUpdate_v2", "GET_KERNEL": "cuLibraryGetKernel",
+        "SET_ANY_NODE": "cuGraphExecNodeSetParams",
+        "UPDATE": "cuGraphExecUpdate",
+        "UPDATE_2": "cuGraphExecUpdate_v2",
+        "GET_KERNEL": "cuLibraryGetKernel",
         "KERNEL_FUNCTION": "cuKernelGetFunction",
-    }  # fmt: skip
+    }
     watched = "".join(re.findall(r"(?:WATCHED|SAMPLED)\[\] = \{([^}]*)\}", source))
     assert set(re.findall(r"\w+", watched)) == set(expected)
     for own, name in expected.items():
@@ -83,7 +95,7 @@ def test_numbers_of_callbacks_are_those_of_cupti() -> None:
     assert ours["MODULE_LOADED"] == numbers["CUPTI_CBID_RESOURCE_MODULE_LOADED"]
 
 
-def test_a_launch_is_told_by_its_kernel_and_its_geometry(drive: Drive, gelu: str) -> None:
+def test_a_launch_is_recorded_by_kernel_and_geometry(drive: Drive, gelu: str) -> None:
     done = drive(f"""
         {BEGIN}
         data = cubin({GELU!r})
@@ -100,7 +112,7 @@ def test_a_launch_is_told_by_its_kernel_and_its_geometry(drive: Drive, gelu: str
         (gelu, (7, 2, 1), (64, 4, 1)): [5, 0, 0, 0],
         (gelu, (8, 2, 1), (64, 4, 1)): [3, 0, 0, 0],
         (gelu, (4, 1, 1), (128, 1, 1)): [1, 0, 0, 0],
-    }  # the one that the driver refused is none
+    }  # without the refused one
     first, _, clustered = done.of("driver_launch")
     assert (first["shared_bytes"], first["device"]) == (1024, 0)
     assert clustered["cluster"] == [2, 1, 1]
@@ -110,9 +122,7 @@ def test_a_launch_is_told_by_its_kernel_and_its_geometry(drive: Drive, gelu: str
     assert (done.folder / "blobs" / digest).read_bytes() == content
 
 
-def test_a_launch_that_the_driver_refuses_is_told_once_with_its_words(
-    drive: Drive, gelu: str
-) -> None:
+def test_a_refused_launch_is_recorded_once_with_the_drivers_words(drive: Drive, gelu: str) -> None:
     done = drive(f"""
         {BEGIN}
         load(0x10, cubin({GELU!r}))
@@ -125,14 +135,23 @@ def test_a_launch_that_the_driver_refuses_is_told_once_with_its_words(
     """)
     assert done.status == 0, done.err
     digest = hashlib.sha256((DATA / GELU).read_bytes()).hexdigest()
-    told = [(e["symbol"], e["hash"], e["kind"], e["error"], e["grid"], e["block"],
-             e["shared_bytes"]) for e in done.of("not_launched")]  # fmt: skip
+    told = [
+        (e["symbol"], e["hash"], e["kind"], e["error"], e["grid"], e["block"], e["shared_bytes"])
+        for e in done.of("not_launched")
+    ]
     assert len(told) == 64 and done.of("driver_counts")[-1]["lost_refusals"] == 8
     assert told[:2] == [
         (gelu, digest, "CUDA_ERROR_INVALID_VALUE", "invalid argument", [1, 1, 1], [96, 1, 1], 0),
-        (gelu, digest, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES",
-         "too many resources requested for launch", [2, 1, 1], [1024, 1, 1], 512),
-    ]  # fmt: skip
+        (
+            gelu,
+            digest,
+            "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES",
+            "too many resources requested for launch",
+            [2, 1, 1],
+            [1024, 1, 1],
+            512,
+        ),
+    ]
     assert (done.folder / "blobs" / digest).exists() and not done.of("driver_launch")
     failure = of_launch(done.of("not_launched")[0])
     assert failure is not None and failure.message == (
@@ -253,7 +272,7 @@ def test_a_graph_whose_kernels_cannot_be_counted_is_said(drive: Drive, gelu: str
     assert done.launches()[gelu, (3, 1, 1), (32, 1, 1)] == [0, 1, 0, 0]
 
 
-def test_more_ways_to_launch_than_are_told_apart_are_counted(drive: Drive, gelu: str) -> None:
+def test_launches_beyond_the_bound_of_distinct_ones_are_counted(drive: Drive, gelu: str) -> None:
     done = drive(f"""
         {BEGIN}
         load(1, cubin({GELU!r}))
@@ -353,9 +372,13 @@ def test_launches_of_a_program_that_python_starts_are_seen(
 
 
 def test_launches_of_a_program_without_python_are_recorded(
-    compiled: str, native_program: Path, stand_in: Path, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch, gelu: str,
-) -> None:  # fmt: skip
+    compiled: str,
+    native_program: Path,
+    stand_in: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    gelu: str,
+) -> None:
     """``ptxview run -- PROGRAM`` on a machine with a GPU."""
     toolkit = tmp_path / "toolkit"
     (toolkit / "lib64").mkdir(parents=True)
@@ -414,8 +437,9 @@ def test_proton_before_cuda_begins_has_it_to_itself(drive: Drive) -> None:
     "variable", ["CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "NV_TPS_LAUNCH_TOKEN"]
 )
 def test_another_tool_at_the_driver_is_left_alone(drive: Drive, variable: str) -> None:
-    done = drive("subscriber.install()\nprint(driver.stand_init())\n",
-                 **{variable: "/nowhere/libtool.so"})  # fmt: skip
+    done = drive(
+        "subscriber.install()\nprint(driver.stand_init())\n", **{variable: "/nowhere/libtool.so"}
+    )
     assert done.out.split() == ["-1"], done.err
     assert [e["beside"] for e in done.of("driver")] == [variable]
 
@@ -451,7 +475,8 @@ SAMPLES = {"PTXVIEW_DRIVER_MS": "100,100,700"}
 
 
 def test_launches_are_sampled_once_nothing_new_comes(drive: Drive, gelu: str) -> None:
-    done = drive(f"""
+    done = drive(
+        f"""
         {BEGIN}
         load(1, cubin({GELU!r}))
         one = kernel({gelu!r}, 1)
@@ -462,27 +487,33 @@ def test_launches_are_sampled_once_nothing_new_comes(drive: Drive, gelu: str) ->
         until(1)
         launch(one)
         until(0)
-    """, **SAMPLES)  # fmt: skip
+    """,
+        **SAMPLES,
+    )
     assert done.status == 0, done.err
     assert done.launches() == {(gelu, (1, 1, 1), (32, 1, 1)): [6, 0, 0, 0]}
     assert [e["exact"] for e in done.of("driver_counts")][-1] is False
 
 
 def test_replays_are_counted_while_launches_are_not_seen(drive: Drive, gelu: str) -> None:
-    done = drive(f"""
+    done = drive(
+        f"""
         {BEGIN}
         load(1, cubin({GELU!r}))
         exec_ = ctypes.c_void_p(0x99)
         driver.stand_instantiate(graph((0, kernel({gelu!r}, 1), 3, None)), exec_)
         until(0)
         for _ in range(7): driver.stand_replay(exec_)
-    """, **SAMPLES)  # fmt: skip
+    """,
+        **SAMPLES,
+    )
     assert done.status == 0, done.err
     assert done.launches() == {(gelu, (3, 1, 1), (32, 1, 1)): [0, 7, 0, 0]}
 
 
 def test_a_module_or_a_capture_has_launches_seen_at_once(drive: Drive, gelu: str) -> None:
-    done = drive(f"""
+    done = drive(
+        f"""
         {BEGIN}
         until(0)
         load(1, cubin({GELU!r}))
@@ -495,7 +526,9 @@ def test_a_module_or_a_capture_has_launches_seen_at_once(drive: Drive, gelu: str
         launch(one, (3, 1), stream=2)
         driver.stand_capture(0)
         until(0)
-    """, **SAMPLES)  # fmt: skip
+    """,
+        **SAMPLES,
+    )
     assert done.status == 0, done.err
     assert done.launches() == {
         (gelu, (2, 1, 1), (32, 1, 1)): [1, 0, 0, 0],

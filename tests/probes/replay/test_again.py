@@ -15,15 +15,20 @@ import torch
 from inspector.probes.replay import calls
 from inspector.probes.replay import session as replay
 from inspector.probes.replay.calls import CallTimes, ReplayableCall, parts
-from inspector.probes.replay.cupti import Event
+from inspector.probes.replay.cupti import Event, Unavailable
 from inspector.probes.replay.inputs import Arguments, NotRebuilt, first_line
-from inspector.probes.replay.trace import Unavailable
 
 BARE: dict[str, Any] = dict.fromkeys(
     ("name", "type", "value", "dtype", "shape", "strides", "alignment", "low", "high", "device")
 )
-X = {**BARE, "name": "arg0", "dtype": "float32", "shape": [4, 3], "strides": [3, 1],
-     "alignment": 64}  # fmt: skip
+X = {
+    **BARE,
+    "name": "arg0",
+    "dtype": "float32",
+    "shape": [4, 3],
+    "strides": [3, 1],
+    "alignment": 64,
+}
 
 
 def argument(name: str, value: object = None) -> dict[str, Any]:
@@ -32,10 +37,17 @@ def argument(name: str, value: object = None) -> dict[str, Any]:
 
 def test_arguments_come_back_by_place_and_by_name_with_lists_as_lists() -> None:
     said = [
-        X, argument("arg1", 3), {**X, "name": "arg2[0]"}, {**X, "name": "arg2[1]"},
-        argument("arg4", None), argument("eps", 0.5), argument("sizes[0]", 7),
-        argument("sizes[1]", 8), argument("dtype", "torch.float16"), argument("mode", "mean"),
-    ]  # fmt: skip
+        X,
+        argument("arg1", 3),
+        {**X, "name": "arg2[0]"},
+        {**X, "name": "arg2[1]"},
+        argument("arg4", None),
+        argument("eps", 0.5),
+        argument("sizes[0]", 7),
+        argument("sizes[1]", 8),
+        argument("dtype", "torch.float16"),
+        argument("mode", "mean"),
+    ]
     held = Arguments(torch, said, "cpu", 64, flat=False)
     x, three, pair, gone, none = held.args
     assert x.shape == (4, 3) and three == 3 and none is None
@@ -45,11 +57,13 @@ def test_arguments_come_back_by_place_and_by_name_with_lists_as_lists() -> None:
     assert [name for name, _ in held.named] == ["arg0", "arg2[0]", "arg2[1]"]
 
 
-def test_inputs_of_a_graph_are_flat_and_aligned_whatever_they_are_called() -> None:
+def test_inputs_of_a_graph_are_flat_and_aligned_under_any_name() -> None:
     said = [{**X, "name": "primals[3]", "alignment": 4}, argument("s0", 17)]
     held = Arguments(torch, said, "cpu", 64, flat=True)
     assert held.args[0].data_ptr() % 64 == 0 and held.args[1] == 17
-    assert held.warnings == ["primals[3] lay at a multiple of 4 bytes alone; here it lies better"]
+    assert held.warnings == [
+        "primals[3] was at a multiple of 4 bytes alone; here it is better aligned"
+    ]
 
 
 @pytest.mark.parametrize("name", ["arg0[9999]", "a b", "arg0[0", ""])
@@ -73,8 +87,10 @@ RUNNER = """
 """
 FUNCTION = {"before": "", "self": "", "after": ""}
 METHOD = {
-    "before": "class Runner:", "self": "self, ", "after": "call = Runner().call",
-}  # fmt: skip
+    "before": "class Runner:",
+    "self": "self, ",
+    "after": "call = Runner().call",
+}
 
 
 @pytest.mark.parametrize("form", [FUNCTION, METHOD], ids=["function", "method"])
@@ -83,14 +99,22 @@ def test_a_graphs_code_is_called_as_every_torch_since_2_6_writes_it(
 ) -> None:
     text = textwrap.dedent(RUNNER.format(**form))
     if form is METHOD:
-        head, _, tail = text.partition("    def call") if "    def call" in text else (
-            text.partition("def call"))  # fmt: skip
+        head, _, tail = (
+            text.partition("    def call")
+            if "    def call" in text
+            else (text.partition("def call"))
+        )
         body, _, rest = tail.partition("call = Runner")
         text = head + "    def call" + body.replace("\n", "\n    ") + "\ncall = Runner" + rest
     path = tmp_path / "code.py"
     path.write_text(text)
-    said = {"kind": "graph", "n": 0, "name": "0/0", "code": str(path),
-            "arguments": [X, argument("s0", 2)]}  # fmt: skip
+    said = {
+        "kind": "graph",
+        "n": 0,
+        "name": "0/0",
+        "code": str(path),
+        "arguments": [X, argument("s0", 2)],
+    }
     made = ReplayableCall(torch, said, "cpu", 64)
     for _ in range(2):  # the list that it empties is its own
         (out,) = made.made()
@@ -118,9 +142,14 @@ def test_an_extensions_function_is_called_in_its_module(
 ) -> None:
     library = tmp_path / "squares.py"  # what Python can import is imported alike
     library.write_text("def square(x, twice=1):\n    return x * x * twice\n")
-    said = {"kind": "extension", "name": "squares.square", "module": "squares",
-            "function": "square", "library": str(library),
-            "arguments": [X, argument("twice", 2)]}  # fmt: skip
+    said = {
+        "kind": "extension",
+        "name": "squares.square",
+        "module": "squares",
+        "function": "square",
+        "library": str(library),
+        "arguments": [X, argument("twice", 2)],
+    }
     try:
         made = ReplayableCall(torch, said, "cpu", 64)
         assert torch.equal(made.made(), made.memory.args[0] ** 2 * 2)
@@ -136,7 +165,7 @@ FLUSH = [Event("Memset (Device)", 0, 1000), Event("reduce", 0, 80_000)]
 CALL = [Event("reduce", 0, 3000), Event("square", 5000, 2000), Event("square", 7000, 4000)]
 
 
-def test_the_flush_is_told_from_the_call_by_its_place_not_by_its_name() -> None:
+def test_the_flush_is_known_by_its_place_not_by_its_name() -> None:
     found = parts([*FLUSH, *CALL] * 3, 3, [event.name for event in FLUSH])
     assert found == [CALL] * 3
     out = CallTimes()
@@ -157,7 +186,7 @@ def test_a_lost_event_makes_the_block_unclear() -> None:
 
 
 class Device:
-    """A torch whose profiler sees what was made up: a flush, then what each call does."""
+    """A torch with made-up events: a flush, then the kernels of each call."""
 
     def __init__(self, does: list[list[Event]]) -> None:
         self.does = does
@@ -204,7 +233,7 @@ def test_a_call_is_repeated_until_its_sum_is_settled() -> None:
         ([CALL, CALL[:2]], "does not launch the same kernels as the next"),
     ],
 )
-def test_what_cannot_be_told_apart_has_no_time(does: list[list[Event]], why: str) -> None:
+def test_calls_that_cannot_be_separated_have_no_time(does: list[list[Event]], why: str) -> None:
     with pytest.raises(Unavailable, match=why):
         measured(Device(does))
 
@@ -240,24 +269,30 @@ class OtherName(Device):
         ]
 
 
-def test_a_launch_is_told_by_its_place_and_has_its_time_whatever_its_name() -> None:
+def test_a_launch_is_known_by_its_place_under_any_name() -> None:
     assert set(measured(OtherName([[Event("square", 0, 1500)]])).sums) == {1.5}
 
 
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (RuntimeError("CUDA out of memory. Tried to allocate 9.00 TiB. GPU 0 has a total capacity "
-                      "of 139.72 GiB. See documentation\nfor more."),
-         "CUDA out of memory. Tried to allocate 9.00 TiB"),
-        (RuntimeError("CUDA error: an illegal memory access was encountered\nSearch for it."),
-         "CUDA error: an illegal memory access was encountered"),
-        (NameError("name 'nothing' is not defined"),
-         "NameError: name 'nothing' is not defined"),
-        (KeyError(), "KeyError"), (NotRebuilt("x: negative strides"), "x: negative strides"),
+        (
+            RuntimeError(
+                "CUDA out of memory. Tried to allocate 9.00 TiB. GPU 0 has a total capacity "
+                "of 139.72 GiB. See documentation\nfor more."
+            ),
+            "CUDA out of memory. Tried to allocate 9.00 TiB",
+        ),
+        (
+            RuntimeError("CUDA error: an illegal memory access was encountered\nSearch for it."),
+            "CUDA error: an illegal memory access was encountered",
+        ),
+        (NameError("name 'nothing' is not defined"), "NameError: name 'nothing' is not defined"),
+        (KeyError(), "KeyError"),
+        (NotRebuilt("x: negative strides"), "x: negative strides"),
     ],
-)  # fmt: skip
-def test_an_error_is_told_in_one_line_of_its_own_words(error: Exception, said: str) -> None:
+)
+def test_an_error_is_one_line_in_its_own_words(error: Exception, said: str) -> None:
     assert first_line(error) == said
 
 
@@ -285,5 +320,7 @@ def test_a_stopwatch_that_fails_costs_its_own_row(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(replay, "repeatable", lambda *_: (lambda: None, inputs))
     replay.replay(session, {"n": 4})
     assert [(x["n"], x["stopwatch"], x.get("error")) for x in session.lines] == [
-        (4, "cupti", None), (4, "event", "operation not permitted"), (4, "do_bench", None),
-    ]  # fmt: skip
+        (4, "cupti", None),
+        (4, "event", "operation not permitted"),
+        (4, "do_bench", None),
+    ]

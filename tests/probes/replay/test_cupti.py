@@ -9,7 +9,6 @@ import ctypes
 import importlib.util
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,17 +16,31 @@ from typing import Any
 import pytest
 
 from inspector.probes.replay import cupti as probe
-from inspector.probes.replay.cupti import Cupti, CuptiError, Event
-from inspector.probes.replay.trace import Profiler, Records, Unavailable, trace_of
+from inspector.probes.replay.cupti import (
+    Cupti,
+    CuptiError,
+    Event,
+    Records,
+    Unavailable,
+    trace_of,
+)
 from tests.helpers.tools import path_of, skip_without
 
 FAKE = Path(__file__).parents[2] / "data" / "bench" / "fake_cupti.c"
 VERSIONS = {
-    "CUDA 11": ("CUpti_ActivityKernel5", "CUpti_ActivityMemcpy4", "CUpti_ActivityMemcpyPtoP3",
-                "CUpti_ActivityMemset3"),
-    "CUDA 12": ("CUpti_ActivityKernel9", "CUpti_ActivityMemcpy6", "CUpti_ActivityMemcpyPtoP4",
-                "CUpti_ActivityMemset4"),
-}  # fmt: skip
+    "CUDA 11": (
+        "CUpti_ActivityKernel5",
+        "CUpti_ActivityMemcpy4",
+        "CUpti_ActivityMemcpyPtoP3",
+        "CUpti_ActivityMemset3",
+    ),
+    "CUDA 12": (
+        "CUpti_ActivityKernel9",
+        "CUpti_ActivityMemcpy6",
+        "CUpti_ActivityMemcpyPtoP4",
+        "CUpti_ActivityMemset4",
+    ),
+}
 
 
 def nvidia() -> Path:
@@ -43,16 +56,25 @@ def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     path = tmp_path_factory.mktemp("cupti") / "libcupti.so.12"
     skip_without("cc")
     subprocess.run(
-        [str(path_of("cc")), "-shared", "-fPIC", "-w", f"-I{nvidia() / 'include'}",
-         *(f"-D{name}={struct}" for name, struct in names), str(FAKE), "-o", str(path)],
+        [
+            str(path_of("cc")),
+            "-shared",
+            "-fPIC",
+            "-w",
+            f"-I{nvidia() / 'include'}",
+            *(f"-D{name}={struct}" for name, struct in names),
+            str(FAKE),
+            "-o",
+            str(path),
+        ],
         check=True,
-    )  # fmt: skip
+    )
     return path
 
 
 @pytest.fixture
 def lib(built: Path, tmp_path: Path) -> ctypes.CDLL:
-    own = tmp_path / "libcupti.so.12"  # a library of its own: its state is
+    own = tmp_path / "libcupti.so.12"  # a copy has its own state
     shutil.copy(built, own)
     return ctypes.CDLL(str(own))
 
@@ -78,11 +100,14 @@ def test_kernels_copies_and_fills_are_read_as_the_header_lays_them_out(lib: Any)
     kernel(lib, 2, 0, 0)  # CUPTI's way to say that it has no time of it
     cupti.flush()
     assert cupti.taken() == [
-        Event("square_kernel", 1000, 1376), Event("Memcpy DtoD (Device -> Device)", 3000, 1000),
+        Event("square_kernel", 1000, 1376),
+        Event("Memcpy DtoD (Device -> Device)", 3000, 1000),
         Event("Memcpy HtoD (Pinned -> Device)", 4000, 500),
-        Event("Memcpy PtoP (Device -> Device)", 5000, 1), Event("Memset (Device)", 1 << 62, 7),
-        Event("square_matrix(float const*, float*, int, int)", 6000, 32), Event("f", 7000, 32),
-    ]  # fmt: skip
+        Event("Memcpy PtoP (Device -> Device)", 5000, 1),
+        Event("Memset (Device)", 1 << 62, 7),
+        Event("square_matrix(float const*, float*, int, int)", 6000, 32),
+        Event("f", 7000, 32),
+    ]
     assert cupti.taken() == []
     cupti.stop()
     kernel(lib, 0, 1, 2)
@@ -104,7 +129,7 @@ def test_more_than_a_buffer_holds_is_not_lost(lib: Any, monkeypatch: pytest.Monk
     assert len(cupti._own) < 50  # they are used again
 
 
-def test_no_buffer_of_ours_is_left_for_another_profiler_to_lose_records_in(lib: Any) -> None:
+def test_no_buffer_is_left_that_would_swallow_another_profilers_records(lib: Any) -> None:
     cupti = Cupti(lib)
     cupti.start()
     kernel(lib, 0, 1, 2)
@@ -131,8 +156,10 @@ def test_nvidias_own_library_walks_the_records(lib: Any) -> None:
     cupti._next = Cupti(real)._next
     events = cupti.taken()
     assert [(e.start, e.ns) for e in events] == [
-        *((100 * n, n) for n in range(1, 41)), (9000, 1), (9100, 200),
-    ]  # fmt: skip
+        *((100 * n, n) for n in range(1, 41)),
+        (9000, 1),
+        (9100, 200),
+    ]
 
 
 # -- what stopwatches see -------------------------------------------------------------------------
@@ -140,9 +167,10 @@ def test_nvidias_own_library_walks_the_records(lib: Any) -> None:
 
 def torch_of(profiled: bool = False) -> Any:
     return SimpleNamespace(
-        cuda=SimpleNamespace(synchronize=lambda: None), version=SimpleNamespace(cuda="12.8"),
+        cuda=SimpleNamespace(synchronize=lambda: None),
+        version=SimpleNamespace(cuda="12.8"),
         autograd=SimpleNamespace(_profiler_enabled=lambda: profiled),
-    )  # fmt: skip
+    )
 
 
 def test_records_that_come_late_are_waited_for(lib: Any) -> None:
@@ -162,7 +190,7 @@ def test_what_another_profiler_took_away_is_had_again(lib: Any) -> None:
     cupti = Cupti(lib)
     others = Cupti(lib)
 
-    def theirs() -> None:  # a call that has a profiler of its own
+    def theirs() -> None:  # a call that runs another profiler
         others.start()
         kernel(lib, 0, 1, 2)
         others.stop()
@@ -178,20 +206,16 @@ def test_beside_the_programs_own_profiler_it_steps_aside(lib: Any) -> None:
         Records(torch_of(profiled=True), Cupti(lib)).__enter__()
 
 
-def test_without_cupti_it_is_torch_profiler_and_says_so(
+def test_without_cupti_there_is_no_trace_and_a_reason(
     built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probe, "loaded", lambda: None)
-    for name in ("CUDA_HOME", "CUDA_PATH"):
-        monkeypatch.setenv(name, str(tmp_path))
-    monkeypatch.setattr(sys, "path", [])
-    monkeypatch.setattr(probe, "TOOLKIT", str(tmp_path))
-    trace = trace_of(torch_of())
-    assert isinstance(trace, Profiler) and "no libcupti was found" in str(trace.note)
-    there = tmp_path / "lib64"
-    there.mkdir()
-    (there / "libcupti.so.12").write_bytes(b"no library")
-    assert "since CUPTI itself cannot be used" in str(trace_of(torch_of()).note)
-    shutil.copy(built, there)
-    found = trace_of(torch_of())
-    assert isinstance(found, Records) and found.note is None
+    monkeypatch.setattr(probe, "find_cupti", lambda: None)
+    with pytest.raises(Unavailable, match="no libcupti was found"):
+        trace_of(torch_of())
+    broken = tmp_path / "libcupti.so.12"
+    broken.write_bytes(b"no library")
+    monkeypatch.setattr(probe, "find_cupti", lambda: str(broken))
+    with pytest.raises(Unavailable, match="CUPTI cannot be used"):
+        trace_of(torch_of())
+    monkeypatch.setattr(probe, "find_cupti", lambda: str(built))
+    assert isinstance(trace_of(torch_of()), Records)

@@ -62,9 +62,16 @@ def test_an_element_across_an_alignment_cannot_be_rebuilt() -> None:
 
 @pytest.mark.parametrize(
     ("dtype", "low", "high"),
-    [("int32", 3, 9), ("int64", -5, -5), ("uint8", 250, 255), ("int8", -128, -120),
-     ("int32", 2**31 - 3, 2**31 - 1), ("int64", 2**63 - 2, 2**63 - 1), ("int64", 0, 2**40)],
-)  # fmt: skip
+    [
+        ("int32", 3, 9),
+        ("int64", -5, -5),
+        ("uint8", 250, 255),
+        ("int8", -128, -120),
+        ("int32", 2**31 - 3, 2**31 - 1),
+        ("int64", 2**63 - 2, 2**63 - 1),
+        ("int64", 0, 2**40),
+    ],
+)
 def test_integers_stay_in_their_range(dtype: str, low: int, high: int) -> None:
     found, warnings = made(shape=[4000], strides=[1], dtype=dtype, low=low, high=high)
     assert low <= int(found.min()) and int(found.max()) <= high
@@ -181,8 +188,9 @@ def test_a_bare_address_and_a_descriptor_are_refused_and_a_null_is_passed() -> N
 
 
 def test_integers_that_a_launch_changes_are_given_back() -> None:
-    index = said(name="i", type="*i32", dtype="int32", shape=[8], strides=[1], alignment=64, low=1,
-                 high=5)  # fmt: skip
+    index = said(
+        name="i", type="*i32", dtype="int32", shape=[8], strides=[1], alignment=64, low=1, high=5
+    )
     still = {**index, "name": "j"}
     held = launch([X, index, still], [8, 8, 8])
     tensors = dict(held.named)

@@ -35,7 +35,6 @@ class Clocks:
 
 class Trace:
     # A flush for each time that the L2 was prepared, and after it what a call launches.
-    note = None
     def __enter__(self):
         return self
     def __exit__(self, *_):
@@ -44,7 +43,7 @@ class Trace:
         flushes.clear()
         work()
         each = [("flush", 80_000)]
-        if work.__name__ != "often":  # what stands before a call, alone
+        if work.__name__ != "often":  # the work before a call, alone
             each += [("k", 2000), ("k", 3000)]
         return [Event(name, n, ns) for n, (name, ns) in enumerate(each * len(flushes))]
 
@@ -56,7 +55,7 @@ def counted(self):
 
 replay_stopwatches.Cache.prepare = counted
 replay.Driver, replay.Clocks, replay.trace_of = Driver, Clocks, lambda torch: Trace()
-replay_stopwatches.LEAST_FLUSH, replay_stopwatches.L2_TIMES = 1 << 12, 0
+replay_stopwatches.MIN_FLUSH_BYTES, replay_stopwatches.L2_TIMES = 1 << 12, 0
 replay.WARM_SECONDS = 0.0
 status = replay.main(sys.argv[1], sys.argv[2])
 torch.cuda.synchronize()
@@ -65,10 +64,24 @@ raise SystemExit(status)
 BARE: dict[str, Any] = dict.fromkeys(
     ("name", "type", "value", "dtype", "shape", "strides", "alignment", "low", "high", "device")
 )
-X = {**BARE, "name": "arg0", "dtype": "float32", "shape": [64, 8], "strides": [8, 1],
-     "alignment": 64}  # fmt: skip
-INDEX = {**BARE, "name": "i", "dtype": "int64", "shape": [64], "strides": [1], "alignment": 64,
-         "low": 2, "high": 5}  # fmt: skip
+X = {
+    **BARE,
+    "name": "arg0",
+    "dtype": "float32",
+    "shape": [64, 8],
+    "strides": [8, 1],
+    "alignment": 64,
+}
+INDEX = {
+    **BARE,
+    "name": "i",
+    "dtype": "int64",
+    "shape": [64],
+    "strides": [1],
+    "alignment": 64,
+    "low": 2,
+    "high": 5,
+}
 # A graph's code takes its list apart and empties it; this one also changes integers.
 GRAPH = """
 def call(args):
@@ -86,9 +99,21 @@ def child(run: Run, tmp_path: Any) -> Callable[..., list[Line]]:
     def start(budget: float | None, *launches: Line) -> list[Line]:
         job, results = tmp_path / "job.json", tmp_path / "results.jsonl"
         told = [{**x, "n": n} for n, x in enumerate(launches)]
-        job.write_text(json.dumps({
-            "stopwatches": ["cupti"], "cache": "cold", "seconds": 0.2, "limit": 300, "building": 0,
-            "alignment": 64, "copy": False, "budget": budget, "launches": told}))  # fmt: skip
+        job.write_text(
+            json.dumps(
+                {
+                    "stopwatches": ["cupti"],
+                    "cache": "cold",
+                    "seconds": 0.2,
+                    "limit": 300,
+                    "building": 0,
+                    "alignment": 64,
+                    "copy": False,
+                    "budget": budget,
+                    "launches": told,
+                }
+            )
+        )
         ok(run(PROGRAM, str(job), str(results)))
         return [json.loads(line) for line in results.read_text().splitlines()]
 
@@ -106,8 +131,13 @@ def test_graphs_and_functions_are_called_and_what_fails_fails_alone(
     for name, text in codes.items():
         (tmp_path / f"{name}.py").write_text(text)
     graph = {"kind": "graph", "name": "0/0", "code": str(tmp_path / "good.py")}
-    function = {"kind": "extension", "name": "squares.square", "module": "squares",
-                "function": "square", "library": str(tmp_path / "squares.py")}  # fmt: skip
+    function = {
+        "kind": "extension",
+        "name": "squares.square",
+        "module": "squares",
+        "function": "square",
+        "library": str(tmp_path / "squares.py"),
+    }
     said = child(
         None,
         {**graph, "arguments": [X, INDEX]},

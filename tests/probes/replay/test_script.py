@@ -86,8 +86,9 @@ def test_a_file_of_a_package_is_imported_as_part_of_it(tmp_path: Path) -> None:
     package.mkdir(parents=True)
     for folder in (package, package.parent):
         (folder / "__init__.py").write_text("")
-    (package / "a.py").write_text("from mine.deep.b import f\nVARIANTS = {'f': f}\n"
-                                  "def inputs(): return (1, 2)\n")  # fmt: skip
+    (package / "a.py").write_text(
+        "from mine.deep.b import f\nVARIANTS = {'f': f}\ndef inputs(): return (1, 2)\n"
+    )
     (package / "b.py").write_text("def f(x, y): return x + y\n")
     declared = load(str(package / "a.py"))
     assert declared.inputs({}, "cpu") == (1, 2) and declared.variants["f"](1, 2) == 3
@@ -118,10 +119,18 @@ def test_bytes_of_the_specimens_are_those_of_inputs_and_result(name: str) -> Non
     assert "N" in declared.sizes
     given = declared.inputs({"N": 8, "M": 4}, "cpu")
     assert declared.amount("bytes_of", given) == sum(
-        t.nbytes for t in (*tensors(given), *tensors(next(
-            f for n, f in declared.variants.items() if n in ("torch.square", "torch gelu",
-            "torch.softmax", "torch.matmul", "eager"))(*given)))
-    )  # fmt: skip
+        t.nbytes
+        for t in (
+            *tensors(given),
+            *tensors(
+                next(
+                    f
+                    for n, f in declared.variants.items()
+                    if n in ("torch.square", "torch gelu", "torch.softmax", "torch.matmul", "eager")
+                )(*given)
+            ),
+        )
+    )
 
 
 def test_results_are_compared_with_the_reference(plain: Path) -> None:
@@ -129,9 +138,13 @@ def test_results_are_compared_with_the_reference(plain: Path) -> None:
     about, verdict = checked(comparisons, plain, "sum")
     assert about == {"inputs": "float32 3×4", "dtypes": ["float32"], "bytes": 96, "flops": None}
     assert verdict == {"agrees": True, "difference": 0.0, "why": None}
-    whys = {"wrong": "Mismatched elements: 11 / 12", "unwritten": "8 NaN: were they written?",
-            "changes": "it changes its input", "short": "cpu (2, 4), the reference cpu (3, 4)",
-            "none": "it gives 0 tensors, the reference 1"}  # fmt: skip
+    whys = {
+        "wrong": "Mismatched elements: 11 / 12",
+        "unwritten": "8 NaN: were they written?",
+        "changes": "it changes its input",
+        "short": "cpu (2, 4), the reference cpu (3, 4)",
+        "none": "it gives 0 tensors, the reference 1",
+    }
     for name, why in whys.items():
         verdict = checked(comparisons, plain, name)[1]
         assert not verdict["agrees"] and why in verdict["why"], (name, verdict)
@@ -154,9 +167,10 @@ def test_errors_of_variants_and_inputs_name_the_line(plain: Path) -> None:
 
 def test_without_a_reference_the_first_variant_is_it(tmp_path: Path) -> None:
     script = tmp_path / "plain.py"
-    script.write_text("import torch\nVARIANTS = {'a': lambda x: x + 1, 'b': lambda x: x + 1.5}\n"
-                      "def inputs(): return torch.zeros(3)\nTOLERANCE = {'rtol': 0, 'atol': 1}\n"
-                      )  # fmt: skip
+    script.write_text(
+        "import torch\nVARIANTS = {'a': lambda x: x + 1, 'b': lambda x: x + 1.5}\n"
+        "def inputs(): return torch.zeros(3)\nTOLERANCE = {'rtol': 0, 'atol': 1}\n"
+    )
     comparisons = Comparisons(torch, "cpu")
     found = [checked(comparisons, script, name)[1] for name in ("a", "b")]
     assert [one["agrees"] for one in found] == [True, True] and found[1]["difference"] == 0.5

@@ -1,132 +1,37 @@
-"""What the stopwatches make of a profiler's events; the profiler and the device are made up."""
+"""Times that stopwatches derive from device events, which are made up."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
-import pytest
-import torch.profiler
-
-from inspector.probes.replay.calls import LEADS, cupti
-from inspector.probes.replay.cupti import Event as Record
 from inspector.probes.replay.session import summed
 from inspector.probes.replay.stopwatches import (
-    FEWEST,
-    MAX_MISSES,
     MAX_RECORDS,
-    SECOND,
+    MIN_SAMPLES,
+    SECOND_COUNT,
     TICK_US,
     caches,
     next_count,
     settled,
 )
-from inspector.probes.replay.trace import Profiler, Unavailable, device_events
-
-
-class Event:
-    def __init__(self, name: str, start: int, ns: int, device: str = "DeviceType.CUDA") -> None:
-        self._said = (name, start, ns, device)
-
-    def name(self) -> str:
-        return self._said[0]
-
-    def start_ns(self) -> int:
-        return self._said[1]
-
-    def duration_ns(self) -> int:
-        return self._said[2]
-
-    def device_type(self) -> str:
-        return self._said[3]
-
-
-def profiled(events: Any) -> Any:
-    results = SimpleNamespace(events=lambda: events() if callable(events) else events)
-    return SimpleNamespace(profiler=SimpleNamespace(kineto_results=results))
-
-
-def test_older_profilers_tell_whole_microseconds() -> None:
-    old = SimpleNamespace(
-        name=lambda: "k", start_us=lambda: 1, duration_us=lambda: 4, device_type=lambda: "CUDA"
-    )
-    assert device_events(profiled([old])) == [Record("k", 1000, 4000)]
 
 
 def test_a_median_settles_when_it_is_known_to_one_percent() -> None:
-    assert settled([1.0] * FEWEST)
-    assert not settled([1.0] * (FEWEST - 1))
-    spread = [100.0 + 20 * (n % 11 - 5) / 5 for n in range(FEWEST)]
+    assert settled([1.0] * MIN_SAMPLES)
+    assert not settled([1.0] * (MIN_SAMPLES - 1))
+    spread = [100.0 + 20 * (n % 11 - 5) / 5 for n in range(MIN_SAMPLES)]
     assert not settled(spread)
-    assert settled([100.0 + 0.5 * (n % 11 - 5) / 5 for n in range(FEWEST)])
+    assert settled([100.0 + 0.5 * (n % 11 - 5) / 5 for n in range(MIN_SAMPLES)])
 
 
 def test_a_short_kernel_settles_where_its_clock_tells_no_more() -> None:
-    ticks = [1.120 + TICK_US * (n % 2) for n in range(FEWEST)]
+    ticks = [1.120 + TICK_US * (n % 2) for n in range(MIN_SAMPLES)]
     assert settled(ticks)
-    assert not settled([1.120 + 2 * TICK_US * (n % 2) for n in range(FEWEST)])
-
-
-@pytest.fixture
-def profiler(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What each profile in turn will have seen; nothing when there is no more."""
-    turns: list[Any] = []
-
-    class Profile:
-        def __init__(self, **_: Any) -> None:
-            self.profiler = profiled(turns.pop(0) if turns else []).profiler
-
-        def __enter__(self) -> Profile:
-            return self
-
-        def __exit__(self, *_: Any) -> None:
-            return None
-
-    monkeypatch.setattr(torch.profiler, "profile", Profile)
-    return turns
-
-
-FAKE = SimpleNamespace(cuda=SimpleNamespace(synchronize=lambda: None))
-
-
-def flushed(count: int) -> list[Any]:
-    """What a profile sees of so many launches of k, each after a flush."""
-    pairs = ((Event("flush", 10 * n, 70), Event("k", 10 * n + 1, 2000)) for n in range(count))
-    return [event for pair in pairs for event in pair]
-
-
-def taken(done: list[str]) -> list[float]:
-    return cupti(Profiler(FAKE), lambda: done.append("launch"), lambda: done.append("flush"),
-                 True, 5.0, lambda: None).sums  # fmt: skip
-
-
-def test_a_profile_that_saw_nothing_is_taken_again(profiler: list[Any]) -> None:
-    lead = [Event("flush", n, 70) for n in range(LEADS)]
-    done: list[str] = []
-    made = [0]
-
-    def whole() -> list[Any]:
-        before, made[0] = made[0], done.count("launch")
-        return flushed(made[0] - before)
-
-    def nothing() -> list[Any]:
-        whole()
-        return []
-
-    profiler += [[], lead, *[nothing] * (MAX_MISSES - 1), *[whole] * 50]
-    assert set(taken(done)) == {2.0} and made[0] >= FEWEST
-    assert done[:LEADS] == ["flush"] * LEADS
-    assert done[2 * LEADS :] == ["flush", "launch"] * (len(done) // 2 - LEADS)
-
-
-def test_profiles_that_never_see_the_kernel_are_an_error(profiler: list[Any]) -> None:
-    profiler += [[Event("flush", n, 70) for n in range(LEADS)]]
-    with pytest.raises(Unavailable, match="CUPTI saw nothing on the device"):
-        taken([])
+    assert not settled([1.120 + 2 * TICK_US * (n % 2) for n in range(MIN_SAMPLES)])
 
 
 def test_a_block_grows_and_its_records_fit_into_a_buffer() -> None:
-    assert next_count(20, 0.002, 40, 10, 1000) == SECOND
+    assert next_count(20, 0.002, 40, 10, 1000) == SECOND_COUNT
     assert next_count(200, 0.02, 400, 10, 1000) == 400
     assert next_count(20, 10.0, 40, 10, 1000) == 10
     assert next_count(10, 0.001, 20_000, 5, 200) * 2_000 <= MAX_RECORDS
@@ -135,8 +40,11 @@ def test_a_block_grows_and_its_records_fit_into_a_buffer() -> None:
 def test_do_bench_and_graphs_have_a_state_of_the_l2_of_their_own() -> None:
     every = ["cupti", "event", "do_bench", "cudagraph"]
     assert dict(caches(every, "cold")) == {
-        "cupti": "cold", "event": "cold", "do_bench": "dirty", "cudagraph": "hot",
-    }  # fmt: skip
+        "cupti": "cold",
+        "event": "cold",
+        "do_bench": "dirty",
+        "cudagraph": "hot",
+    }
 
 
 def test_clocks_are_summed_up_and_stay_unknown_where_nobody_saw_them() -> None:
@@ -145,8 +53,11 @@ def test_clocks_are_summed_up_and_stay_unknown_where_nobody_saw_them() -> None:
         {"sm_mhz": 1500, "most_mhz": 1980, "celsius": 41, "slowed_by": ["power cap"]},
     ]
     assert summed(looks) == {
-        "low_mhz": 1500, "high_mhz": 1980, "most_mhz": 1980, "celsius": 41,
+        "low_mhz": 1500,
+        "high_mhz": 1980,
+        "most_mhz": 1980,
+        "celsius": 41,
         "slowed_by": ["power cap"],
-    }  # fmt: skip
+    }
     blind: dict[str, Any] = dict.fromkeys(("sm_mhz", "most_mhz", "celsius", "slowed_by"))
     assert set(summed([blind]).values()) == {None}

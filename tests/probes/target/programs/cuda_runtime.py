@@ -67,7 +67,7 @@ if __name__ == "__main__":
     module.says()
 
     # CUDA's errors by their numbers (driver_types.h): 1 invalid argument, 701 too many resources
-    # requested for launch; which it is, an H100 says (tests/gpu/failures.py).
+    # requested for launch; which it is, an H100 says.
     heavy = torch.full((112 * 1024,), 3.0, device="cuda")
     assert module.refused(heavy.data_ptr(), 0, 1024, 0) == 701
     assert heavy.eq(3).all(), "what is refused writes nothing"

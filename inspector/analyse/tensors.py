@@ -1,4 +1,4 @@
-"""Elements of TTGIR's tensors, computed from the program id and the arguments.
+"""Elements of Triton's tensors and scalars, computed from the program id and the arguments.
 
 ``Tensors.at("%mask", ((3,),))`` has element 3 of a tensor of offsets, pointers or conditions: an
 integer (an address in bytes for pointers), or None if it depends on data or an unknown argument.
@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from inspector.analyse.hints.warp import COMPARE
 from inspector.listing.line import Line
 from inspector.text import words
 
@@ -52,8 +51,10 @@ def blocked(lines: Iterable[Line]) -> dict[str, Blocked]:
         match = _ALIAS.match(line.text)
         if match is None:
             continue
-        parts = {name: tuple(int(n) for n in re.findall(r"\d{1,9}+", inner))
-                 for name, inner in _LIST.findall(match[2])}  # fmt: skip
+        parts = {
+            name: tuple(int(n) for n in re.findall(r"\d{1,9}+", inner))
+            for name, inner in _LIST.findall(match[2])
+        }
         size, threads = parts.get("sizePerThread", ()), parts.get("threadsPerWarp", ())
         warps, order = parts.get("warpsPerCTA", ()), parts.get("order", ())
         axes = len(order)
@@ -82,7 +83,27 @@ _ARGUMENT = re.compile(r"(%[\w$.\-]+): (!?[\w.]+(?:<[^{]*?>)?)")
 _POINTED = re.compile(r"!tt\.ptr<(?:i|f|bf|f8E\w*?)(\d{1,9}+)(?!\d)")
 _SHAPE = re.compile(r"tensor<((?:\d{1,9}+x)++)")
 _CARRIED = re.compile(r"(%[\w$.\-]+) = (%[\w$.\-]+)")
-_DEEPEST = 300
+MAX_DEPTH = 300
+
+COMPARE: dict[str, Callable[[int, int], bool]] = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+    "lo": operator.lt,
+    "ls": operator.le,
+    "hi": operator.gt,
+    "hs": operator.ge,
+}
+"""Comparisons of integers by PTX's names."""
+
+
+def quotient(a: int, b: int) -> int:
+    """Division towards zero."""
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
 
 _BINARY: Mapping[str, Callable[[int, int], int]] = {
     "arith.addi": operator.add,
@@ -98,11 +119,13 @@ _BINARY: Mapping[str, Callable[[int, int], int]] = {
     "arith.shli": lambda a, b: a << min(b & 63, 63),
     "arith.shrsi": lambda a, b: a >> min(b & 63, 63),
     "arith.shrui": lambda a, b: a >> min(b & 63, 63),
-    "arith.divsi": lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
+    "arith.divsi": quotient,
     "arith.divui": operator.floordiv,
-    "arith.remsi": lambda a, b: a - abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1) * b,
+    "arith.remsi": lambda a, b: a - quotient(a, b) * b,
     "arith.remui": operator.mod,
+    "arith.floordivsi": operator.floordiv,
     "arith.ceildivsi": lambda a, b: -(-a // b),
+    "arith.ceildivui": lambda a, b: -(-a // b),
 }
 _SAME = words(
     "tt.bitcast ttg.convert_layout arith.extsi arith.extui arith.trunci arith.index_cast "
@@ -112,13 +135,19 @@ _PREDICATES = {"ult": "lo", "ule": "ls", "ugt": "hi", "uge": "hs"}
 
 
 class Tensors:
-    """The values of one TTGIR function for one program and one set of arguments."""
+    """The values of one TTGIR or TTIR function for one program and one set of arguments.
+
+    ``turns``: values that a loop changes are those of its first iteration, else unknown; a
+    program of None is unknown too.
+    """
 
     def __init__(
         self,
         lines: Iterable[Line],
         arguments: Mapping[str, int],
-        program: tuple[int, int, int] = (0, 0, 0),
+        program: tuple[int, int, int] | None = (0, 0, 0),
+        *,
+        turns: bool = True,
     ) -> None:
         self._defined: dict[str, Line] = {}
         self._first: dict[str, str] = {}
@@ -132,7 +161,8 @@ class Tensors:
             if line.base == "tt.func":
                 self._parameters(line.text, arguments)
             elif line.base == "scf.for":
-                self._loop(line.text)
+                if turns:
+                    self._loop(line.text)
             elif line.opcode is not None and len(line.defs) == 1:
                 self._defined.setdefault(line.defs[0], line)
 
@@ -166,7 +196,7 @@ class Tensors:
             return self.at(self._first[name], places)
         line = self._defined.get(name)
         shape = None if line is None else shape_of(line)
-        if line is None or self._depth > _DEEPEST or (shape and len(shape) != len(places[0])):
+        if line is None or self._depth > MAX_DEPTH or (shape and len(shape) != len(places[0])):
             return [None] * len(places)
         known = self._memo.get((name, places))
         if known is None:
@@ -184,7 +214,8 @@ class Tensors:
         elif base == "tt.get_program_id":
             self.programs = True
             which = _PROGRAM.search(text)
-            one = None if which is None else self._program["xyz".index(which[1])]
+            if which is not None and self._program is not None:
+                one = self._program["xyz".index(which[1])]
         elif base == "tt.make_range" and (match := _RANGE.search(text)) and places[0]:
             return [int(match[1]) + at[0] for at in places]
         elif base == "tt.splat" and used:
