@@ -457,3 +457,14 @@ def text_of(pilot: Pilot[None]) -> str:
         "".join(segment.text for segment in strip)
         for strip in pilot.app.screen._compositor.render_strips()
     )
+
+
+async def rest(pilot: Pilot[None]) -> None:
+    """Wait until every thread has answered and the screen has settled."""
+    for at in range(3000):
+        await pilot.pause(0.01 if at else None)
+        busy = [worker for worker in pilot.app.workers if not worker.is_finished]
+        if getattr(pilot.app.screen, "settled", True) and not busy:
+            await pilot.pause()
+            return
+    raise AssertionError("it goes on")

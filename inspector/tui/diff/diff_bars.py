@@ -1,4 +1,4 @@
-"""The lines round a diff: stages, which two, what explains what, where the cursor is."""
+"""Bars around a diff: stages, the two variants, the explanation, the cursor's place."""
 
 from __future__ import annotations
 
@@ -23,10 +23,14 @@ from inspector.tui.widgets.subject import TreeSubject, digit
 from inspector.tui.widgets.visible import cut, label, shorten
 
 _WORDS = {
-    Sign.EQUAL: "equal", Sign.CHANGED: "changed", Sign.UNLIKE: "replaced",
-    Sign.DELETED: "only in a", Sign.INSERTED: "only in b",
-    Sign.MOVED_AWAY: "moved to b {}", Sign.MOVED_HERE: "moved from a {}",
-}  # fmt: skip
+    Sign.EQUAL: "equal",
+    Sign.CHANGED: "changed",
+    Sign.UNLIKE: "replaced",
+    Sign.DELETED: "only in a",
+    Sign.INSERTED: "only in b",
+    Sign.MOVED_AWAY: "moved to b {}",
+    Sign.MOVED_HERE: "moved from a {}",
+}
 
 
 def told(subject: TreeSubject, other: TreeSubject) -> str:
@@ -56,7 +60,7 @@ class DiffBar(LineWidget):
         self.told = ""
 
     def show(self, stages: tuple[Stage, ...], stage: Stage | None, told: str) -> None:
-        """What is beneath it."""
+        """Show the stages of a comparison and a text at the right."""
         self.stages, self.stage, self.told = stages, stage, told
         self.refresh()
 
@@ -78,7 +82,7 @@ class DiffBar(LineWidget):
 
 
 class DiffHeads(Widget):
-    """Which is a and which is b: above their columns, or one above the other."""
+    """The names of a and b, above their columns or one above the other."""
 
     def __init__(self, a: TreeSubject, b: TreeSubject) -> None:
         super().__init__()
@@ -107,7 +111,7 @@ class DiffHeads(Widget):
 
 
 class DiffSummary(Widget):
-    """What explains what, hints gained and lost, and the figures that differ; cut to a few rows."""
+    """Explanation, hints gained and lost, and differing figures, cut to a few rows."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -116,7 +120,7 @@ class DiffSummary(Widget):
         self.display = False
 
     def show(self, comparison: Compared | None) -> None:
-        """Tell of a comparison, None: of nothing."""
+        """Show a comparison; None hides the summary."""
         self.comparison = comparison
         self.fit()
 
@@ -126,7 +130,7 @@ class DiffSummary(Widget):
         self.fit()
 
     def fit(self) -> None:
-        """As high as what is to be shown, but no higher than a quarter of the screen."""
+        """Set the height to that of the text, at most a quarter of the screen."""
         lines = (
             self._lines(max(20, self.screen.size.width - 2)) if self.comparison is not None else []
         )
@@ -156,14 +160,16 @@ class DiffSummary(Widget):
         return out
 
     def render(self) -> Content:
-        """The rows that fit; where some do not, the key that shows all."""
+        """Draw the rows that fit, and the key that shows all."""
         width = self.size.width - 2
         lines = self._lines(max(20, width))
         most = max(1, self.size.height)
         parts: list[tuple[str, str]] = []
         if len(lines) > most:
-            lines = [*lines[: most - 1], (f"… {len(lines) - most + 1} more lines: i shows all",
-                                          "$quiet")]  # fmt: skip
+            lines = [
+                *lines[: most - 1],
+                (f"… {len(lines) - most + 1} more lines: i shows all", "$quiet"),
+            ]
         for n, (text, style) in enumerate(lines):
             parts += [("\n " if n else " ", ""), (text, style)]
         return Content.assemble(*parts)

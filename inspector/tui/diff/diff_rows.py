@@ -22,14 +22,23 @@ from inspector.tui.widgets.visible import visible
 Spans = Sequence[tuple[int, int]]
 
 ONE_COLUMN = {
-    Sign.EQUAL: ("  ", "  "), Sign.CHANGED: ("-~", "+~"), Sign.DELETED: ("- ", "- "),
-    Sign.INSERTED: ("+ ", "+ "), Sign.MOVED_AWAY: ("» ", "» "), Sign.MOVED_HERE: ("« ", "« "),
-}  # fmt: skip
+    Sign.EQUAL: ("  ", "  "),
+    Sign.CHANGED: ("-~", "+~"),
+    Sign.DELETED: ("- ", "- "),
+    Sign.INSERTED: ("+ ", "+ "),
+    Sign.MOVED_AWAY: ("» ", "» "),
+    Sign.MOVED_HERE: ("« ", "« "),
+}
 """The signs of lines of ``a`` and of ``b`` where both are in one column."""
 
 _GROUNDS = {"-": "diff--removed", "+": "diff--added", "~": "diff--changed"}
-_LOUD = {"-": "diff--minus", "+": "diff--plus", "~": "diff--tilde", "»": "diff--moved",
-         "«": "diff--moved"}  # fmt: skip
+_LOUD = {
+    "-": "diff--minus",
+    "+": "diff--plus",
+    "~": "diff--tilde",
+    "»": "diff--moved",
+    "«": "diff--moved",
+}
 
 
 def moved_spans(raw: str, text: str, spans: Spans) -> list[tuple[int, int]]:
@@ -143,7 +152,7 @@ class DiffRows:
 
     def _fit(
         self, row: BesideRow, side: int, n: int | None, left: int, room: int, line: Style
-    ) -> Strip:  # fmt: skip
+    ) -> Strip:
         """The part of line ``n`` in view, with signs where it goes on and where it moved to."""
         if n is None:
             return Strip.blank(room, line)

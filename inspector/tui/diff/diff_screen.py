@@ -1,4 +1,4 @@
-"""Two variants compared: what explains what above, their listings aligned beneath."""
+"""Comparison of two variants: the explanation above, their aligned listings beneath."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ FIGURES = 78
 
 
 class DiffScreen(DiffSearching):
-    """Compares ``a`` with ``b``; one thread at a time, the newest wish counts.
+    """Compares ``a`` with ``b``; one thread at a time, for the newest request.
 
-    ``fixed``: they are none of the recording's own, which may grow beneath it.
+    ``fixed``: they are not in the recording, so its growth does not affect them.
     """
 
     BINDINGS = bindings_of(SHARED)
@@ -83,12 +83,12 @@ class DiffScreen(DiffSearching):
 
     @property
     def settled(self) -> bool:
-        """Whether what was asked for is what is shown."""
+        """Whether the requested comparison is shown."""
         outcome = self.view.outcome
         return self._reading is None and outcome is not None and outcome.request == self.request
 
     def renew(self, reads: Reader) -> None:
-        """The recording has grown: from now on the two are read as it has them so far."""
+        """Read the two from a recording that has grown."""
         if self.fixed:
             return
         self.reads = reads
@@ -129,7 +129,7 @@ class DiffScreen(DiffSearching):
         self.search_again()
 
     def _tell(self) -> None:
-        """What the lines above say."""
+        """Update the bars."""
         request, view = self.request, self.view
         comparison = None if view.outcome is None else view.outcome.comparison
         stage = (
@@ -154,7 +154,7 @@ class DiffScreen(DiffSearching):
     # Commands
 
     def action_stage(self, stage: str) -> None:
-        """Another stage, the cursor on what its line became or came from."""
+        """Show another stage, with the cursor on a linked line."""
         chosen, here = Stage(stage), self.view.place
         if here is not None:
             if here != self._landed:
@@ -177,14 +177,14 @@ class DiffScreen(DiffSearching):
         self.action_stage(wanted.value)
 
     def action_exchange(self) -> None:
-        """What was a is b."""
+        """Exchange a and b."""
         asked, here = self.request, self.view.place
         at = None if here is None else DiffPlace(here.stage, here.b, here.a)
         self._trail = {}
         self._ask(DiffRequest(asked.b, asked.a, self._stage(), asked.exact, at))
 
     def action_exact(self) -> None:
-        """Compare the text, or what it means."""
+        """Switch between comparing texts and comparing meanings."""
         asked = self.request
         exact = not asked.exact
         self._ask(DiffRequest(asked.a, asked.b, self._stage(), exact, self.view.place or asked.at))

@@ -12,7 +12,7 @@ from inspector.diff.beside import BesideRow, Sign
 from inspector.text import plural
 from inspector.tui.diff.diff_bars import where
 from inspector.tui.diff.diff_view import DiffView
-from inspector.tui.diff.diff_work import DiffOutcome, Layout
+from inspector.tui.diff.diff_work import Layout
 from inspector.tui.panes.pane import matches
 from inspector.tui.panes.search import BAD_EXPRESSION, expression
 from inspector.tui.widgets.notice import Notice
@@ -43,7 +43,6 @@ class DiffSearching(ToolScreen[None]):
         self.pattern: re.Pattern[str] | None = None
         self._found: tuple[Rows, Rows] = ((), ())
         self._before: tuple[int, re.Pattern[str] | None] | None = None
-        self._typing = False
 
     @property
     def matches(self) -> Rows:
@@ -58,7 +57,7 @@ class DiffSearching(ToolScreen[None]):
     @on(Prompt.Edited)
     def _edited(self, message: Prompt.Edited) -> None:
         message.stop()
-        self._search(message.text, typing=True)
+        self._search(message.text)
 
     @on(Prompt.Closed)
     def _prompt_done(self, message: Prompt.Closed) -> None:
@@ -69,43 +68,41 @@ class DiffSearching(ToolScreen[None]):
             row, pattern = self._before or (self.view.cursor, None)
             self._before = None
             self.view.go(row)
-            self._wish(pattern, typing=False)
+            self._wish(pattern)
         elif message.text:
-            self._search(message.text, typing=False)
+            self._search(message.text)
         else:
             self.forget()
 
-    def _search(self, text: str, typing: bool) -> None:
+    def _search(self, text: str) -> None:
         try:
             pattern = expression(text) if text else None
         except BAD_EXPRESSION as error:
-            if not typing:
+            if not self.prompt.display:
                 self.status.say(f"“{label(text)}” is not a regular expression: {error}")
             return
         if pattern is None and self._before is not None:
             self.view.go(self._before[0])
-        self._wish(pattern, typing)
+        self._wish(pattern)
 
-    def _wish(self, pattern: re.Pattern[str] | None, typing: bool) -> None:
-        self.pattern, self._typing = pattern, typing
+    def _wish(self, pattern: re.Pattern[str] | None) -> None:
+        self.pattern = pattern
         if pattern is None:
             self._light(((), ()))
-        else:
-            self.search_again()
+        self.search_again()
 
     def forget(self) -> bool:
-        """Search for nothing any more; whether something was searched for."""
+        """Clear the search; return whether there was one."""
         had, self._before = self.pattern is not None, None
-        self._wish(None, typing=False)
+        self._wish(None)
         return had
 
     def search_again(self) -> None:
-        """Another comparison is shown, or another pattern is wanted."""
-        outcome = self.view.outcome
-        if self.pattern is not None and outcome is not None:
-            self._find(self.pattern, outcome)
+        """Search another comparison, or for another pattern."""
+        pattern, outcome = self.pattern, self.view.outcome
+        if pattern is None or outcome is None:
+            return
 
-    def _find(self, pattern: re.Pattern[str], outcome: DiffOutcome) -> None:
         def find() -> tuple[Rows, Rows]:
             if outcome.sources is None:
                 return (), ()
@@ -123,7 +120,7 @@ class DiffSearching(ToolScreen[None]):
             if begun is not None:
                 at = bisect_left(self.matches, begun[0])
                 self.view.reach(self.matches[at % len(self.matches)] if self.matches else begun[0])
-            if not self._typing:
+            if not self.prompt.display:
                 self._before = None
 
         in_thread(self, find, found, "diff-search")
@@ -157,6 +154,9 @@ class DiffSearching(ToolScreen[None]):
             self.view.action_change(step)
         elif self.matches:
             here = self.view.cursor
-            at = (bisect_right(self.matches, here) if step > 0
-                  else bisect_left(self.matches, here) - 1)  # fmt: skip
+            at = (
+                bisect_right(self.matches, here)
+                if step > 0
+                else bisect_left(self.matches, here) - 1
+            )
             self.view.reach(self.matches[at % len(self.matches)])

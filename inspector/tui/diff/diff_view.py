@@ -18,10 +18,10 @@ from inspector.tui.diff.diff_work import DiffOutcome, DiffPlace, Layout
 from inspector.tui.keys.command_table import Where, bindings
 from inspector.tui.widgets.notice import Notice, notice_row
 
-WIDE = 100
-"""Columns from which on two listings are beside each other, unless the user says otherwise."""
+MIN_BESIDE_CELLS = 100
+"""Columns from which two listings are beside each other, unless the user says otherwise."""
 
-MARGIN = 3
+MARGIN_ROWS = 3
 """Rows kept visible above and below the cursor."""
 
 EMPTY = Layout((), (), ())
@@ -32,10 +32,23 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
 
     BINDINGS = bindings(Where.DIFF)
     COMPONENT_CLASSES: ClassVar = {
-        "diff--gutter", "diff--cursor", "diff--mark", "diff--fold", "diff--notice", "diff--hint",
-        "diff--removed", "diff--added", "diff--changed", "diff--old", "diff--new",
-        "diff--minus", "diff--plus", "diff--tilde", "diff--moved", "diff--match",
-    }  # fmt: skip
+        "diff--gutter",
+        "diff--cursor",
+        "diff--mark",
+        "diff--fold",
+        "diff--notice",
+        "diff--hint",
+        "diff--removed",
+        "diff--added",
+        "diff--changed",
+        "diff--old",
+        "diff--new",
+        "diff--minus",
+        "diff--plus",
+        "diff--tilde",
+        "diff--moved",
+        "diff--match",
+    }
 
     class Moved(Message):
         """The cursor went to another row, or something else is here."""
@@ -51,10 +64,9 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         self._beside = True
         self._layout = EMPTY
         self._shut: tuple[tuple[int, int], ...] = ()
-        self._folds: list[int] = []
         self._visible: list[int] = []
 
-    # What is shown
+    # Content
 
     @property
     def beside(self) -> bool:
@@ -106,7 +118,7 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         self._measure()
 
     def _fits(self) -> bool:
-        return self.size.width >= WIDE if self.wanted is None else self.wanted
+        return self.size.width >= MIN_BESIDE_CELLS if self.wanted is None else self.wanted
 
     def _lay(self) -> None:
         """The rows of the layout that is wanted, everything equal folded."""
@@ -118,19 +130,12 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
     def _close(self, closed: tuple[tuple[int, int], ...]) -> None:
         """Fold these stretches away; each leaves its first row, which represents it."""
         self._shut = closed
-        self._folds = [first for first, _ in closed]
-        visible: list[int] = []
-        at = 0
-        for first, last in closed:
-            visible.extend(range(at, first + 1))
-            at = last
-        visible.extend(range(at, len(self._layout.rows)))
-        self._visible = visible
+        hidden = {row for first, last in closed for row in range(first + 1, last)}
+        self._visible = [row for row in range(len(self._layout.rows)) if row not in hidden]
 
     def _fold_at(self, row: int) -> tuple[int, int] | None:
-        """The closed stretch that a row lies in."""
-        at = bisect_right(self._folds, row) - 1
-        return self._shut[at] if at >= 0 and row < self._shut[at][1] else None
+        """The closed stretch around a row."""
+        return _stretch_at(self._shut, row)
 
     def _open(self, row: int) -> None:
         """Unfold what hides a row; what represents a fold is not hidden by it."""
@@ -158,7 +163,7 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _reveal(self) -> None:
         at, top, height = self.at(), self.scroll_offset.y, max(1, self.size.height)
-        margin = min(MARGIN, max(0, (height - 1) // 3))
+        margin = min(MARGIN_ROWS, max(0, (height - 1) // 3))
         if at - margin < top:
             self.scroll_to(y=max(0, at - margin), animate=False, force=True)
         elif at + margin >= top + height:
@@ -211,9 +216,7 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         """The number of the change under the cursor, from 1; of the one before it, negative; 0:
         none is before it."""
         at = bisect_right(self.changes, self.cursor, key=lambda one: one[0])
-        if at and self.cursor < self.changes[at - 1][1]:
-            return at
-        return -at
+        return at if _stretch_at(self.changes, self.cursor) else -at
 
     def action_move(self, by: int) -> None:
         """Up or down by rows."""
@@ -264,10 +267,9 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         if fold is not None:
             self._close(tuple(one for one in self._shut if one != fold))
         else:
-            at = bisect_right(self._layout.stretches, self.cursor, key=lambda one: one[0]) - 1
-            if at < 0 or self.cursor >= self._layout.stretches[at][1]:
+            fold = _stretch_at(self._layout.stretches, self.cursor)
+            if fold is None:
                 return
-            fold = self._layout.stretches[at]
             self._close(tuple(sorted({*self._shut, fold})))
         self.cursor = fold[0]
         self._measure()
@@ -333,3 +335,9 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
             self.go(self._visible[at])
             if self._fold_at(self.cursor) is not None:
                 self.action_unfold()
+
+
+def _stretch_at(stretches: tuple[tuple[int, int], ...], row: int) -> tuple[int, int] | None:
+    """Return the stretch around a row; they ascend."""
+    at = bisect_right(stretches, row, key=lambda one: one[0]) - 1
+    return stretches[at] if at >= 0 and row < stretches[at][1] else None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import NamedTuple
 
 from inspector.diff import compare
@@ -19,14 +19,14 @@ from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.threads import attempt
 
-CONTEXT = 3
+CONTEXT_ROWS = 3
 """Equal rows that stay in view before and after a change."""
 
-FOLDED = 2
+MIN_FOLDED_ROWS = 2
 """Rows that a fold represents at least."""
 
-NEAR = 50
-"""Lines round the cursor in which one is looked for that is linked with the other stage."""
+SEARCH_RADIUS_LINES = 50
+"""Lines around the cursor that are searched for a link with the other stage."""
 
 
 class DiffPlace(NamedTuple):
@@ -65,20 +65,17 @@ class Layout:
         folds = []
         for number, (first, last, equal) in enumerate(runs):
             if equal:
-                begin = first + CONTEXT * (number > 0)
-                end = last - CONTEXT * (number + 1 < len(runs))
-                if end - begin >= FOLDED:
+                begin = first + CONTEXT_ROWS * (number > 0)
+                end = last - CONTEXT_ROWS * (number + 1 < len(runs))
+                if end - begin >= MIN_FOLDED_ROWS:
                     folds.append((begin, end))
         return cls(every, tuple(folds), tuple((x, y) for x, y, equal in runs if not equal))
 
     def find(self, a: int | None, b: int | None) -> int | None:
         """The row of line ``a``, else that of ``b``; None if neither was compared."""
-        for side, n in ((0, a), (1, b)):
-            if n is not None:
-                for index, row in enumerate(self.rows):
-                    if (row.b if side else row.a) == n:
-                        return index
-        return None
+        found = (i for i, row in enumerate(self.rows) if a is not None and row.a == a)
+        other = (i for i, row in enumerate(self.rows) if b is not None and row.b == b)
+        return next(found, next(other, None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +94,12 @@ class DiffOutcome:
 
 
 def _runs(rows: tuple[BesideRow, ...]) -> Iterator[tuple[int, int, bool]]:
-    """(first, end, whether they are equal) of rows that are alike in that."""
+    """Yield (first, end, equal) of each run of equal or of different rows."""
     first = 0
-    for index in range(1, len(rows) + 1):
-        equal = rows[first].sign is Sign.EQUAL
-        if index == len(rows) or (rows[index].sign is Sign.EQUAL) != equal:
-            yield first, index, equal
-            first = index
+    for equal, run in groupby(rows, lambda row: row.sign is Sign.EQUAL):
+        end = first + len(tuple(run))
+        yield first, end, equal
+        first = end
 
 
 def unified(rows: Iterable[BesideRow]) -> Iterator[BesideRow]:
@@ -176,14 +172,6 @@ def _nearest(
     links: Mapping[int, tuple[int, ...]], n: int, wanted: Container[int | None]
 ) -> int | None:
     """Of the line nearest to ``n`` that has one, the first linked line that is ``wanted``."""
-    lines = sorted(links)
-    at = bisect_left(lines, n - NEAR)
-    near = []
-    while at < len(lines) and lines[at] <= n + NEAR:
-        near.append(lines[at])
-        at += 1
-    for line in sorted(near, key=lambda m: abs(m - n)):
-        nearest = next((m for m in links[line] if m in wanted), None)
-        if nearest is not None:
-            return nearest
-    return None
+    near = (line for line in links if abs(line - n) <= SEARCH_RADIUS_LINES)
+    linked = (m for line in sorted(near, key=lambda m: abs(m - n)) for m in links[line])
+    return next((m for m in linked if m in wanted), None)

@@ -1,4 +1,4 @@
-"""A list over the screen that one types in: what fits is shown at once, and Enter goes there."""
+"""A searchable list over the screen: matches while typing, Enter chooses one."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ MIN_TEXT_CELLS = 18
 """Cells that a text has before its detail is left out."""
 
 MAX_ROWS = 500
-"""Rows that are listed; more are found by typing more."""
+"""Rows that are listed."""
 
 
 def row(match: Match, text: str, lead_cells: int, width: int) -> Content:
-    """Return one row: what it is, its text with what was typed marked, and what is known of it."""
+    """Return one row: its kind, its text with the matches marked, and details."""
     entry = match.entry
     if entry.heading:
         return Content.styled(cut(entry.text, width), "bold $primary")
@@ -45,7 +45,7 @@ def row(match: Match, text: str, lead_cells: int, width: int) -> Content:
 
 
 class Finder(ModalScreen[Entry | None]):
-    """Gives the entry that was chosen, None if none was."""
+    """Returns the chosen entry, or None."""
 
     AUTO_FOCUS = "Input"
     BINDINGS: ClassVar = [
@@ -70,8 +70,8 @@ class Finder(ModalScreen[Entry | None]):
         nearest: bool = False,
         does: str = "goes there",
     ) -> None:
-        """``hint`` is where nothing is typed yet; ``closes``, typed first, closes it; ``does``
-        says what Enter does; ``lead`` is how many cells the column at the left has."""
+        """``hint`` is the placeholder; ``closes`` is a key that closes an empty list; ``does``
+        describes Enter; ``lead`` is the width of the left column in cells."""
         super().__init__()
         self.heading, self.entries, self.stages = heading, list(entries), stages
         self.lead, self.closes, self.nearest, self.does = lead, closes, nearest, does
@@ -81,7 +81,7 @@ class Finder(ModalScreen[Entry | None]):
         self.whole = Static(markup=False)
 
     def compose(self) -> ComposeResult:
-        """What is typed, what fits, and the whole of what the cursor is on."""
+        """Compose the input, the matches, and the whole text of the highlighted one."""
         self.options.can_focus = False
         frame = Vertical(self.field, self.options, self.whole)
         frame.border_title = Content(self.heading)
@@ -93,17 +93,17 @@ class Finder(ModalScreen[Entry | None]):
 
     @property
     def entry(self) -> Entry | None:
-        """What the cursor is on."""
+        """The highlighted entry."""
         at = self.options.highlighted
         return None if at is None or at >= len(self.matches) else self.matches[at].entry
 
     def add(self, entries: Sequence[Entry]) -> None:
-        """Add what was found; the cursor stays where it is unless it is on the first."""
+        """Add entries; the cursor stays on its entry unless it is on the first."""
         self.entries += entries
         self.show(self.entry if self.options.highlighted else None)
 
     def show(self, at: Entry | None = None) -> None:
-        """Show what fits, the cursor on the first, or on ``at``."""
+        """Show the matches, with the cursor on the first or on ``at``."""
         query, width = self.field.value, max(20, self.options.scrollable_content_region.width)
         found = rank(self.entries, query, self.stages, self.nearest)
         self.matches = found[:MAX_ROWS]
@@ -113,10 +113,12 @@ class Finder(ModalScreen[Entry | None]):
         short = apart(names, room) if any(cell_len(name) > room for name in names) else {}
         self.options.clear_options()
         self.options.add_options(
-            Option(row(m, short.get(m.entry.text, m.entry.text), self.lead, width),
-                   disabled=m.entry.heading)
+            Option(
+                row(m, short.get(m.entry.text, m.entry.text), self.lead, width),
+                disabled=m.entry.heading,
+            )
             for m in self.matches
-        )  # fmt: skip
+        )
         if not self.matches:
             self.options.add_option(Option("Nothing fits.", disabled=True))
         there = [i for i, m in enumerate(self.matches) if not m.entry.heading]
@@ -150,7 +152,7 @@ class Finder(ModalScreen[Entry | None]):
 
     @on(OptionList.OptionSelected)
     def action_choose(self) -> None:
-        """Choose what the cursor is on."""
+        """Choose the highlighted entry."""
         entry = self.entry
         if entry is not None and entry.run is not None:
             self.dismiss(entry)
@@ -158,7 +160,7 @@ class Finder(ModalScreen[Entry | None]):
             self.whole.update(Content.styled("⚠ " + entry.why, "bold $warning"))
 
     def on_click(self, event: events.Click) -> None:
-        """Close it where one clicks beside it."""
+        """Close it after a click outside."""
         if self.get_widget_at(event.screen_x, event.screen_y)[0] is self:
             self.dismiss(None)
 

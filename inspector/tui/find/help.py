@@ -50,19 +50,22 @@ def palette_entries(screen: Screen[object], keys: Mapping[str, str]) -> list[Ent
     commands.sort(key=lambda one: (not one.footer, one.where is not own[0], not one.help))
     return [
         Entry(
-            "command", one.title, one.help, shown(one, keys), _words(one),
-            near=1 if one.where is own[0] else 2, run=run(one.id),
+            "command",
+            one.title,
+            one.help,
+            shown(one, keys),
+            _words(one),
+            near=1 if one.where is own[0] else 2,
+            run=run(one.id),
         )
         for one in commands
-    ]  # fmt: skip
+    ]
 
 
 # -- the help -------------------------------------------------------------------------------------
 
 
-def sections(
-    own: Sequence[Where],
-) -> Iterator[tuple[Where, tuple[Command, ...]]]:
+def sections(own: Sequence[Where]) -> Iterator[tuple[Where, tuple[Command, ...]]]:
     """The commands by where they work: those of where one is first, then what works here as well,
     then the others."""
     rest = [where for where in Where if where not in own]
@@ -88,15 +91,21 @@ def help_entries(
             can = one.id in usable
             out.append(
                 Entry(
-                    shown(one, keys), one.title, one.help, one.id, _words(one),
+                    shown(one, keys),
+                    one.title,
+                    one.help,
+                    one.id,
+                    _words(one),
                     near=0 if where is own[0] else 1 if can else 2,
                     run=run(one.id) if can else None,
                     why="" if can else _elsewhere(where, own),
                 )
-            )  # fmt: skip
+            )
     out.append(Entry("", "Signs", heading=True))
-    out += [Entry(sign, meaning, words=sign, near=3, why="A sign has nothing to be run.")
-            for sign, meaning in MARKS]  # fmt: skip
+    out += [
+        Entry(sign, meaning, words=sign, near=3, why="A sign has nothing to be run.")
+        for sign, meaning in MARKS
+    ]
     out.append(Entry("", f"Your own keys, in {label(str(config_path()))}", heading=True))
     own_keys = (
         ('theme = "light"', "dark, light or auto"),

@@ -1,4 +1,4 @@
-"""The palette: whatever has a name, found as one types."""
+"""The palette: everything with a name, found while typing."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ HINT = "a kernel, an id, settings, a label, a hint, a stage, a command"
 
 
 class Palette(Finder):
-    """Commands and what the recording has, at once; labels and hints a thread later."""
+    """Commands and kernels at once; labels and hints from a thread."""
 
     def __init__(self, main: MainScreen | None, entries: Sequence[Entry]) -> None:
         super().__init__("Palette", entries, HINT, STAGES)
         self.main = main
 
     def on_mount(self) -> None:
-        """Look for what is not known yet."""
+        """Look for labels and hints."""
         main = self.main
         if main is None:
             return
@@ -67,7 +67,7 @@ class Palette(Finder):
 
 
 def palette(screen: Screen[object], main: MainScreen | None, keys: Mapping[str, str]) -> Palette:
-    """Return what can be found from a screen: its commands, and what there is to read."""
+    """Return the palette of a screen: its commands, stages and kernels."""
     entries = palette_entries(screen, keys)
     if main is None or main.empty:
         return Palette(None, entries)

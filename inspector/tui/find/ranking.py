@@ -1,4 +1,4 @@
-"""How well something fits what one types: exactly, by its beginning, by something in it."""
+"""Ranking of entries for a query: exact, by prefix, by part."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 Spans = tuple[tuple[int, int], ...]
-"""Where in a text what was typed is."""
+"""Matched ranges of a text."""
 
 HEX_PREFIX = re.compile(r"[0-9a-f]{2,}\Z")
-"""Digits that may be the first of a hash."""
+"""Hexadecimal digits that may begin a hash."""
 
 _FORMS = (r"\A{}\Z", r"\A{}", r"(?<![^\W_]){}(?![^\W_])", r"(?<![^\W_]){}", "{}")
 """A word is the whole text, its beginning, a part of it, the beginning of a part, or within."""
 
 EXACT, BEGINNING, ELSEWHERE = 0, 1, len(_FORMS)
-"""Scores: the less, the better. Elsewhere is what is known of it: settings, operators, origin."""
+"""Scores, the lowest is best. Elsewhere: settings, operators, origin."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

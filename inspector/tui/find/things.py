@@ -1,7 +1,7 @@
-"""What a recording and the listings in view have that can be found, and how one goes there.
+"""Entries of the palette: kernels, variants, graphs, stages, labels and hints.
 
-Kernels, variants and graphs are the rows that the tree has made already, labels are looked for in
-the texts that the panes show: nothing is parsed because something is looked for.
+Kernels, variants and graphs are the tree's rows, labels are searched in the open listings: opening
+the palette parses nothing.
 """
 
 from __future__ import annotations
@@ -23,16 +23,25 @@ if TYPE_CHECKING:
     from inspector.tui.main.main_screen import MainScreen
 
 STAGES = tuple(stage.value for stage in Stage)
-"""What one types for a stage."""
+"""Query words for stages."""
 
 TITLES = {
-    Stage.SOURCE: "source", Stage.OUTPUT_CODE: "output_code", Stage.TTIR: "TTIR",
-    Stage.DYNAMO: "Dynamo's graph", Stage.JOINT: "joint graph", Stage.FORWARD: "forward graph",
-    Stage.BACKWARD: "backward graph", Stage.POST_GRAD: "graph after Inductor's passes",
+    Stage.SOURCE: "source",
+    Stage.OUTPUT_CODE: "output_code",
+    Stage.TTIR: "TTIR",
+    Stage.DYNAMO: "Dynamo's graph",
+    Stage.JOINT: "joint graph",
+    Stage.FORWARD: "forward graph",
+    Stage.BACKWARD: "backward graph",
+    Stage.POST_GRAD: "graph after Inductor's passes",
     Stage.IR_PRE_FUSION: "Inductor's IR before fusion",
-    Stage.IR_POST_FUSION: "Inductor's IR after fusion", Stage.OPERATIONS: "operations of the graph",
-    Stage.TTGIR: "TTGIR", Stage.LLIR: "LLVM IR", Stage.PTX: "PTX", Stage.SASS: "SASS",
-}  # fmt: skip
+    Stage.IR_POST_FUSION: "Inductor's IR after fusion",
+    Stage.OPERATIONS: "operations of the graph",
+    Stage.TTGIR: "TTGIR",
+    Stage.LLIR: "LLVM IR",
+    Stage.PTX: "PTX",
+    Stage.SASS: "SASS",
+}
 
 # -- the recording --------------------------------------------------------------------------------
 
@@ -73,11 +82,16 @@ def _entry(screen: MainScreen, entry: TreeEntry, here: tuple[str, str, str], abo
         detail = label(variant.id)
     own = row.kind is not TreeKind.GRAPH and row.subject.key[:2] == here[:2] and not row.count
     return Entry(
-        row.kind.value, row.text, more, detail, entry.words, entry.digest,
+        row.kind.value,
+        row.text,
+        more,
+        detail,
+        entry.words,
+        entry.digest,
         near=1 if own else 4 if row.kind is TreeKind.VARIANT else 3,
         run=partial(go, screen, row),
         also=None if row.kind is TreeKind.GRAPH else partial(_at_stage, screen, row, row.text),
-    )  # fmt: skip
+    )
 
 
 def _at_stage(screen: MainScreen, row: TreeRow, text: str, stage: str) -> Entry | None:
@@ -87,13 +101,17 @@ def _at_stage(screen: MainScreen, row: TreeRow, text: str, stage: str) -> Entry 
         return None
     variant = row.subject.variant
     return Entry(
-        wanted.value, text, f"its {TITLES[wanted]}", "" if variant is None else label(variant.id),
-        near=2, run=partial(go, screen, row, wanted),
-    )  # fmt: skip
+        wanted.value,
+        text,
+        f"its {TITLES[wanted]}",
+        "" if variant is None else label(variant.id),
+        near=2,
+        run=partial(go, screen, row, wanted),
+    )
 
 
 def go(screen: MainScreen, row: TreeRow, stage: Stage | None = None) -> None:
-    """To what a row of the tree represents, and to a stage of it; one can come back."""
+    """Go to the subject of a row, and to a stage of it; the history has the way back."""
     panes = screen.panes
     panes.leave_here()
     if not screen.kernels.go_to(row.key):
@@ -114,13 +132,16 @@ def stage_entries(screen: MainScreen, keys: Callable[[str], str]) -> list[Entry]
     subject = screen.panes.subject
     return [
         Entry(
-            "stage", TITLES[stage],
-            f"of {label(subject.name)}" if subject.has(stage) else "there is none here",
-            keys(f"stage.{digit(stage)}"), stage.value, near=0 if subject.has(stage) else 5,
+            "stage",
+            TITLES[stage],
+            f"of {label(subject.name)}" if subject.has(stage) else "absent here",
+            keys(f"stage.{digit(stage)}"),
+            stage.value,
+            near=0 if subject.has(stage) else 5,
             run=partial(_stage, screen, stage),
         )
         for stage in Stage
-    ]  # fmt: skip
+    ]
 
 
 def _stage(screen: MainScreen, stage: Stage) -> None:
@@ -135,10 +156,16 @@ def label_entries(
 ) -> list[Entry]:
     """Functions and labels of what a pane shows."""
     return [
-        Entry(kind, label(name), f"{stage}, line {n}", words=stage.value,
-              near=0, run=partial(screen.panes.jump, stage, n))
+        Entry(
+            kind,
+            label(name),
+            f"{stage}, line {n}",
+            words=stage.value,
+            near=0,
+            run=partial(screen.panes.jump, stage, n),
+        )
         for name, n, kind in names
-    ]  # fmt: skip
+    ]
 
 
 def hint_entries(screen: MainScreen, findings: Sequence[Finding]) -> list[Entry]:
@@ -148,14 +175,20 @@ def hint_entries(screen: MainScreen, findings: Sequence[Finding]) -> list[Entry]
         places = {stage: lines for stage, lines in one.lines.items() if lines}
         at = ", ".join(f"{stage} {lines[0]}" for stage, lines in places.items())
         out.append(
-            Entry("hint", one.rule, f"{SIGNS.get(one.severity, '·')} {label(one.text)}", at,
-                  one.text.casefold(), run=partial(_hint, screen, one))
-        )  # fmt: skip
+            Entry(
+                "hint",
+                one.rule,
+                f"{SIGNS.get(one.severity, '·')} {label(one.text)}",
+                at,
+                one.text.casefold(),
+                run=partial(_hint, screen, one),
+            )
+        )
     return out
 
 
 def _hint(screen: MainScreen, finding: Finding) -> None:
-    """To the first line that it was seen on; where there is none, to all hints."""
+    """Go to the first line of a hint; without lines, show all hints."""
     places = {stage: lines[0] for stage, lines in finding.lines.items() if lines}
     shown = [pane.stage for pane in screen.panes.panes if pane.stage in places]
     stage = next((s for s in (*shown, *places) if s is not None), None)

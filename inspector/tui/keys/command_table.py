@@ -1,4 +1,4 @@
-"""Every command, once: its keys, what it is called, what it does, and where.
+"""The table of all commands: keys, titles, help, actions and places.
 
 Key bindings, the footer, the command palette and the help are all made from ``TABLE``. To add a
 command, add a row and the ``action_…`` method that it names, on the widget that ``where`` names.
@@ -50,6 +50,30 @@ _S, _P, _T = Where.SCREEN, Where.PANE, Where.TREE
 _D, _V, _M, _X = Where.DIFF, Where.VARIANTS, Where.TIMING, Where.STEP
 _Z = Where.PASSES
 _Y = Where.TRYING
+
+
+def _moves(where: Where, prefix: str, unit: str, down: str = "pagedown,space") -> list[Command]:
+    """The keys that move by ``unit`` and by page."""
+    return [
+        Command(f"{prefix}up", "up,k", "↑ k", where, "move(-1)", f"{unit} up", ""),
+        Command(f"{prefix}down", "down,j", "↓ j", where, "move(1)", f"{unit} down", ""),
+        Command(f"{prefix}page.up", "pageup,ctrl+b", "PgUp", where, "page(-1)", "Page up", ""),
+        Command(f"{prefix}page.down", down, "PgDn", where, "page(1)", "Page down", ""),
+        Command(f"{prefix}first", "g,home", "g", where, "edge(-1)", f"First {unit.lower()}", ""),
+        Command(f"{prefix}last", "G,end", "G", where, "edge(1)", f"Last {unit.lower()}", ""),
+    ]
+
+
+def _far_moves(where: Where, prefix: str) -> list[Command]:
+    """The keys that move by half a page and sideways."""
+    return [
+        Command(f"{prefix}half.up", "ctrl+u", "^u", where, "page(-0.5)", "Half a page up", ""),
+        Command(f"{prefix}half.down", "ctrl+d", "^d", where, "page(0.5)", "Half a page down", ""),
+        Command(f"{prefix}left", "left,h", "← h", where, "sideways(-8)", "Scroll left", ""),
+        Command(f"{prefix}right", "right,l", "→ l", where, "sideways(8)", "Scroll right", ""),
+        Command(f"{prefix}line.start", "0", "0", where, "sideways(-1000000)", "Start of lines", ""),
+    ]
+
 
 # fmt: off
 TABLE: tuple[Command, ...] = (
@@ -132,7 +156,7 @@ TABLE: tuple[Command, ...] = (
             "Edit", "in $EDITOR, else vi or nano, at this line: your source, else a copy; IR or "
             "PTX that you change goes through the rest of its compiler"),
     Command("export", "X", "X", _S, "export",
-            "Save the listing", "with all that is told of it, in the current folder"),
+            "Save the listing", "with all annotations, in the current folder"),
     Command("screenshot", "ctrl+s", "^s", _S, "screenshot",
             "Save a picture", "of the screen (SVG), in the current folder"),
     Command("problems", "exclamation_mark", "!", _S, "tell_app('problems')",
@@ -144,21 +168,11 @@ TABLE: tuple[Command, ...] = (
             "Palette", "kernels, variants, ids, labels, hints, stages and commands by name",
             "palette"),
     Command("redraw", "ctrl+l", "^l", _S, "tell_app('redraw')",
-            "Draw anew", "where something else has written on the terminal"),
+            "Redraw", "after something else has written on the terminal"),
     Command("quit", "q,ctrl+c", "q", _S, "tell_app('quit')", "Quit", "leave ptxview", "quit"),
-    Command("up", "up,k", "↑ k", _P, "move(-1)", "Line up", ""),
-    Command("down", "down,j", "↓ j", _P, "move(1)", "Line down", ""),
-    Command("page.up", "pageup,ctrl+b", "PgUp", _P, "page(-1)", "Page up", ""),
-    Command("page.down", "pagedown,space", "PgDn", _P, "page(1)", "Page down", ""),
-    Command("half.up", "ctrl+u", "^u", _P, "page(-0.5)", "Half a page up", ""),
-    Command("half.down", "ctrl+d", "^d", _P, "page(0.5)", "Half a page down", ""),
-    Command("first", "g,home", "g", _P, "edge(-1)", "First line", ""),
-    Command("last", "G,end", "G", _P, "edge(1)", "Last line", ""),
+    *_moves(_P, "", "Line"),
+    *_far_moves(_P, ""),
     Command("goto", "colon", ":", _P, "screen.goto", "Go to line", "by its number", "line"),
-    Command("left", "left,h", "← h", _P, "sideways(-8)", "Scroll left", ""),
-    Command("right", "right,l", "→ l", _P, "sideways(8)", "Scroll right", ""),
-    Command("line.start", "0", "0", _P, "sideways(-1000000)",
-            "Scroll to the start of the lines", ""),
     Command("match.next", "n", "n", _P, "match(1)", "Next match", ""),
     Command("match.previous", "N", "N", _P, "match(-1)", "Previous match", ""),
     Command("clear", "escape", "Esc", _P, "screen.clear",
@@ -211,12 +225,7 @@ TABLE: tuple[Command, ...] = (
     Command("copy", "y", "y", _P, "screen.copy",
             "Copy", "the chosen lines or this one, over SSH as well", "copy"),
     Command("copy.all", "Y", "Y", _P, "screen.copy_all", "Copy the whole listing", ""),
-    Command("tree.up", "up,k", "↑ k", _T, "move(-1)", "Row up", ""),
-    Command("tree.down", "down,j", "↓ j", _T, "move(1)", "Row down", ""),
-    Command("tree.page.up", "pageup,ctrl+b", "PgUp", _T, "page(-1)", "Page up", ""),
-    Command("tree.page.down", "pagedown", "PgDn", _T, "page(1)", "Page down", ""),
-    Command("tree.first", "g,home", "g", _T, "edge(-1)", "First row", ""),
-    Command("tree.last", "G,end", "G", _T, "edge(1)", "Last row", ""),
+    *_moves(_T, "tree.", "Row", down="pagedown"),
     Command("tree.wider", "greater_than_sign", ">", _T, "screen.widen(4)",
             "Wider tree", "four columns more; its border can be dragged too"),
     Command("tree.narrower", "less_than_sign", "<", _T, "screen.widen(-4)",
@@ -257,18 +266,8 @@ TABLE: tuple[Command, ...] = (
     Command("diff.escape", "escape", "Esc", _D, "screen.escape",
             "Forget, or back", "the search; without one to the kernels", "back"),
     Command("diff.back", "q,ctrl+c", "q", _D, "screen.back", "Back", "to the kernels"),
-    Command("diff.up", "up,k", "↑ k", _D, "move(-1)", "Row up", ""),
-    Command("diff.down", "down,j", "↓ j", _D, "move(1)", "Row down", ""),
-    Command("diff.page.up", "pageup,ctrl+b", "PgUp", _D, "page(-1)", "Page up", ""),
-    Command("diff.page.down", "pagedown,space", "PgDn", _D, "page(1)", "Page down", ""),
-    Command("diff.half.up", "ctrl+u", "^u", _D, "page(-0.5)", "Half a page up", ""),
-    Command("diff.half.down", "ctrl+d", "^d", _D, "page(0.5)", "Half a page down", ""),
-    Command("diff.first", "g,home", "g", _D, "edge(-1)", "First row", ""),
-    Command("diff.last", "G,end", "G", _D, "edge(1)", "Last row", ""),
-    Command("diff.left", "left,h", "← h", _D, "sideways(-8)", "Scroll left", ""),
-    Command("diff.right", "right,l", "→ l", _D, "sideways(8)", "Scroll right", ""),
-    Command("diff.line.start", "0", "0", _D, "sideways(-1000000)",
-            "Scroll to the start of the lines", ""),
+    *_moves(_D, "diff.", "Row"),
+    *_far_moves(_D, "diff."),
     Command("variants.mark", "d,space", "d", _V, "mark",
             "Mark", "for the diff: the first is A, the second B", "mark"),
     Command("variants.diff", "D", "D", _V, "screen.diff",
@@ -285,28 +284,10 @@ TABLE: tuple[Command, ...] = (
             "Filter", "as you type; every word must occur", "filter"),
     Command("variants.wider", "V", "V", _V, "screen.wider",
             "All variants", "of the recording", "all"),
-    *(
-        Command(f"variants.by.{name}", key, key, _V, f"sort_by({name!r})", f"By {title}",
-                "again the other way round")
-        for name, key, title in (
-            ("kernel", "K", "kernel"), ("winner", "W", "winner"), ("time", "t", "measured time"),
-            ("tuner's", "Y", "tuner's time"), ("registers", "R", "registers"),
-            ("spills", "S", "spills"), ("shared", "M", "shared memory"),
-            ("occupancy", "C", "occupancy"), ("hints", "H", "hints"),
-            ("instructions", "I", "instructions"), ("live", "L", "live registers"),
-            ("launches", "A", "launches"), ("specialised", "P", "what was taken for granted"),
-            ("configuration", "N", "configuration"),
-        )
-    ),
     Command("variants.escape", "escape", "Esc", _V, "screen.escape",
             "Forget, or back", "the filter; without one to the kernels", "back"),
     Command("variants.back", "q,ctrl+c", "q", _V, "screen.back", "Back", "to the kernels"),
-    Command("variants.up", "up,k", "↑ k", _V, "move(-1)", "Row up", ""),
-    Command("variants.down", "down,j", "↓ j", _V, "move(1)", "Row down", ""),
-    Command("variants.page.up", "pageup,ctrl+b", "PgUp", _V, "page(-1)", "Page up", ""),
-    Command("variants.page.down", "pagedown,ctrl+d", "PgDn", _V, "page(1)", "Page down", ""),
-    Command("variants.first", "g,home", "g", _V, "edge(-1)", "First row", ""),
-    Command("variants.last", "G,end", "G", _V, "edge(1)", "Last row", ""),
+    *_moves(_V, "variants.", "Row", down="pagedown,ctrl+d"),
     Command("timing.take", "t,enter", "t", _M, "take('cupti')",
             "Take the time", "the kernel's own duration, by CUPTI", "time"),
     Command("timing.all", "a", "a", _M, "take('all')",
@@ -318,12 +299,7 @@ TABLE: tuple[Command, ...] = (
     Command("timing.no", "n", "n", _M, "answer(False)", "No", "do not run it"),
     Command("timing.back", "escape,q,ctrl+c", "Esc", _M, "back",
             "Stop, or back", "what runs is ended; else to the kernels", "back"),
-    Command("timing.up", "up,k", "↑ k", _M, "scroll(-1)", "Line up", ""),
-    Command("timing.down", "down,j", "↓ j", _M, "scroll(1)", "Line down", ""),
-    Command("timing.page.up", "pageup,ctrl+b", "PgUp", _M, "page(-1)", "Page up", ""),
-    Command("timing.page.down", "pagedown,space", "PgDn", _M, "page(1)", "Page down", ""),
-    Command("timing.first", "g,home", "g", _M, "edge(-1)", "To the top", ""),
-    Command("timing.last", "G,end", "G", _M, "edge(1)", "To the end", ""),
+    *_moves(_M, "timing.", "Line"),
     Command("trying.compare", "enter,D", "Enter", _Y, "compare",
             "Differences", "between the recorded kernel and the edited one, at every stage",
             "diff"),
@@ -331,12 +307,7 @@ TABLE: tuple[Command, ...] = (
             "Edit again", "your text, at the first line that a compiler complains of", "edit"),
     Command("trying.back", "escape,q,ctrl+c", "Esc", _Y, "back",
             "Stop, or back", "what runs is ended; else to the kernels", "back"),
-    Command("trying.up", "up,k", "↑ k", _Y, "scroll(-1)", "Line up", ""),
-    Command("trying.down", "down,j", "↓ j", _Y, "scroll(1)", "Line down", ""),
-    Command("trying.page.up", "pageup,ctrl+b", "PgUp", _Y, "page(-1)", "Page up", ""),
-    Command("trying.page.down", "pagedown,space", "PgDn", _Y, "page(1)", "Page down", ""),
-    Command("trying.first", "g,home", "g", _Y, "edge(-1)", "To the top", ""),
-    Command("trying.last", "G,end", "G", _Y, "edge(1)", "To the end", ""),
+    *_moves(_Y, "trying.", "Line"),
     Command("step.next", "n", "n", _X, "go('next')", "Next", "step", "next"),
     Command("step.back", "b", "b", _X, "go('back')", "Back", "a step; every one was kept", "back"),
     Command("step.mine", "m", "m", _X, "go('mine')",
@@ -373,7 +344,7 @@ TABLE: tuple[Command, ...] = (
     Command("step.start", "less_than_sign", "<", _X, "go('start')", "Start", "the first step"),
     Command("step.end", "greater_than_sign", ">", _X, "go('end')", "End", "the last step"),
     Command("step.where", "w", "w", _X, "where",
-            "Where", "back to the line of the step, from wherever one looks"),
+            "Where", "back to the line of the step"),
     Command("step.block", "B", "B", _X, "ask('block')",
             "Another block", "of the same launch, by its coordinates"),
     Command("step.escape", "escape", "Esc", _X, "escape",
@@ -398,31 +369,52 @@ TABLE: tuple[Command, ...] = (
     Command("passes.escape", "escape", "Esc", _Z, "screen.escape",
             "Forget, or back", "the filter; without one to the kernels", "back"),
     Command("passes.back", "q,ctrl+c", "q", _Z, "screen.back", "Back", "to the kernels"),
-    Command("passes.up", "up,k", "↑ k", _Z, "move(-1)", "Row up", ""),
-    Command("passes.down", "down,j", "↓ j", _Z, "move(1)", "Row down", ""),
-    Command("passes.page.up", "pageup,ctrl+b", "PgUp", _Z, "page(-1)", "Page up", ""),
-    Command("passes.page.down", "pagedown,space", "PgDn", _Z, "page(1)", "Page down", ""),
-    Command("passes.first", "g,home", "g", _Z, "edge(-1)", "First row", ""),
-    Command("passes.last", "G,end", "G", _Z, "edge(1)", "Last row", ""),
+    *_moves(_Z, "passes.", "Row"),
 )
 # fmt: on
 
 SHARED = (
-    "help", *(f"stage.{n}" for n in range(1, 8)), "stage.next", "stage.previous", "theme",
-    "redraw", "palette",
-)  # fmt: skip
-"""What a diff has of the commands that are everywhere else."""
+    "help",
+    *(f"stage.{n}" for n in range(1, 8)),
+    "stage.next",
+    "stage.previous",
+    "theme",
+    "redraw",
+    "palette",
+)
+"""Commands of the main screen in a diff."""
 
 BARE = ("help", "theme", "redraw", "palette")
-"""What the table of variants has of them, and where times are taken."""
+"""Commands of the main screen in tables and on work screens."""
 
 BESIDE = (
     *(name for name in SHARED if not name.startswith("stage.") or name[-1].isdigit()),
-    "pane.next", "pane.previous", "zoom", "turn", "up", "down", "page.up", "page.down", "half.up",
-    "half.down", "first", "last", "goto", "left", "right", "line.start", "search",
-    "columns.choose", "fold", "fold.level", "wrap", "explain", "copy", "screenshot",
-)  # fmt: skip
-"""What one has of them, and of a pane's, beside a block that is run."""
+    "pane.next",
+    "pane.previous",
+    "zoom",
+    "turn",
+    "up",
+    "down",
+    "page.up",
+    "page.down",
+    "half.up",
+    "half.down",
+    "first",
+    "last",
+    "goto",
+    "left",
+    "right",
+    "line.start",
+    "search",
+    "columns.choose",
+    "fold",
+    "fold.level",
+    "wrap",
+    "explain",
+    "copy",
+    "screenshot",
+)
+"""Commands of the main screen and of panes on the step screen."""
 
 ALSO = {
     Where.DIFF: SHARED,
@@ -432,7 +424,7 @@ ALSO = {
     Where.PASSES: BARE,
     Where.TRYING: BARE,
 }
-"""What a screen that lies over the main one has of the commands that are everywhere else."""
+"""Commands of the main screen on the screens over it."""
 
 MARKS: tuple[tuple[str, str], ...] = (
     ("⇒", "where a block is run: the line of the step at hand"),
@@ -440,11 +432,8 @@ MARKS: tuple[tuple[str, str], ...] = (
     ("▸ ▹", "the cursor's line, in the pane that has the focus and in the others"),
     ("▐", "a line that comes from the same place as the cursor's line in the other pane"),
     ("● ○", "defines, uses the register that is looked at"),
-    ("… 62", "lines that are folded away stand there as one row; - shows them"),
-    (
-        "◂ = ◆ ▐ ▴",
-        "in the scrollbar: cursor, matches, notes, linked lines, peaks of registers",
-    ),
+    ("… 62", "folded lines; - shows them"),
+    ("◂ = ◆ ▐ ▴", "in the scrollbar: cursor, matches, notes, linked lines, peaks of registers"),
     ("A B", "in the tree: the variants that are marked"),
     ("↪", "the line above goes on here"),
     ("∘", "in the tree: the operators of the program that were fused into the kernel above"),
@@ -468,7 +457,6 @@ MARKS: tuple[tuple[str, str], ...] = (
 
 
 # -- key bindings and the footer ------------------------------------------------------------------
-# Key bindings and the footer, made from the table of commands.
 
 
 def bindings(where: Where) -> list[BindingType]:

@@ -1,4 +1,4 @@
-"""Keys as people write them, and which keys every command has once some are rebound."""
+"""Names of keys, and rebinding of commands."""
 
 from __future__ import annotations
 
@@ -9,16 +9,28 @@ from textual.keys import KEY_NAME_REPLACEMENTS, Keys, _character_to_key, key_to_
 from inspector.tui.keys.command_table import ALSO, TABLE, Command, Where
 
 UNBOUND = "unbound"
-"""Textual's name of no key there is: what a command has whose key was given to another."""
+"""The key of a command without one, in Textual's keymap."""
 
 MODIFIERS = ("ctrl", "alt", "shift")
 _REPLACED = {short: long for long, short in KEY_NAME_REPLACEMENTS.items()}
 _NAMES = {key.value for key in Keys if "+" not in key.value and not key.value.startswith("<")}
 _SHORT = {
-    "escape": "Esc", "enter": "Enter", "tab": "Tab", "space": "Space", "pageup": "PgUp",
-    "pagedown": "PgDn", "up": "↑", "down": "↓", "left": "←", "right": "→", "home": "Home",
-    "end": "End", "backspace": "⌫", "delete": "Del", "insert": "Ins",
-}  # fmt: skip
+    "escape": "Esc",
+    "enter": "Enter",
+    "tab": "Tab",
+    "space": "Space",
+    "pageup": "PgUp",
+    "pagedown": "PgDn",
+    "up": "↑",
+    "down": "↓",
+    "left": "←",
+    "right": "→",
+    "home": "Home",
+    "end": "End",
+    "backspace": "⌫",
+    "delete": "Del",
+    "insert": "Ins",
+}
 
 
 def parse_key(text: str) -> str | None:
@@ -80,36 +92,33 @@ def rebind(
     commands = {c.id: c for c in table}
     problems: list[str] = []
     keys: dict[str, list[str]] = {}
-    taken: list[tuple[str, frozenset[Where], str]] = []
+    owners: dict[tuple[str, Where], str] = {}
+
+    def owner_of(key: str, one: Command) -> str | None:
+        return next((owners[key, w] for w in places(one) if (key, w) in owners), None)
+
     for name, asked in wanted.items():
-        chosen = commands[name]
-        keys[name] = []
+        chosen, free = commands[name], []
         for key in dict.fromkeys(asked):
-            other = next((o for k, w, o in taken if k == key and w & places(chosen)), None)
-            if other is not None:
+            if other := owner_of(key, chosen):
                 problems.append(
                     f"{shown_key(key)} is bound twice, to {_called(commands[other])} and to "
                     f"{_called(chosen)}: {other} has it"
                 )
-                continue
-            keys[name].append(key)
-            taken.append((key, places(chosen), name))
-        if asked and not keys[name]:
-            del keys[name]
+            else:
+                free.append(key)
+                owners.update({(key, where): name for where in places(chosen)})
+        if free or not asked:
+            keys[name] = free
     lost: dict[tuple[str, str], list[str]] = {}
     for one in commands.values():
-        if one.id in keys:
+        taken = {key: owner for key in one.keys.split(",") if (owner := owner_of(key, one))}
+        if one.id in keys or not taken:
             continue
-        own = one.keys.split(",")
-        here = places(one)
-        left = [k for k in own if not any(k == t and w & here for t, w, _ in taken)]
-        if left != own:
-            keys[one.id] = left
-            rest = ", ".join(map(shown_key, left))
-            for key, where, name in taken:
-                if where & here and key in own:
-                    told = f"{_called(one)}, which has {rest or 'no key'} left"
-                    lost.setdefault((key, name), []).append(told)
+        keys[one.id] = [key for key in one.keys.split(",") if key not in taken]
+        rest = ", ".join(map(shown_key, keys[one.id]))
+        for item in taken.items():
+            lost.setdefault(item, []).append(f"{_called(one)}, which has {rest or 'no key'} left")
     problems += [
         f"{shown_key(key)} is {_called(commands[name])} now, and not {'; nor '.join(others)}"
         for (key, name), others in lost.items()

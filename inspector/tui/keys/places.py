@@ -1,4 +1,4 @@
-"""Where the interface's own two files lie; known without loading the interface."""
+"""Paths of the interface's configuration and memory, importable without the interface."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import platformdirs
 
 
 def config_path() -> Path:
-    """What a user has set: keys and the theme."""
+    """Return the file with the user's keys and theme."""
     return Path(platformdirs.user_config_dir("ptxview", appauthor=False)) / "config.toml"
 
 
 def memory_path() -> Path:
-    """What the interface remembers of each recording."""
+    """Return the file with the remembered state of each recording."""
     return Path(platformdirs.user_state_dir("ptxview", appauthor=False)) / "remembered.json"

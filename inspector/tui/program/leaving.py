@@ -1,4 +1,4 @@
-"""What is asked of who leaves while his program runs."""
+"""The question on leaving while the program runs."""
 
 from __future__ import annotations
 

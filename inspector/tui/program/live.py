@@ -30,7 +30,7 @@ KEPT = 1 << 20
 """Bytes of output that are kept to be printed on the terminal later."""
 
 TAKES_SCREEN = (b"\x1b[?1049h", b"\x1b[?1047h", b"\x1b[?47h")
-"""What a program sends that draws a screen of its own."""
+"""Sequences that switch to the alternate screen."""
 
 
 def ending(status: int, seconds: float | None, killed_by: int | None = None) -> str:
@@ -70,7 +70,7 @@ class Choice(Enum):
 class Live:
     """What grows: ``look`` gives a reader of what there is so far, or None if nothing is new.
 
-    ``look`` is called in a thread of its own and may take a while. ``send`` sends the program a
+    ``look`` is called in a thread and may take seconds. ``send`` sends the program a
     signal; None if there is no program that we started to send one to.
     """
 

@@ -22,7 +22,7 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 class OutputView(ScrollView, can_focus=True, inherit_bindings=False):
-    """The lines of the output; follows the last one unless one has scrolled up.
+    """The lines of the output; follows the last one until the user scrolls up.
 
     A line that is too long goes on beneath, as on a terminal; it is as wide as that, so that bars
     that fill a row fill one here.

@@ -1,4 +1,4 @@
-"""The registers at a step: what it changed, and what may be read after it, by the chosen lane."""
+"""Registers at a step: changed ones, and live ones, of the chosen lane."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _rows(
 
 
 class RegisterPanel(VerticalScroll, can_focus=False):
-    """Stands beside the panes where there is room."""
+    """A panel beside the panes on wide terminals."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -54,9 +54,15 @@ class RunningBlock:
             chosen = choose_launch(reads, kernel, variant, LaunchWish())
             self.trace = Trace(chosen.program, most_steps=MAX_STEPS, most_bytes=MAX_BYTES)
             traced = trace_block(
-                chosen.program, chosen.launch, chosen.make(), self.block, budget=BUDGET,
-                trace=self.trace, facts=Facts(chosen.program, values=False), stop=self.stop.is_set,
-            )  # fmt: skip
+                chosen.program,
+                chosen.launch,
+                chosen.make(),
+                self.block,
+                budget=BUDGET,
+                trace=self.trace,
+                facts=Facts(chosen.program, values=False),
+                stop=self.stop.is_set,
+            )
             names, unnamed = chosen.register_names()
             return BlockRun(chosen, traced, Stepper.of(traced, names, chosen.source), unnamed)
         except UsageError as error:

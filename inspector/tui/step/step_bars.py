@@ -1,4 +1,4 @@
-"""The lines around the code: which block, which step, what it did and by whom."""
+"""The line of the current step: instruction, values and lanes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class StepLine(Widget):
         self.place: StepPlace | None = None
 
     def show(self, place: StepPlace | None) -> None:
-        """The step at hand; None where there is none."""
+        """Show a step, or nothing."""
         self.place = place
         self.refresh()
 

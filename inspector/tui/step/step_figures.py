@@ -1,4 +1,4 @@
-"""What the lines of each stage have to show of a block that was run: values and counts."""
+"""Values and counts of an executed block by line of each stage."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from inspector.tui.widgets.subject import TreeSubject
 
 Links = Mapping[int, tuple[int, ...]]
 _NAME = re.compile(r"[A-Za-z_]\w*")
-MOST_HOT = 20
-"""Lines that one can go to for being the hottest."""
+MAX_HOT_LINES = 20
+"""Hottest lines to go through."""
 
 CHOICES: tuple[tuple[str, ...], ...] = (
     (VALUE, NOTES),
@@ -121,7 +121,7 @@ class StageFigures:
         """The lines that warps executed most, of those the ones that asked most of memory first."""
         ran = [line for line in self.lines.values() if line.executed]
         ran.sort(key=lambda line: (*(-n for n in _heat(line)), line.n))
-        return tuple(HotLine(line.n, line.executed / self.total) for line in ran[:MOST_HOT])
+        return tuple(HotLine(line.n, line.executed / self.total) for line in ran[:MAX_HOT_LINES])
 
     def current(self) -> tuple[int, ...]:
         """The lines of the step at hand."""
@@ -185,7 +185,7 @@ class SteppedKernel:
         self._made.clear()
 
     def link(self, stage: Stage, links: Links, texts: Sequence[str] = ()) -> None:
-        """Which lines of the PTX the lines of a stage are tied to, and what is in them."""
+        """Set the lines of PTX of each line of a stage, and the texts of its lines."""
         self.links[stage], self.texts[stage] = links, texts
         self._made.pop(stage, None)
 
@@ -229,7 +229,7 @@ def _reversed(links: Links) -> dict[int, tuple[int, ...]]:
 
 
 def stages_with_ptx(stages: tuple[Stage | None, ...], subject: TreeSubject) -> tuple[Stage, ...]:
-    """The stages to show: what was there, and PTX; two at least where there are two."""
+    """Return the stages to show: the open ones and PTX, two where possible."""
     shown = [stage for stage in stages if stage is not None and subject.has(stage)]
     if Stage.PTX not in shown:
         shown = [*shown[: max(1, len(stages) - 1)], Stage.PTX]

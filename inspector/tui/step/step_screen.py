@@ -55,9 +55,12 @@ class StepScreen(PaneScreen[None]):
     wheres: ClassVar = (Where.STEP,)
 
     def __init__(
-        self, reads: Reader, subject: TreeSubject, stages: tuple[Stage | None, ...],
+        self,
+        reads: Reader,
+        subject: TreeSubject,
+        stages: tuple[Stage | None, ...],
         times: RecordingTimes,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """``stages`` are those that were in the panes, PTX takes the place of the last if it is
         not among them. The subject has a variant."""
         panes = Panes(reads, len(stages_with_ptx(stages, subject)))
@@ -154,7 +157,7 @@ class StepScreen(PaneScreen[None]):
         self._glance()
 
     def _glance(self) -> None:
-        """Say how far it is."""
+        """Show the progress of the run."""
         running = self.running
         if running is not None:
             far = f" · {running.steps:,} steps" if running.steps else ""
@@ -220,7 +223,7 @@ class StepScreen(PaneScreen[None]):
             self._fill()
             self._tell()
 
-    # What the panes show
+    # Panes
 
     @on(Pane.Shown)
     def _shown(self, message: Pane.Shown) -> None:
@@ -230,7 +233,7 @@ class StepScreen(PaneScreen[None]):
         self._tell_news()
 
     def _tell_news(self) -> None:
-        """How the block was run, until one has moved: a listing may come later than that."""
+        """Show how the block was run until the first move; listings may arrive later."""
         if self._news is not None:
             text, warning = self._news
             self.say(text, warning=warning)
@@ -261,7 +264,7 @@ class StepScreen(PaneScreen[None]):
                 tie(stage)
 
     def _fill(self) -> None:
-        """The columns of every pane, of what is known so far."""
+        """Fill the columns of every pane."""
         for pane in self.panes.panes:
             figures = None
             if self.kernel is not None and pane.stage is not None and pane.settled:
@@ -280,7 +283,7 @@ class StepScreen(PaneScreen[None]):
         self.panes.follow(move=False)
 
     def _came(self, answer: StepAnswer | None) -> None:
-        """The step or the lane is another one."""
+        """Update everything after a change of step or lane."""
         self._stand()
         self._tell()
         stepper = self.stepper
@@ -347,7 +350,7 @@ class StepScreen(PaneScreen[None]):
             self.warn(cut(label(answer.note), self.size.width))
 
     def action_go(self, words: str) -> None:
-        """A move without words of its own."""
+        """Make a move without arguments."""
         self._move(words)
 
     def action_until(self) -> None:
@@ -403,9 +406,13 @@ class StepScreen(PaneScreen[None]):
         each = [(line, s) for line in kernel.ptx_lines(stage, n) for s in stepper.strips(line)]
         if stage is not Stage.PTX:  # what is named on the line comes first, and the last one first
             names = self.view.rows.text(n)
-            each.sort(key=lambda one: (
-                one[1].name is None or one[1].name not in names, one[1].values is None, -one[0]
-            ))  # fmt: skip
+            each.sort(
+                key=lambda one: (
+                    one[1].name is None or one[1].name not in names,
+                    one[1].values is None,
+                    -one[0],
+                )
+            )
         if not each:
             self.warn(f"Line {n} has not run by this step.")
             return
@@ -456,7 +463,7 @@ class StepScreen(PaneScreen[None]):
         more = f"; no more could be: {label(why)}" if why else ""
         self.say(f"Counts are of {self.kernel.sample}{more}.")
 
-    # What one types
+    # Prompts
 
     def action_ask(self, kind: str) -> None:
         """Ask for what a move needs."""
@@ -474,7 +481,7 @@ class StepScreen(PaneScreen[None]):
         self.ask("search", self._typed["search"])
 
     def typed(self, kind: str, text: str) -> None:
-        """Do what was asked for with Enter."""
+        """Run the command of a prompt after Enter."""
         before, self._typed[kind] = self._typed.get(kind), text
         if kind == "search" and text == before and self.view.cursor in self.view.matches:
             self.view.action_match(1)  # asked for what was looked for before: the next one

@@ -1,10 +1,10 @@
-"""The columns of the table of variants: what is in them, and what they are sorted by."""
+"""Columns of the variant table: texts, sort keys and widths."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from rich.cells import cell_len
@@ -20,14 +20,11 @@ from inspector.tui.widgets.visible import label
 
 Value = float | str | None
 
-MOST = 24
-"""Cells of a column at most, but for the configuration as a whole and reasons."""
+MAX_CELLS = 24
+"""Cells of a column at most, but for the configuration as a whole, kernels and reasons."""
 
 CHOICE = "choice"
 """What max-autotune calls a candidate, which is after its settings."""
-
-LEAST = 12
-"""Cells below which the configuration as a whole is of no use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,34 +114,57 @@ LAUNCHES = VariantColumn(
     "launches", "launches", lambda r: figure(_launches(r)), lambda r: _launches(r), least=False
 )
 SPECIALISED = VariantColumn(
-    "specialised", "specialised", lambda r: _specialised(r) or UNKNOWN,
-    lambda r: _specialised(r) or None, right=False,
-)  # fmt: skip
+    "specialised",
+    "specialised",
+    lambda r: _specialised(r) or UNKNOWN,
+    lambda r: _specialised(r) or None,
+    right=False,
+)
 KERNEL = VariantColumn(
-    "kernel", "kernel", lambda r: label(r.kernel.called),
-    lambda r: r.kernel.called.casefold(), right=False,
-)  # fmt: skip
+    "kernel",
+    "kernel",
+    lambda r: label(r.kernel.called),
+    lambda r: r.kernel.called.casefold(),
+    right=False,
+)
 """Of a table of several kernels."""
 
-REASON = VariantColumn("reason", "why not", lambda r: label(r.reason or ""), lambda r: r.reason,
-                right=False)  # fmt: skip
+REASON = VariantColumn(
+    "reason", "why not", lambda r: label(r.reason or ""), lambda r: r.reason, right=False
+)
 
-TOLD = 18
-"""Cells of a reason at least, where it has a column."""
+GIVEN_UP = (
+    "specialised",
+    "launches",
+    "live",
+    "reason",
+    "shared",
+    "spills",
+    "instructions",
+    "hints",
+    "occupancy",
+)
+"""Columns that a narrow table leaves out, in this order."""
 
-GIVEN_UP = ("specialised", "launches", "live", "reason", "shared", "spills", "instructions",
-            "hints", "occupancy")  # fmt: skip
-"""What is left out where it is too narrow, the first first."""
+SPARED = ((), GIVEN_UP[:1], GIVEN_UP[:3], (*GIVEN_UP[:3], "hints"))
+"""Columns that give way to columns of single settings."""
 
-_SHORT = {"registers": "regs", "occupancy": "occup.", "instructions": "instr.", "live": "live",
-          "configuration": "config."}  # fmt: skip
+MIN_CELLS = (
+    ("reason", 18),
+    ("configuration", 24),
+    ("kernel", 36),
+    ("configuration", 12),
+    ("kernel", 20),
+)
+"""Columns that are cut where a table is too wide, in this order, and how far."""
 
-LETTERS = {
-    "kernel": "K", "winner": "W", "time": "t", "tuner's": "Y", "registers": "R", "spills": "S",
-    "shared": "M", "occupancy": "C", "hints": "H", "instructions": "I", "live": "L",
-    "launches": "A", "specialised": "P", "configuration": "N",
-}  # fmt: skip
-"""The letter that sorts by a column; the command table has the same as keys."""
+_SHORT = {
+    "registers": "regs",
+    "occupancy": "occup.",
+    "instructions": "instr.",
+    "live": "live",
+    "configuration": "config.",
+}
 
 
 def _setting(name: str, row: VariantRow) -> Value:
@@ -212,88 +232,46 @@ def columns(
     launches = [LAUNCHES] if any(_launches(row) is not None for row in rows) else []
     special = [SPECIALISED] if len({_specialised(row) for row in rows}) > 1 else []
     figures = [*taken, *tuned, *FIGURES, *launches, *special]
-    if len({row.kernel.name for row in rows}) > 1:
-        return _of_many(rows, width, figures)
+    several = len({row.kernel.name for row in rows}) > 1
     each = [
         VariantColumn(name, name, partial(_setting_text, name), partial(_setting, name))
         for name in differing(rows)
     ]
-    reasons = [REASON] if any(row.reason for row in rows) else []
-    # Settings have columns of their own as long as some figures that say less can give way.
-    for spared in (
-        GIVEN_UP[:0],
-        ("specialised",),
-        ("specialised", "launches", "live"),
-        ("specialised", "launches", "live", "hints"),
-    ):
-        kept = [one for one in figures if one.name not in spared]
-        for shorten in (lambda one: one, _short):
-            wide = [IDENT, WINNER, *each, *map(shorten, kept), *reasons]
-            if (found := _fitted(wide, rows, width)) is not None:
-                return found
-    whole = _whole(tuple(one.name for one in each))
-    first = [IDENT, WINNER, whole] if each else [IDENT, WINNER]
-    for many in range(len(GIVEN_UP)):
-        kept = [_short(c) for c in (*figures, *reasons) if c.name not in GIVEN_UP[:many]]
-        found = _fitted([*first, *kept], rows, width, whole if each else None)
-        if found is not None:
-            return found
-    kept = [_short(c) for c in figures if c.name not in GIVEN_UP]
-    return [(one, _size(one, rows)) for one in (*first, *kept)]
-
-
-def _of_many(
-    rows: Sequence[VariantRow], width: int, figures: list[VariantColumn]
-) -> list[tuple[VariantColumn, int]]:
-    """The columns of a table of several kernels: names give way before a figure does."""
-    whole = _whole(tuple(differing(rows)))
-    left = [KERNEL, IDENT, WINNER, whole]
-    for many in range(len(GIVEN_UP) + 1):
-        kept = [_short(c) for c in figures if c.name not in GIVEN_UP[:many]]
-        sizes = {one.name: _size(one, rows) for one in (*left, *kept)}
-        sizes["specialised"] = min(sizes.get("specialised", 0), MOST)
-        over = sum(sizes[one.name] for one in (*left, *kept)) + 2 * len((*left, *kept)) - width
-        for name, least in (("configuration", MOST), ("kernel", 36), ("configuration", LEAST),
-                            ("kernel", 20)):  # fmt: skip
-            cut = min(max(over, 0), max(sizes[name] - least, 0))
-            sizes[name] -= cut
-            over -= cut
+    whole = [_whole(tuple(one.name for one in each))] if each or several else []
+    reasons = [REASON] if any(row.reason for row in rows) and not several else []
+    first = [*([KERNEL] if several else []), IDENT, WINNER]
+    layouts = []
+    for spared in () if several else SPARED:
+        kept = [*each, *(c for c in figures if c.name not in spared), *reasons]
+        layouts += [[*first, *kept], [*first, *map(_short, kept)]]
+    for count in range(len(GIVEN_UP) + 1):
+        kept = [c for c in (*figures, *reasons) if c.name not in GIVEN_UP[:count]]
+        layouts.append([*first, *whole, *map(_short, kept)])
+    for layout in layouts:
+        over, sized = _fitted(layout, rows, width)
         if over <= 0:
-            cut = sizes["configuration"] < _size(whole, rows)
-            left = [_short(one) if cut and one is whole else one for one in left]
-            return [(one, sizes[one.name]) for one in (*left, *kept)]
-    kept = [_short(c) for c in figures if c.name not in GIVEN_UP]
-    room = width - sum(_size(c, rows) + 2 for c in (IDENT, WINNER, *kept)) - 2
-    return [(KERNEL, max(room, 8)), *((c, _size(c, rows)) for c in (IDENT, WINNER, *kept))]
+            break
+    return sized
 
 
 def _fitted(
-    columns: list[VariantColumn],
-    rows: Sequence[VariantRow],
-    width: int,
-    elastic: VariantColumn | None = None,
-) -> list[tuple[VariantColumn, int]] | None:
-    """These columns with their widths, None if they do not fit; reasons and ``elastic`` may be
-    cut, and reasons get what is left."""
-    sizes = {one.name: _size(one, rows) for one in columns}
-    full = sizes.get(REASON.name, 0)
-    if full:
-        sizes[REASON.name] = min(full, TOLD)
-    left = width - sum(sizes.values()) - 2 * len(sizes)
-    if elastic is not None and left < 0:
-        cut = max(min(sizes[elastic.name], 2 * LEAST), sizes[elastic.name] + left)
-        left += sizes[elastic.name] - cut
-        sizes[elastic.name] = cut
-    if left < 0:
-        return None
-    if full:
-        sizes[REASON.name] = min(full, min(full, TOLD) + left)
-    return [(one, sizes[one.name]) for one in columns]
+    columns: list[VariantColumn], rows: Sequence[VariantRow], width: int
+) -> tuple[int, list[tuple[VariantColumn, int]]]:
+    """Return how many cells these columns have too many, and each with its width."""
+    full = {one.name: _size(one, rows) for one in columns}
+    sizes = dict(full)
+    over = sum(sizes.values()) + 2 * len(sizes) - width
+    for name, least in MIN_CELLS if KERNEL in columns else MIN_CELLS[:2]:
+        cut = min(max(over, 0), max(sizes.get(name, 0) - least, 0))
+        if cut:
+            sizes[name] -= cut
+            over -= cut
+    shown = [_short(one) if sizes[one.name] < full[one.name] else one for one in columns]
+    return over, [(one, sizes[one.name]) for one in shown]
 
 
 def _short(column: VariantColumn) -> VariantColumn:
-    head = _SHORT.get(column.name, column.head)
-    return VariantColumn(column.name, head, column.text, column.value, column.right, column.least)
+    return replace(column, head=_SHORT.get(column.name, column.head))
 
 
 def _size(column: VariantColumn, rows: Iterable[VariantRow]) -> int:
@@ -301,20 +279,17 @@ def _size(column: VariantColumn, rows: Iterable[VariantRow]) -> int:
     head = cell_len(column.head) + 1
     found = max([head, *(cell_len(column.text(row)) for row in rows)])
     whole = column.name in ("configuration", "kernel", REASON.name)
-    return found if whole else min(found, max(head, MOST))
+    return found if whole else min(found, max(head, MAX_CELLS))
 
 
 def ordered(
     rows: Sequence[VariantRow], column: VariantColumn, worst_first: bool
 ) -> list[VariantRow]:
     """Rows by a column, the best first; equal ones stay in their order, the unknown are last."""
-    valued = [(column.value(row), row) for row in rows]
-    with_value = [(value, row) for value, row in valued if value is not None]
-    with_value.sort(
-        key=lambda item: (isinstance(item[0], str), item[0]),
-        reverse=worst_first == column.least,
+    known = [(value, row) for row in rows if (value := column.value(row)) is not None]
+    known.sort(
+        key=lambda item: (isinstance(item[0], str), item[0]), reverse=worst_first == column.least
     )
-    if worst_first == column.least:
-        # reverse keeps equal ones in their order, but puts words before numbers
-        with_value.sort(key=lambda item: isinstance(item[0], str))
-    return [row for _, row in with_value] + [row for value, row in valued if value is None]
+    # Numbers come before words in both directions.
+    known.sort(key=lambda item: isinstance(item[0], str))
+    return [row for _, row in known] + [row for row in rows if column.value(row) is None]

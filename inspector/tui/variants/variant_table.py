@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
@@ -17,14 +15,7 @@ from inspector.report.diff_text import settings
 from inspector.report.naming import apart, specialised
 from inspector.tui.keys.command_table import Where, bindings
 from inspector.tui.tree.ordering import Measured
-from inspector.tui.variants.columns import (
-    IDENT,
-    KERNEL,
-    LETTERS,
-    VariantColumn,
-    columns,
-    ordered,
-)
+from inspector.tui.variants.columns import IDENT, KERNEL, VariantColumn, columns, ordered
 from inspector.tui.widgets.row_list import RowList
 from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.visible import cut
@@ -42,12 +33,6 @@ class VariantTable(RowList[VariantRow], can_focus=True, inherit_bindings=False):
 
     class Chosen(Message):
         """A row was clicked twice: it is to be read."""
-
-    @dataclass
-    class Absent(Message):
-        """It is to be sorted by a column that has no place here, or nothing in it."""
-
-        column: str
 
     def __init__(
         self, rows: tuple[VariantRow, ...], measured: Measured, marked: tuple[TreeSubject, ...] = ()
@@ -128,13 +113,6 @@ class VariantTable(RowList[VariantRow], can_focus=True, inherit_bindings=False):
         self.sorted = None
         self.sort(names[at % len(names)])
 
-    def action_sort_by(self, name: str) -> None:
-        """By the column of that name; again: the other way round."""
-        if any(column.name == name for column, _ in self._columns):
-            self.sort(name)
-        else:
-            self.post_message(self.Absent(name))
-
     def filter(self, text: str) -> None:
         """Only rows with all the words of ``text``."""
         self.query_text = text
@@ -213,7 +191,7 @@ class VariantTable(RowList[VariantRow], can_focus=True, inherit_bindings=False):
             up = self.reversed != column.least
             text = f"{column.head}{'▲' if up else '▼'}" if here else column.head
             style = self.rich_style + loud if here else base
-            parts += _lettered(_cell(text, size, column.right), LETTERS.get(column.name, ""), style)
+            parts.append(Segment(_cell(text, size, column.right), style))
         return Strip(parts).adjust_cell_length(width, base)
 
 
@@ -221,15 +199,6 @@ def _cell(text: str, size: int, right: bool) -> str:
     text = cut(text, size)
     gap = " " * (size - cell_len(text))
     return f"{gap}{text}  " if right else f"{text}{gap}  "
-
-
-def _lettered(text: str, letter: str, style: Style) -> list[Segment]:
-    """A head with the letter that sorts by it underlined, where the letter is in it."""
-    at = text.casefold().find(letter.casefold()) if letter else -1
-    if at < 0:
-        return [Segment(text, style)]
-    marked = style + Style(underline=True)
-    return [Segment(text[:at], style), Segment(text[at], marked), Segment(text[at + 1 :], style)]
 
 
 def _fits(row: VariantRow, wanted: list[str]) -> bool:

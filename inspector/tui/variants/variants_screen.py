@@ -41,7 +41,7 @@ READ = frozenset(column.name for column in FIGURES)
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """How the table was left: what is marked, and the variant that is to be read, None: none."""
+    """The state on leaving: marked variants, and the variant to open."""
 
     marked: tuple[TreeSubject, ...]
     read: TreeSubject | None = None
@@ -49,8 +49,7 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a table is of: a word for it, its kernels, and of these the variants that are shown;
-    ``wider`` is what there is beyond."""
+    """The variants of a table, with a name; ``wider`` is the next larger scope."""
 
     name: str
     variants: tuple[tuple[Kernel, Variant], ...]
@@ -66,8 +65,11 @@ def whole_scope(recording: Recording) -> Scope:
 
 def scope_of(recording: Recording, name: str, subjects: Sequence[TreeSubject]) -> Scope:
     """The variants of a row of the tree; beyond them those of the recording."""
-    pairs = {(s.kernel.id, s.variant.id): (s.kernel, s.variant)
-             for s in subjects if s.kernel is not None and s.variant is not None}  # fmt: skip
+    pairs = {
+        (s.kernel.id, s.variant.id): (s.kernel, s.variant)
+        for s in subjects
+        if s.kernel is not None and s.variant is not None
+    }
     kernels = {s.kernel.id: s.kernel for s in subjects if s.kernel is not None}
     wider = whole_scope(recording)
     more = wider if len(wider.variants) > len(pairs) else None
@@ -75,7 +77,7 @@ def scope_of(recording: Recording, name: str, subjects: Sequence[TreeSubject]) -
 
 
 def recorded(reads: Reader, scope: Scope) -> tuple[VariantRow, ...]:
-    """What is known without reading anything."""
+    """Return the rows without reading a listing."""
     rows = [row_of(reads, kernel, variant) for kernel, variant in scope.variants]
     return (*rows, *(one for k in scope.kernels for one in variants.without_variant(k)))
 
@@ -85,18 +87,26 @@ def row_of(reads: Reader, kernel: Kernel, variant: Variant, code: bool = True) -
     instructions of SASS, else of PTX."""
     summary = reads.summaries.of(variant)
     row = VariantRow(
-        kernel, variant, variant.config, reads.known_by_now(variant),
-        time_us=variants.time_us(variant), winner=variants.winner(variant),
-        reason=variants.reason(variant), unread=summary is None,
-    )  # fmt: skip
+        kernel,
+        variant,
+        variant.config,
+        reads.known_by_now(variant),
+        time_us=variants.time_us(variant),
+        winner=variants.winner(variant),
+        reason=variants.reason(variant),
+        unread=summary is None,
+    )
     if summary is None:
         return row
     return replace(
-        row, resources=summary.resources, occupancy=summary.occupancy,
+        row,
+        resources=summary.resources,
+        occupancy=summary.occupancy,
         hints=None if variant.uncompiled else summary.hints,
         instructions=summary.instructions if code else summary.ptx_instructions,
-        live=summary.live, reason=row.reason or summary.lacking,
-    )  # fmt: skip
+        live=summary.live,
+        reason=row.reason or summary.lacking,
+    )
 
 
 def generated_from(recording: Recording, row: VariantRow) -> str:
@@ -106,9 +116,10 @@ def generated_from(recording: Recording, row: VariantRow) -> str:
         called[use.kernel]
         for tuning in row.kernel.autotune
         for use in tuning.uses
-        if use.configuration is not None and use.kernel in called
+        if use.configuration is not None
+        and use.kernel in called
         and _is_of(tuning.configurations[use.configuration], row)
-    ]  # fmt: skip
+    ]
     return ", ".join(dict.fromkeys(names))
 
 
@@ -134,10 +145,14 @@ class VariantsScreen(ToolScreen[Left]):
     wheres: ClassVar = (Where.VARIANTS,)
 
     def __init__(
-        self, reads: Reader, scope: Scope, marked: tuple[TreeSubject, ...] = (),
-        at: Variant | None = None, times: RecordingTimes | None = None,
+        self,
+        reads: Reader,
+        scope: Scope,
+        marked: tuple[TreeSubject, ...] = (),
+        at: Variant | None = None,
+        times: RecordingTimes | None = None,
         again: Callable[[], Scope] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """``again`` returns the current scope, where the recording may grow."""
         super().__init__()
         self.again = again
@@ -201,7 +216,7 @@ class VariantsScreen(ToolScreen[Left]):
         in_thread(self, read, ended, "variants")
 
     def renew(self, reads: Reader) -> None:
-        """The recording has grown: what is new is read when what was there has been."""
+        """Show a recording that has grown; new variants are read after the earlier ones."""
         before, was = self.reads, self.scope
         self.reads = reads
         if self.again is not None:
@@ -254,8 +269,11 @@ class VariantsScreen(ToolScreen[Left]):
     def _tell(self) -> None:
         many = len(self.scope.variants)
         shown = sum(row.variant is not None for row in self.table.rows)
-        parts = [plural(many, "variant") if shown == many or not self.table.query_text
-                 else f"{shown} of {plural(many, 'variant')}"]  # fmt: skip
+        parts = [
+            plural(many, "variant")
+            if shown == many or not self.table.query_text
+            else f"{shown} of {plural(many, 'variant')}"
+        ]
         others = Counter(diff_text.absent(row) for row in self.table.known if row.variant is None)
         parts += [f"{count} {words}" for words, count in others.items()]
         name = self.table.sorted
@@ -268,10 +286,15 @@ class VariantsScreen(ToolScreen[Left]):
         if self.table.query_text:
             parts.append(f"/{label(self.table.query_text)}")
         self.bar.tell(" · ".join(parts))
-        names = [f"{letter} {label(one.key[1])}"
-                 for letter, one in zip("AB", self.table.marked, strict=False)]  # fmt: skip
-        hint = ("d marks two variants, D compares them", "d marks another, D compares it with this",
-                "D compares them")[len(names)]  # fmt: skip
+        names = [
+            f"{letter} {label(one.key[1])}"
+            for letter, one in zip("AB", self.table.marked, strict=False)
+        ]
+        hint = (
+            "d marks two variants, D compares them",
+            "d marks another, D compares it with this",
+            "D compares them",
+        )[len(names)]
         row = self.table.row
         reason = "" if row is None else _why_not(row)
         if row is not None and (made := generated_from(self.reads.recording, row)):
@@ -282,11 +305,6 @@ class VariantsScreen(ToolScreen[Left]):
         marked = f"Marked: {', '.join(names)}. " if names else ""
         wider = "" if self.scope.wider is None or names else ", V shows those of the recording"
         self.status.say(f"{reason}{marked}{hint}{wider}.{why}", cuts_end=bool(reason))
-
-    @on(VariantTable.Absent)
-    def _absent(self, message: VariantTable.Absent) -> None:
-        self.status.say(f"There is no column of {message.column} here: the table is too narrow for "
-                        "it, or nothing is known of it.")  # fmt: skip
 
     @on(VariantTable.Chosen)
     def _open(self) -> None:

@@ -29,8 +29,6 @@ class SubjectBar(LineWidget):
         width, head = self.size.width, f" {self.head}  "
         part = f"  {self.part}" if self.part else ""
         ident = f" {self.ident}" if self.ident else ""
-        if width - len(head) - len(ident) - len(part) - len(self.right) - 3 < MIN_NAME_CELLS:
-            ident = ""
         used = len(head) + len(ident) + len(part)
         right = shorten(self.right, max(0, width - used - MIN_NAME_CELLS))
         name = shorten(label(self.name_text), width - used - len(right) - 3)

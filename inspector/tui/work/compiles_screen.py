@@ -22,16 +22,22 @@ from inspector.tui.widgets.choice_list import ChoiceList
 from inspector.tui.widgets.overlay import Overlay
 from inspector.tui.widgets.visible import label, visible
 
-FRAME = 6
-"""Columns that the frame, the padding and the scrollbar take."""
-AROUND = 2000
-"""Lines of a file that are shown before and after the one that is meant."""
+FRAME_CELLS = 6
+"""Columns of the frame, the padding and the scrollbar."""
+CONTEXT_LINES = 2000
+"""Lines of a file before and after the chosen one."""
 
 
 LINES = {"bold cyan": "bold $accent", "bold red": "bold $error", "yellow": "$warning"}
 """What the colours of a line are in a theme, whose grounds each can be read on."""
-GROUNDS = {"blue": "cursor-line", "cyan": "lit-7", "green": "lit-2", "magenta": "lit-5",
-           "red": "lit-1", "yellow": "lit-8"}  # fmt: skip
+GROUNDS = {
+    "blue": "cursor-line",
+    "cyan": "lit-7",
+    "green": "lit-2",
+    "magenta": "lit-5",
+    "red": "lit-1",
+    "yellow": "lit-8",
+}
 """The background of a phase's letter, by the colour that a terminal gives it."""
 
 
@@ -65,7 +71,7 @@ class CompilesScreen(ChoiceList[UserFrame | str | None]):
 
     def on_resize(self, event: events.Resize) -> None:
         """The bars are as wide as there is room for."""
-        width = max(event.size.width - FRAME, 20)
+        width = max(event.size.width - FRAME_CELLS, 20)
         at = self.options.highlighted
         self.rows = list(compiles.lines(self.recording, self.phases, width))
         self.options.clear_options()
@@ -112,14 +118,17 @@ def _hanging(text: Text, width: int) -> Text:
 def file_overlay(place: UserFrame, text: FileText) -> Overlay:
     """A file as it was, at the line that is meant."""
     lines = text.read().decode("utf-8", "surrogateescape").split("\n")
-    first = max(place.line - AROUND, 1)
-    last = min(place.line + AROUND, len(lines))
+    first = max(place.line - CONTEXT_LINES, 1)
+    last = min(place.line + CONTEXT_LINES, len(lines))
     wide = len(str(last))
     rows = []
     for n in range(first, last + 1):
         row = f"{n:>{wide}}  {visible(lines[n - 1])}"
         rows.append((row + "\n", "bold reverse" if n == place.line else ""))
     return Overlay(
-        label(place.file), Content.assemble(*rows), f"line {place.line} · Esc closes", wide=True,
+        label(place.file),
+        Content.assemble(*rows),
+        f"line {place.line} · Esc closes",
+        wide=True,
         at=place.line - first,
-    )  # fmt: skip
+    )

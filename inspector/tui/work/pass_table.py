@@ -126,9 +126,14 @@ class PassTable(RowList[PassRun], can_focus=True, inherit_bindings=False):
         return self._row("▸" if chosen else " ", name, cells, line + self.part("mark"), look, width)
 
     def _row(
-        self, here: str, name: str, cells: list[tuple[str, Style]], mark: Style, look: Style,
+        self,
+        here: str,
+        name: str,
+        cells: list[tuple[str, Style]],
+        mark: Style,
+        look: Style,
         width: int,
-    ) -> Strip:  # fmt: skip
+    ) -> Strip:
         room = max(12, width - 1 - sum(size for _, size in FIGURES))
         said = cut(name, room)
         parts = [Segment(here or " ", mark), Segment(said + " " * (room - cell_len(said)), look)]

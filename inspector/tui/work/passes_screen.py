@@ -90,7 +90,7 @@ class PassesScreen(DiffSearching):
 
     @property
     def settled(self) -> bool:
-        """Whether what is under the cursor is what is shown."""
+        """Whether the pass under the cursor is shown."""
         return not self._reading and self.shown is self.table.row
 
     # Reading
@@ -105,9 +105,12 @@ class PassesScreen(DiffSearching):
             worker = get_current_worker()
             if variant is not None:
                 return variant_passes(
-                    variant, kept_cache(), lines_changed,
-                    go_on=lambda: self.is_attached and not worker.is_cancelled, say=say,
-                )  # fmt: skip
+                    variant,
+                    kept_cache(),
+                    lines_changed,
+                    go_on=lambda: self.is_attached and not worker.is_cancelled,
+                    say=say,
+                )
             assert graph is not None
             return graph_passes(graph, lines_changed)
 
@@ -121,7 +124,7 @@ class PassesScreen(DiffSearching):
         self.made = answer
         self.table.know(answer.passes)
         if not answer.passes:
-            self.table.say(Notice("✗", answer.failed or "No pass was told.", ""))
+            self.table.say(Notice("✗", answer.failed or "There are no passes.", ""))
         changed = sum(p.changed for p in answer.passes)
         by = [answer.target, f"Triton {answer.triton}"] if answer.triton else ["Inductor's own"]
         told = [*by, f"{changed} of {len(answer.passes)} changed something"]
@@ -208,13 +211,15 @@ class PassesScreen(DiffSearching):
         self.view.action_change(step)
 
     def action_remarks(self) -> None:
-        """What is to be said of how they were read."""
+        """Show remarks on how the passes were read."""
         made = self.made
         if made is None:
             self.status.say("There is nothing to be said yet.")
             return
-        said = [*([f"It did not come to its end: {made.failed}"] if made.failed else []),
-                *made.remarks]  # fmt: skip
+        said = [
+            *([f"It did not come to its end: {made.failed}"] if made.failed else []),
+            *made.remarks,
+        ]
         text = "\n\n".join(f"• {label(one)}" for one in said) or "There are no remarks."
         self.app.push_screen(Overlay("These passes", Content(text)))
 

@@ -1,4 +1,4 @@
-"""Takes the time of a variant: what is launched, whether it may be, how long it took, and before.
+"""Timing of a variant: the launches, the question of trust, new and earlier times.
 
 Everything that waits is done in threads; the child process that runs the launches ends when the
 user stops it or leaves.
@@ -31,7 +31,7 @@ from inspector.tui.work.work_screen import WorkScreen
 
 
 class TimingState(Enum):
-    """What the screen waits for."""
+    """States of the screen."""
 
     LOOKING = "looking"
     ASKING = "asking"
@@ -71,9 +71,11 @@ class TimingScreen(WorkScreen):
         kernel, variant = self.subject.kernel, self.subject.variant
         if kernel is None or variant is None:
             return ()
-        own = [one.timing for one in self.times.of(kernel, variant)]
-        kept = (replace(s, rows=tuple(t for row in s.rows for t in parts(row) if t in own))
-                for s in self.times.sessions)  # fmt: skip
+        own = [one.timing for one in self.times.stored.every(kernel, variant)]
+        kept = (
+            replace(s, rows=tuple(t for row in s.rows for t in parts(row) if t in own))
+            for s in self.times.stored.sessions
+        )
         return tuple(session for session in kept if session.rows)
 
     # What goes on
@@ -133,12 +135,12 @@ class TimingScreen(WorkScreen):
         else:
             self.past = self._past()
             self.session, problem = answer
-            self.times.add(self.session)
+            self.times.stored.add(self.session)
         self._tell()
         if problem:
             self.status.say(label(problem))
 
-    # What is shown
+    # Text
 
     def _tell(self) -> None:
         ways = "all stopwatches" if self.wish.stopwatch == "all" else self.wish.stopwatch

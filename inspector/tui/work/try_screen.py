@@ -36,12 +36,7 @@ class TryScreen(WorkScreen):
     wheres: ClassVar = (Where.TRYING,)
 
     def __init__(
-        self,
-        reads: Reader,
-        subject: TreeSubject,
-        stage: Stage,
-        text: bytes,
-        edit: Edit,
+        self, reads: Reader, subject: TreeSubject, stage: Stage, text: bytes, edit: Edit
     ) -> None:
         super().__init__("try", subject, f"edited {stage.value}")
         self.reads, self.stage = reads, stage

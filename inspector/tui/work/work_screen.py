@@ -1,4 +1,4 @@
-"""A screen of text about one variant, while something is under way for it."""
+"""Base of text screens for one variant whose work runs in a thread."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ class WorkScreen(ToolScreen[None]):
         self._stop.set()
 
     def begin(self) -> None:
-        """Do what is done first."""
+        """Start the work."""
         raise NotImplementedError
 
     def show(self) -> None:
-        """Lay out what is known so far."""
+        """Lay out the text."""
         raise NotImplementedError
 
     @property
@@ -104,13 +104,13 @@ class WorkScreen(ToolScreen[None]):
         else:
             self.dismiss()
 
-    def action_scroll(self, rows: int) -> None:
+    def action_move(self, rows: int) -> None:
         """Scroll by lines."""
         self.scroller.scroll_relative(y=rows, animate=False)
 
     def action_page(self, pages: int) -> None:
         """Scroll by pages."""
-        self.action_scroll(pages * max(1, self.scroller.size.height - 1))
+        self.action_move(pages * max(1, self.scroller.size.height - 1))
 
     def action_edge(self, side: int) -> None:
         """Scroll to the top or the end."""

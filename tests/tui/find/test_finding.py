@@ -10,23 +10,17 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from inspector.capture.opening import open_path
 from inspector.commands.common import open_reader
-from inspector.model import Stage, Variant
-from inspector.reader.reader import Reader
-from inspector.recording.layout import DerivedCache
+from inspector.model import Stage
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.code.labels import labels_of
 from inspector.tui.find.finder import Finder
 from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.variants.variants_screen import VariantsScreen
-from tests.helpers.many import TEMPLATE, many
 from tests.helpers.sample import FakeReader, empty, reader, settle, text_of
 
 Ui = Pilot[None]
 LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
-SIZES = [(80, 24), (160, 48)]
-by_size = pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
 
 
 @asynccontextmanager
@@ -43,31 +37,33 @@ async def started(
 
 
 def hits(ui: Ui) -> list[tuple[str, str]]:
-    """What is found: what each is, and its name."""
+    """Kind and name of each match."""
     screen = ui.app.screen
     assert isinstance(screen, Finder)
     return [(match.entry.lead, match.entry.text) for match in screen.matches]
 
 
-# What is found, and where Enter goes
+# The palette
 
 
-@by_size
-async def test_a_kernel_is_found_by_its_name(size: tuple[int, int]) -> None:
-    async with started("ctrl+p", *"gelu", size=size) as (ui, screen):
+async def test_kernels_and_graphs_are_found_by_name() -> None:
+    async with started("ctrl+p", *"gelu", size=(80, 24)) as (ui, screen):
         assert hits(ui)[0] == ("kernel", "gelu_kernel")
         assert "gelu_kernel" in text_of(ui)
         await ui.press("enter")
         await settle(ui)
         assert screen.panes.subject.key[0] == "k3"
         assert screen.panes.active.view.has_focus
+        await ui.press("ctrl+p", *"graph", "enter")
+        await settle(ui)
+        row = screen.kernels.row
+        assert row is not None and row.text == "graph 0/0"
 
 
-async def test_a_variant_is_found_by_its_settings_and_by_the_digits_of_its_hash() -> None:
-    for typed in ("84d2", "84d20b7e84d20b7e", "4096", "square w16"):
-        async with started("ctrl+p", *typed.replace(" ", "_")) as (ui, screen):
-            # A space is typed as itself.
-            await ui.press("ctrl+u", *("space" if c == " " else c for c in typed))
+async def test_a_variant_is_found_by_its_settings_and_its_hash() -> None:
+    async with started() as (ui, screen):
+        for typed in ("84d2", "84d20b7e84d20b7e", "4096", "square w16"):
+            await ui.press("ctrl+p", *("space" if c == " " else c for c in typed))
             kind, name = hits(ui)[0]
             assert (kind, "4096 w16" in name or "BLOCK=4096" in name) == ("variant", True)
             await ui.press("enter")
@@ -75,15 +71,8 @@ async def test_a_variant_is_found_by_its_settings_and_by_the_digits_of_its_hash(
             assert screen.panes.subject.key[:2] == ("k1", "84d20b7e")
 
 
-async def test_a_graph_is_found() -> None:
-    async with started("ctrl+p", *"graph", "enter") as (_, screen):
-        row = screen.kernels.row
-        assert row is not None and row.text == "graph 0/0"
-
-
-@by_size
-async def test_a_label_in_the_open_listing_is_found(size: tuple[int, int]) -> None:
-    async with started("tab", "tab", "7", "ctrl+p", *".text", size=size) as (ui, screen):
+async def test_a_label_in_the_open_listing_is_found() -> None:
+    async with started("tab", "tab", "7", "ctrl+p", *".text", size=(80, 24)) as (ui, screen):
         assert ("label", ".text.square_kernel") in hits(ui)
         assert "sass, line 2" in text_of(ui)
         await ui.press("enter")
@@ -101,8 +90,11 @@ async def test_a_hint_is_found_and_its_line_is_gone_to() -> None:
         assert (screen.panes.active.stage, screen.panes.active.view.cursor) == (Stage.PTX, 14)
 
 
-async def test_a_stage_of_what_is_open_and_of_what_is_not() -> None:
-    async with started("ctrl+p", *"ttir") as (ui, screen):
+async def test_stages_of_open_and_of_other_kernels_are_found() -> None:
+    async with started("ctrl+p", *"ttgir") as (ui, screen):
+        assert ("stage", "TTGIR") in hits(ui)
+        assert "absent here" in text_of(ui)
+        await ui.press("ctrl+u", *"ttir")
         assert hits(ui)[0] == ("stage", "TTIR")
         await ui.press("enter")
         await settle(ui)
@@ -113,12 +105,6 @@ async def test_a_stage_of_what_is_open_and_of_what_is_not() -> None:
         await settle(ui)
         assert screen.panes.subject.key[0] == "k3"
         assert screen.panes.active.stage is Stage.PTX
-
-
-async def test_a_stage_that_is_not_there_says_so_and_comes_last() -> None:
-    async with started("ctrl+p", *"ttgir") as (ui, _):
-        assert ("stage", "TTGIR") in hits(ui)
-        assert "there is none here" in text_of(ui)
 
 
 async def test_a_command_is_run_where_it_belongs() -> None:
@@ -140,9 +126,8 @@ async def test_escape_changes_nothing_and_nothing_that_fits_is_said() -> None:
         assert ui.app.screen is screen and screen.panes.subject == before
 
 
-@by_size
-async def test_a_click_goes_there_and_one_beside_closes_it(size: tuple[int, int]) -> None:
-    async with started("ctrl+p", *"kernel", size=size) as (ui, screen):
+async def test_a_click_goes_there_and_one_beside_closes_it() -> None:
+    async with started("ctrl+p", *"kernel") as (ui, screen):
         finder = ui.app.screen
         assert isinstance(finder, Finder)
         at = next(i for i, one in enumerate(hits(ui)) if one == ("kernel", "gelu_kernel"))
@@ -184,8 +169,12 @@ def test_what_branches_go_to_is_found_and_what_debuggers_read_is_not(stage: Stag
     listing = reads.listing(kernel.variants[0], stage)
     named = {name.strip("()`"): n for name, n, _ in labels_of(listing, stage)}
     lines = [line.text for line in listing.lines]
-    branches = {Stage.PTX: r"bra(?:\.uni)?\s+(\$\w+)", Stage.SASS: r"BRA .*?(\.L_x_\w+)",
-                Stage.LLIR: r"label %([\w.]+)", Stage.TTGIR: r"cf\.br (\^\w+)"}  # fmt: skip
+    branches = {
+        Stage.PTX: r"bra(?:\.uni)?\s+(\$\w+)",
+        Stage.SASS: r"BRA .*?(\.L_x_\w+)",
+        Stage.LLIR: r"label %([\w.]+)",
+        Stage.TTGIR: r"cf\.br (\^\w+)",
+    }
     wanted = {w for text in lines for w in re.findall(branches[stage], text)}
     assert wanted or stage is Stage.TTGIR  # its loops have regions instead of labels
     assert wanted <= named.keys()
@@ -204,9 +193,8 @@ def headings(ui: Ui) -> list[str]:
     return [e.text for e in screen.entries if e.heading]
 
 
-@by_size
-async def test_the_help_begins_with_where_one_is(size: tuple[int, int]) -> None:
-    async with started("question_mark", size=size) as (ui, _):
+async def test_the_help_begins_with_the_focused_part() -> None:
+    async with started("question_mark", size=(80, 24)) as (ui, _):
         assert headings(ui)[:2] == ["In the tree", "Everywhere"]
         assert "In the tree" in text_of(ui)
         await ui.press("escape", "tab", "question_mark")
@@ -243,49 +231,3 @@ async def test_the_help_is_clicked_and_its_key_closes_it() -> None:
         assert screen.panes.zoomed
         await ui.press("question_mark", "question_mark")
         assert ui.app.screen is screen
-
-
-# Four hundred kernels
-
-
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The recording."""
-    return many(tmp_path_factory.mktemp("many") / "recording")
-
-
-async def test_any_of_four_hundred_is_five_keys_beside_its_name(
-    recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And nothing but what is open is read for it."""
-    reads = Reader(open_path(recorded), DerivedCache(tmp_path / "derived"))
-    asked: set[str] = set()
-    listing = Reader.listing
-
-    def counted(self: Reader, variant: Variant, stage: Stage) -> object:
-        asked.add(variant.hash)
-        return listing(self, variant, stage)
-
-    monkeypatch.setattr(Reader, "listing", counted)
-    app = PtxviewApp(reads)
-    async with app.run_test(size=(120, 36)) as ui:
-        screen = await settle(ui)
-        kernels = reads.recording.kernels
-        assert len(kernels) == 400
-        names = [k.name for k in kernels if k.name != TEMPLATE]
-        alike = [k for k in kernels if k.name == TEMPLATE]
-        wanted = [(k.name, k) for k in kernels if k.name in (names[0], names[151], names[-1])]
-        wanted.append((alike[60].variants[0].id, alike[60]))
-        for name, kernel in wanted:
-            before = set(asked)
-            await ui.press("ctrl+p", *name)
-            assert not asked - before, "typing reads nothing"
-            own = ["ctrl+p", "enter", "7"]
-            assert len(own) <= 5
-            await ui.press(*own[1:])
-            await settle(ui)
-            assert screen.panes.subject.key[0] == kernel.id
-            assert screen.panes.active.stage is Stage.SASS
-            await ui.press("6")  # so that the next one shows that 7 does it
-            await settle(ui)
-            assert asked - before <= {kernel.variants[0].hash}

@@ -23,8 +23,12 @@ def test_exact_comes_before_the_beginning_and_that_before_anything_within() -> N
     names = ["a_softmax", "presoftmax", "softmax_kernel", "softmax"]
     others = entry("triton_red", words="aten.softmax")
     assert ranked("softmax", others, *map(entry, names)) == [
-        "softmax", "softmax_kernel", "a_softmax", "presoftmax", "triton_red",
-    ]  # fmt: skip
+        "softmax",
+        "softmax_kernel",
+        "a_softmax",
+        "presoftmax",
+        "triton_red",
+    ]
 
 
 def test_a_number_is_a_part_of_a_name_before_it_begins_another() -> None:
@@ -49,8 +53,7 @@ def test_every_word_must_be_somewhere() -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "fits"),
-    [("ea", True), ("ea23", True), ("a23", False), ("e", False), ("eg", False)],
+    ("typed", "fits"), [("ea", True), ("ea23", True), ("a23", False), ("e", False), ("eg", False)]
 )
 def test_a_hash_is_found_by_its_beginning_alone(typed: str, fits: bool) -> None:
     assert bool(ranked(typed, entry("x", digest="ea237a1f"))) is fits
@@ -67,18 +70,18 @@ def test_a_stage_beside_other_words_is_that_stage_of_what_fits_them() -> None:
     assert [m.entry.text for m in rank([of("a_7")], "ptx 7", stages)] == ["a_7 at ptx"]
 
 
-def test_what_was_typed_is_marked_where_it_stands() -> None:
+def test_typed_words_are_marked() -> None:
     (match,) = rank([entry("square_kernel")], "ker sq")
     assert [match.entry.text[a:b] for a, b in match.spans] == ["sq", "ker"]
 
 
-def test_headings_stand_only_where_nothing_is_typed() -> None:
+def test_headings_are_shown_without_a_query() -> None:
     entries = [Entry("", "Fold", heading=True), entry("fold")]
     assert ranked("", *entries) == ["Fold", "fold"]
     assert ranked("fold", *entries) == ["fold"]
 
 
 @given(st.lists(st.text(max_size=12), max_size=6), st.text(max_size=8))
-def test_whatever_is_typed_the_spans_lie_in_the_text(names: list[str], query: str) -> None:
+def test_spans_are_within_the_text_for_any_query(names: list[str], query: str) -> None:
     for match in rank([entry(name) for name in names], query, ("ptx",)):
         assert all(0 <= a < b <= len(match.entry.text.casefold()) for a, b in match.spans)

@@ -16,15 +16,7 @@ from inspector.reader.reader import Reader
 from inspector.reader.selecting import select_one
 from inspector.trace.stepper import LaneStrip, Stepper
 from inspector.trace.tracing import trace_block, trace_launch
-from inspector.tui.code.gutter import (
-    CONFLICTS,
-    DIVERGES,
-    LANES,
-    SECTORS,
-    VALUE,
-    WARPS,
-    Gutter,
-)
+from inspector.tui.code.gutter import CONFLICTS, DIVERGES, LANES, SECTORS, VALUE, WARPS, Gutter
 from inspector.tui.step.lanes import lanes_text
 from inspector.tui.step.registers import register_rows
 from inspector.tui.step.step_figures import SteppedKernel
@@ -87,7 +79,7 @@ def test_lines_of_the_source_have_the_values_of_their_names() -> None:
     seen = []
     while kernel.stepper.run("mine").shows_place:
         seen.append(shown(kernel, Stage.SOURCE, load))
-    # Each of the lane's loads in its turn; a register that waits for one has minus infinity.
+    # Each of the lane's loads in turn; a register without its value yet is minus infinity.
     values = [float(text.removeprefix("x ")) for text in dict.fromkeys(seen) if text[:2] == "x "]
     assert [v for v in values if np.isfinite(v)] == [
         pytest.approx(v, rel=1e-6) for v in x[7, 3::128]
@@ -101,29 +93,12 @@ def test_lines_of_the_source_have_the_values_of_their_names() -> None:
     assert stored[-1].startswith("[")
 
 
-def test_a_line_that_is_not_tied_to_the_ptx_shows_nothing() -> None:
-    _, kernel = stepped("softmax_kernel")
+def test_lines_without_ptx_show_nothing_and_labels_mean_the_next_instruction() -> None:
+    chosen, kernel = stepped("softmax_kernel")
     kernel.stepper.run("end")
     assert shown(kernel, Stage.SOURCE, 1) == ""
     assert kernel.ptx_lines(Stage.SOURCE, 1) == ()
-    assert kernel.figures(Stage.SASS) is None  # nobody has asked for its links
-
-
-def test_the_line_of_the_step_is_known_in_every_stage() -> None:
-    chosen, kernel = stepped("softmax_kernel")
-    links = lecture().links(chosen.variant, Stage.PTX, Stage.SOURCE)
-    for _ in range(40):
-        place = kernel.stepper.place()
-        assert place is not None
-        ptx, source = kernel.figures(Stage.PTX), kernel.figures(Stage.SOURCE)
-        assert ptx is not None and source is not None
-        assert ptx.current() == (place.line,)
-        assert source.current() == tuple(sorted(links.get(place.line, ())))
-        kernel.stepper.run("next 3")
-
-
-def test_a_label_stands_for_the_instruction_after_it() -> None:
-    chosen, kernel = stepped("softmax_kernel")
+    assert kernel.figures(Stage.SASS) is None  # its links were not read
     label = line_of(chosen, Stage.PTX, "$L__tmp0:")
     (line,) = kernel.ptx_lines(Stage.PTX, label)
     assert line > label and "mov.u32" in chosen.program.statement(line)
@@ -191,7 +166,7 @@ def test_the_registers_are_what_the_step_gave_and_what_is_live() -> None:
     assert named == sorted(named, reverse=True)
 
 
-def test_lanes_stand_32_a_row_and_the_chosen_one_is_marked() -> None:
+def test_lanes_are_32_a_row_and_the_chosen_one_is_marked() -> None:
     chosen, kernel = stepped("softmax_kernel")
     kernel.stepper.run("end")
     (strip,) = kernel.stepper.strips(stores(chosen)[6])

@@ -1,23 +1,22 @@
-"""Four hundred kernels: a journey by keys alone, and one by mouse alone."""
+"""Four hundred kernels: journeys by the filter, by the palette and by mouse."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from textual.events import MouseScrollDown
 
 from inspector.capture.opening import open_path
-from inspector.model import Stage
+from inspector.model import Stage, Variant
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.main.main_screen import MainScreen
 from tests.helpers.many import TEMPLATE, many
-from tests.helpers.ptxview import call
 from tests.helpers.sample import settle
+
+pytestmark = pytest.mark.nightly
 
 
 @pytest.fixture(scope="module")
@@ -32,47 +31,62 @@ def app(recorded: Path, tmp_path: Path) -> PtxviewApp:
     return PtxviewApp(Reader(open_path(recorded), DerivedCache(tmp_path / "derived")))
 
 
-def shown(screen: MainScreen) -> tuple[str, str, str]:
-    """Which kernel and variant are read, and at which stage in the active pane."""
-    kernel, variant, _ = screen.panes.subject.key
-    return kernel, variant, str(screen.panes.active.stage)
-
-
-@pytest.fixture(scope="module")
-def listed(recorded: Path) -> dict[str, Any]:
-    """The kernels that ``list --json`` has, by id."""
-    return {kernel["id"]: kernel for kernel in call("list", recorded, "--json").json["kernels"]}
-
-
-def typed(kernel: dict[str, Any]) -> str:
-    """What one types of a kernel: its number, or of those that are called alike, of its id."""
-    number = re.search(r"_(\d+)$", kernel["name"])
-    return number[1] if number else kernel["variants"][0]["id"][:3]
-
-
-async def test_any_kernels_sass_is_five_keys_away(app: PtxviewApp, listed: dict[str, Any]) -> None:
-    kernels = listed
+async def test_any_kernels_sass_is_five_keys_away(app: PtxviewApp) -> None:
+    """By the filter; of kernels with the same name by three digits of an id."""
+    kernels = app.main.reads.recording.kernels
     assert len(kernels) == 400
-    named = [k for k in kernels.values() if k["name"] != TEMPLATE]
-    # Of ids, three digits are enough for those whose own they are alone.
-    begins = [kernel["variants"][0]["id"][:3] for kernel in kernels.values()]
-    alike = [k for k in kernels.values() if k not in named and begins.count(typed(k)) == 1]
+    named = [k for k in kernels if k.name != TEMPLATE]
+    begins = [k.variants[0].id[:3] for k in kernels]
+    alike = [k for k in kernels if k.name == TEMPLATE and begins.count(k.variants[0].id[:3]) == 1]
     assert len(alike) > 60
     async with app.run_test(size=(120, 36)) as ui:
         screen = await settle(ui)
         for kernel in (named[0], named[1], *named[7::150], alike[0]):
-            keys = ["7", "slash", *typed(kernel)]
+            number = re.search(r"_(\d+)$", kernel.name)
+            ident = kernel.variants[0].id
+            keys = ["7", "slash", *(number[1] if number else ident[:3])]
             assert len(keys) <= 5
             await ui.press(*keys)
             await settle(ui)
-            assert shown(screen) == (kernel["id"], kernel["variants"][0]["id"], "sass")
+            assert screen.panes.subject.key[:2] == (kernel.id, ident)
+            assert screen.panes.active.stage is Stage.SASS
             await ui.press("escape")
         view = screen.panes.active.view
         assert view.source is not None
         assert any("EXIT" in text for text in view.source.texts)
 
 
-async def test_a_journey_by_mouse_alone(app: PtxviewApp, listed: dict[str, Any]) -> None:
+async def test_the_palette_finds_any_kernel_and_reads_only_the_open_one(
+    app: PtxviewApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: set[str] = set()
+    listing = Reader.listing
+
+    def counted(self: Reader, variant: Variant, stage: Stage) -> object:
+        asked.add(variant.hash)
+        return listing(self, variant, stage)
+
+    monkeypatch.setattr(Reader, "listing", counted)
+    kernels = app.main.reads.recording.kernels
+    named = [k for k in kernels if k.name != TEMPLATE]
+    alike = [k for k in kernels if k.name == TEMPLATE][60]
+    wanted = [(k.name, k) for k in (named[0], named[151], named[-1])]
+    async with app.run_test(size=(120, 36)) as ui:
+        screen = await settle(ui)
+        for name, kernel in (*wanted, (alike.variants[0].id, alike)):
+            before = set(asked)
+            await ui.press("ctrl+p", *name)
+            assert not asked - before, "typing reads nothing"
+            await ui.press("enter", "7")
+            await settle(ui)
+            assert screen.panes.subject.key[0] == kernel.id
+            assert screen.panes.active.stage is Stage.SASS
+            await ui.press("6")  # so that the next 7 has an effect
+            await settle(ui)
+            assert asked - before <= {kernel.variants[0].hash}
+
+
+async def test_a_journey_by_mouse_alone(app: PtxviewApp) -> None:
     """Down the tree with the wheel, a group unfolded by its sign, a variant read by two clicks."""
     async with app.run_test(size=(160, 48)) as ui:
         screen = await settle(ui)
@@ -94,7 +108,5 @@ async def test_a_journey_by_mouse_alone(app: PtxviewApp, listed: dict[str, Any])
         chosen = screen.kernels.rows[opened + 3]
         assert screen.panes.subject.key == chosen.subject.key
         assert screen.focused is screen.panes.active.view
-        # The stage's number in the pane's title shows it.
-        kinds = {kernel["name"] for kernel in listed.values()}
-        assert chosen.subject.kernel is not None and chosen.subject.kernel.name in kinds
+        assert chosen.subject.kernel is not None and chosen.subject.kernel.name == TEMPLATE
         assert Stage.SASS in chosen.subject.stages()

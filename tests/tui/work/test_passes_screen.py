@@ -1,4 +1,4 @@
-"""The screen of passes: every command, the filter, its looks; the compiler is stood in for."""
+"""The screen of passes: every command, the filter, its looks; with a fake compiler."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from inspector.reader.passes import PassList
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.keys.command_table import TABLE, Where
 from inspector.tui.widgets.overlay import Overlay
 from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.work import passes_screen as showing
@@ -47,34 +46,48 @@ AFTER = BEFORE.replace(
 LLVM = 'source_filename = "m"\n\ndefine void @k(ptr %0) {\n  %2 = load float, ptr %0\n  ret void\n}'
 
 
-def made_up(number: int, stage: str, language: str, name: str, *texts: str, **more: Any) -> PassRun:
+def made_up(
+    number: int, place: str, name: str, texts: tuple[str, str] | None, **more: Any
+) -> PassRun:
+    stage, language = place.split()
     before, after = texts or (None, None)
     run = PassRun(number, stage, language, name, before=before, after=after, **more)
     return replace(run, lines=lines_changed(run)) if texts else run
 
 
+def by_mlir(argument: str, milliseconds: float, *inside: str) -> dict[str, Any]:
+    return {
+        "argument": argument,
+        "milliseconds": milliseconds,
+        "timed_by": "mlir",
+        "inside": inside,
+    }
+
+
+MATMUL = by_mlir("tritongpu-accelerate-matmul", 0.6, "CanonicalizerPass", "CanonicalizerPass")
+LAYOUTS = by_mlir("tritongpu-remove-layout-conversions", 12.0)
+NO_LOAD = LLVM.replace("  %2 = load float, ptr %0\n", "")
 PASSES = (
-    made_up(1, "ttir", "mlir", "CSEPass", argument="cse", milliseconds=0.1, timed_by="mlir"),
-    made_up(2, "ttgir", "mlir", "TritonGPUAccelerateMatmul", BEFORE, AFTER,
-            argument="tritongpu-accelerate-matmul", milliseconds=0.6, timed_by="mlir",
-            inside=("CanonicalizerPass", "CanonicalizerPass")),
-    made_up(3, "ttgir", "mlir", "TritonGPURemoveLayoutConversions", AFTER, BEFORE,
-            argument="tritongpu-remove-layout-conversions", milliseconds=12.0, timed_by="mlir"),
-    made_up(4, "llir", "llvm", "DCEPass", LLVM,
-            LLVM.replace("  %2 = load float, ptr %0\n", ""), milliseconds=0.31, timed_by="arrival"),
-    made_up(5, "ptx", "machine", "Register Coalescer", argument="register-coalescer"),
-)  # fmt: skip
-LIST = PassList("sm_90", "3.9.0", "3.6.0", "source", PASSES, None,
-                ("it was compiled by Triton 3.6.0, and is compiled again by 3.9.0: "
-                 "passes may be others",))  # fmt: skip
+    made_up(1, "ttir mlir", "CSEPass", None, **by_mlir("cse", 0.1)),
+    made_up(2, "ttgir mlir", "TritonGPUAccelerateMatmul", (BEFORE, AFTER), **MATMUL),
+    made_up(3, "ttgir mlir", "TritonGPURemoveLayoutConversions", (AFTER, BEFORE), **LAYOUTS),
+    made_up(4, "llir llvm", "DCEPass", (LLVM, NO_LOAD), milliseconds=0.31, timed_by="arrival"),
+    made_up(5, "ptx machine", "Register Coalescer", None, argument="register-coalescer"),
+)
+REMARK = "it was compiled by Triton 3.6.0, and is compiled again by 3.9.0: passes may be others"
+LIST = PassList("sm_90", "3.9.0", "3.6.0", "source", PASSES, None, (REMARK,))
 
 
 def app() -> PtxviewApp:
     """The application on one kernel that has a TTIR."""
     variant = Variant(
-        "11111111", "11111111" * 8, "matmul_kernel", target="sm_90",
-        stages={Stage.TTIR: StageFile(Bytes(BEFORE.encode()), "k.ttir")}, config={"num_warps": 4},
-    )  # fmt: skip
+        "11111111",
+        "11111111" * 8,
+        "matmul_kernel",
+        target="sm_90",
+        stages={Stage.TTIR: StageFile(Bytes(BEFORE.encode()), "k.ttir")},
+        config={"num_warps": 4},
+    )
     kernel = Kernel("k1", "matmul_kernel", "matmul_kernel", Origin.TRITON, (variant,))
     recording = Recording("/home/ada/k.ptxview", (kernel,), mode="gpu")
     return PtxviewApp(Reader(recording, DerivedCache(Path("/dev/null/none"))))
@@ -131,13 +144,6 @@ async def test_it_lists_what_changed_and_shows_the_first(start: Start) -> None:
         assert "~0.3" in text and "12.0" in text
 
 
-def test_every_command_has_a_test() -> None:
-    """Those that move in the list are tested together."""
-    moving = {"up", "down", "page.up", "page.down", "first", "last", "change.previous"}
-    wanted = {c.id.removeprefix("passes.") for c in TABLE if c.where is Where.PASSES} - moving
-    assert {f"test_key_{name.replace('.', '_')}" for name in wanted} <= set(globals())
-
-
 async def test_moving_shows_what_the_next_changed(start: Start) -> None:
     async with start("j") as (ui, screen):
         assert screen.shown is PASSES[2] and "-1 ttg.convert_layout" in text_of(ui)
@@ -147,46 +153,56 @@ async def test_moving_shows_what_the_next_changed(start: Start) -> None:
             assert screen.shown is not None and screen.shown.number == number
 
 
-async def test_key_every(start: Start) -> None:
-    async with start("a") as (ui, screen):
-        assert numbers(screen) == [1, 2, 3, 4, 5]
-        await ui.press("G")
-        await rest(ui)
-        assert "It changed nothing." in text_of(ui)
-        await ui.press("a")
-        await rest(ui)
-        assert numbers(screen) == [2, 3, 4]
-
-
-async def test_key_stage(start: Start) -> None:
+async def test_the_list_shows_one_stage_or_every_pass(start: Start) -> None:
     async with start("s", "s") as (ui, screen):
         assert screen.table.stage == "ttgir" and numbers(screen) == [2, 3]
         assert "ttgir alone" in text_of(ui)
         await ui.press("escape")
         await rest(ui)
         assert numbers(screen) == [2, 3, 4] and len(ui.app.screen_stack) == 2
-
-
-@pytest.mark.parametrize(
-    ("typed", "fits"),
-    [("convert_layout", [2, 3]), ("+convert_layout", [2]), ("-convert_layout", [3]),
-     ("coalescer", [5]), ("layout llir", []), ("load", [4])],
-)  # fmt: skip
-async def test_key_search(start: Start, typed: str, fits: list[int]) -> None:
-    async with start("G", "slash") as (ui, screen):
-        await ui.press(*("minus" if c == "-" else "plus" if c == "+" else "space" if c == " "
-                         else "underscore" if c == "_" else c for c in typed))  # fmt: skip
+        await ui.press("a", "G")
         await rest(ui)
-        assert numbers(screen) == fits
-        await ui.press("enter")
-        assert screen.focused is screen.table
+        assert numbers(screen) == [1, 2, 3, 4, 5] and "It changed nothing." in text_of(ui)
+        await ui.press("a")
+        await rest(ui)
+        assert numbers(screen) == [2, 3, 4]
         await ui.press("escape")
-        await rest(ui)
-        assert numbers(screen) == [2, 3, 4] and screen.table.row is PASSES[3]
+        assert len(ui.app.screen_stack) == 1
 
 
-async def test_key_look(start: Start) -> None:
-    async with start("enter") as (ui, screen):
+async def test_the_filter_finds_operations_and_passes(start: Start) -> None:
+    cases = {
+        "convert_layout": [2, 3],
+        "+convert_layout": [2],
+        "-convert_layout": [3],
+        "coalescer": [5],
+        "layout llir": [],
+        "load": [4],
+    }
+    async with start("G") as (ui, screen):
+        for typed, fits in cases.items():
+            await ui.press("slash")
+            screen.prompt.input.value = typed
+            await rest(ui)
+            assert numbers(screen) == fits, typed
+            await ui.press("enter")
+            assert screen.focused is screen.table
+            await ui.press("escape")
+            await rest(ui)
+            assert numbers(screen) == [2, 3, 4] and screen.table.row is PASSES[3]
+
+
+async def test_enter_goes_to_what_the_pass_changed_and_escape_back(start: Start) -> None:
+    async with start() as (ui, screen):
+        first = screen.view.cursor
+        await ui.press("right_square_bracket")
+        assert screen.view.cursor != first and screen.focused is screen.table
+        await ui.press("left_square_bracket")
+        assert screen.view.cursor == first
+        await ui.press("r")
+        assert isinstance(ui.app.screen, Overlay)
+        assert "it was compiled by Triton 3.6.0" in " ".join(text_of(ui).split())
+        await ui.press("escape", "enter")
         assert screen.focused is screen.view
         before = screen.view.cursor
         await ui.press("G")
@@ -196,32 +212,7 @@ async def test_key_look(start: Start) -> None:
         assert "match" in text_of(ui)
         await ui.press("escape", "escape")
         assert screen.focused is screen.table and len(ui.app.screen_stack) == 2
-
-
-async def test_key_change_next(start: Start) -> None:
-    async with start() as (ui, screen):
-        first = screen.view.cursor
-        await ui.press("right_square_bracket")
-        assert screen.view.cursor != first and screen.focused is screen.table
-        await ui.press("left_square_bracket")
-        assert screen.view.cursor == first
-
-
-async def test_key_remarks(start: Start) -> None:
-    async with start("r") as (ui, _):
-        assert isinstance(ui.app.screen, Overlay)
-        assert "it was compiled by Triton 3.6.0" in " ".join(text_of(ui).split())
-
-
-async def test_key_escape(start: Start) -> None:
-    async with start() as (ui, _):
-        await ui.press("escape")
-        assert len(ui.app.screen_stack) == 1
-
-
-async def test_key_back(start: Start) -> None:
-    async with start("enter") as (ui, _):
-        await ui.press("q")
+        await ui.press("enter", "q")
         assert len(ui.app.screen_stack) == 1
 
 
@@ -263,11 +254,8 @@ async def test_leaving_ends_the_compiler(monkeypatch: pytest.MonkeyPatch) -> Non
             await ui.pause(0.01)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (200, 60)], ids=lambda s: f"{s[0]}x{s[1]}")
-async def test_what_it_looks_like(
-    start: Start, size: tuple[int, int], snapshot: SnapshotAssertion
-) -> None:
-    async with start(size=size) as (ui, _):
+async def test_what_it_looks_like(start: Start, snapshot: SnapshotAssertion) -> None:
+    async with start(size=(80, 24)) as (ui, _):
         lines = [line.rstrip() for line in text_of(ui).split("\n")]
         assert "\n".join(lines) == snapshot
 

@@ -17,12 +17,11 @@ from inspector.commands.common import open_reader
 from inspector.errors import Stopped
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.diff.diff_screen import DiffScreen
-from inspector.tui.keys.command_table import TABLE, Where
 from inspector.tui.main import main_screen as acting
 from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.work import try_screen as trying
 from inspector.tui.work.try_screen import TryScreen
-from tests.helpers.sample import settle, text_of
+from tests.helpers.sample import rest, settle, text_of
 
 LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 SQUARE, GELU = "a4fe74f3", "4848992d"
@@ -60,17 +59,6 @@ def path(tmp_path: Path) -> Path:
     return Path(shutil.copy(LECTURE, tmp_path / "lecture.ptxview"))
 
 
-async def rest(ui: Ui) -> None:
-    """Wait until nothing is under way."""
-    for _ in range(3000):
-        await ui.pause()
-        screen = ui.app.screen
-        if not isinstance(screen, TryScreen | DiffScreen) or screen.settled:
-            return
-        await ui.pause(0.01)
-    raise AssertionError("it goes on")
-
-
 @asynccontextmanager
 async def reading(
     path: Path, *keys: str, variant: str = SQUARE, size: tuple[int, int] = (120, 40)
@@ -98,13 +86,10 @@ def screen_of(ui: Ui) -> TryScreen:
     return screen
 
 
-@pytest.mark.parametrize("size", [(80, 24), (200, 60)])
-async def test_what_is_saved_changed_is_tried_and_the_recording_stays(
-    editor: Editor, path: Path, size: tuple[int, int]
-) -> None:
+async def test_a_changed_text_is_tried_and_the_recording_stays(editor: Editor, path: Path) -> None:
     before = hashlib.sha256(path.read_bytes()).digest()
     editor.does = lambda text: text.replace("mul.f32", "add.f32")
-    async with reading(path, "6", "E", size=size) as ui:
+    async with reading(path, "6", "E", size=(80, 24)) as ui:
         (name, _, text) = editor.opened[0]
         assert name == f"square_kernel-{SQUARE}.ptx" and "mul.f32" in text
         screen, told = screen_of(ui), text_of(ui)
@@ -124,7 +109,7 @@ async def test_what_is_saved_changed_is_tried_and_the_recording_stays(
     assert hashlib.sha256(path.read_bytes()).digest() == before
 
 
-async def test_what_is_left_as_it_was_is_only_read(editor: Editor, path: Path) -> None:
+async def test_an_unchanged_text_is_not_tried(editor: Editor, path: Path) -> None:
     async with reading(path, "6", "E", variant=GELU) as ui:
         assert editor.opened and isinstance(ui.app.screen, MainScreen)
     editor.does = lambda text: text + "\n"  # as an editor ends the last line
@@ -138,9 +123,7 @@ async def test_what_nothing_compiles_on_is_said(editor: Editor, path: Path) -> N
         assert "goes nowhere: nothing assembles it" in text_of(ui)
 
 
-async def test_an_error_stands_at_its_line_and_the_text_opens_there_again(
-    editor: Editor, path: Path
-) -> None:
+async def test_the_text_opens_again_at_the_line_of_an_error(editor: Editor, path: Path) -> None:
     editor.does = lambda text: text.replace("ret;", "rat;", 1)
     async with reading(path, "6", "E", variant=GELU) as ui:
         told, screen = text_of(ui), screen_of(ui)
@@ -191,8 +174,3 @@ async def test_escape_ends_what_is_under_way(
         await ui.press("pagedown", "pageup", "up", "escape")
         await settle(ui)
         assert len(ui.app.screen_stack) == 1
-
-
-def test_every_key_of_the_screen_is_pressed_here() -> None:
-    pressed = {"enter", "E", "escape", "up", "down", "pageup", "pagedown", "g", "G"}
-    assert {c.keys.split(",")[0] for c in TABLE if c.where is Where.TRYING} == pressed
