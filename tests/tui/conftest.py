@@ -86,7 +86,7 @@ _rules: dict[tuple[object, ...], list[RuleSet]] = {}
 
 @pytest.fixture(scope="session", autouse=True)
 def styles_parsed_once() -> Iterator[None]:
-    """The same styles with the same variables are the same rules, whichever application asks."""
+    """Parse the same styles with the same variables once for all applications."""
     own = Stylesheet._parse_rules
 
     def parsed(self: Stylesheet, css: str, read_from: Any, *args: Any, **more: Any) -> Any:
@@ -127,15 +127,17 @@ def parts_styled_once() -> Iterator[None]:
 
     def place_of(sheet: Stylesheet, node: DOMNode) -> tuple[object, ...]:
         made, rules = sheets.get(sheet, (None, ()))
-        if made is not sheet.rules_map:  # it is made anew whenever the rules are
+        if made is not sheet.rules_map:  # it is made again whenever the rules are
             rules = tuple(map(id, sheet.rules))
             sheets[sheet] = sheet.rules_map, rules
         parts = frozenset(node._get_component_classes())
         if (rules, parts) not in asked:
             asked[rules, parts] = asked_of(sheet, parts)
         names, states = asked[rules, parts]
-        path = ((type(n), n._id, names & n._classes, *map(n.has_pseudo_class, sorted(states)))
-                for n in node.css_path_nodes)  # fmt: skip
+        path = (
+            (type(n), n._id, names & n._classes, *map(n.has_pseudo_class, sorted(states)))
+            for n in node.css_path_nodes
+        )
         return (rules, *path)
 
     def styled(self: Stylesheet, node: DOMNode) -> None:
@@ -171,7 +173,7 @@ which may have to wait for a processor."""
 MOST, LONG = 60, 10
 """Seconds after which a loop that never comes to rest is left alone, and threads that compute."""
 LASTING = ("block", "count", "timing")
-"""What threads do that may take as long as it likes: the user can go on meanwhile."""
+"""Groups of threads that may take long: the interface stays usable."""
 
 
 def at_work() -> tuple[list[asyncio.Task[None]], bool]:
@@ -236,7 +238,7 @@ def waits_for_what_is_to_be_done() -> Iterator[None]:
     own = Pilot._wait_for_screen
 
     async def waited(self: Pilot[Any], timeout: float = 30.0) -> bool:
-        await at_rest(max_sleep=0)  # whatever a thread does
+        await at_rest(max_sleep=0)  # regardless of threads
         app = self.app
         if not app._running or app._exception is not None or not app._screen_stack:
             return await own(self, timeout)

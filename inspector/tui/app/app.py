@@ -1,4 +1,4 @@
-"""The application: themes, what grows, and the screens that lie over everything else."""
+"""The application: themes, growing recordings, and screens above all others."""
 
 from __future__ import annotations
 
@@ -22,10 +22,8 @@ from inspector.tui.keys.places import config_path, memory_path
 from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.main.remembered import Memory
 from inspector.tui.main.title_bar import banner
-from inspector.tui.program.leaving import Leaving
 from inspector.tui.program.live import Choice, Live, Opener, ending
 from inspector.tui.widgets.notice import Notice
-from inspector.tui.widgets.overlay import Overlay
 from inspector.tui.widgets.theme import DARK, LIGHT
 from inspector.tui.widgets.threads import in_thread
 
@@ -155,7 +153,7 @@ class PtxviewApp(App[None]):
             status = recording.exit_status
             live.said = "" if status is None else ending(status, recording.seconds)
         if main.empty and (recording.kernels or recording.graphs) and self.screen is not main:
-            self._waiting = reads  # what lies over it, such as the help, is read first
+            self._waiting = reads  # an overlay, such as the help, is read first
             return
         self.reads = reads
         if not main.empty:
@@ -177,6 +175,8 @@ class PtxviewApp(App[None]):
 
     async def action_quit(self) -> None:
         """Leave; ask what becomes of a program that still runs."""
+        from inspector.tui.program.leaving import Leaving
+
         if self.live is None or not self.live.running:
             self.leave()
         elif not isinstance(self.screen, Leaving):
@@ -233,6 +233,7 @@ class PtxviewApp(App[None]):
     def action_problems(self) -> None:
         """Show what could not be recorded or read."""
         from inspector.tui.find.help import problems_text
+        from inspector.tui.widgets.overlay import Overlay
 
         recording = self.reads.recording
         self.push_screen(Overlay("Problems", problems_text(recording), banner(recording)))
@@ -261,9 +262,12 @@ class PtxviewApp(App[None]):
     ) -> None:
         """Show a word in the corner, which names what strangers wrote and so is never markup."""
         super().notify(
-            lines_shown(message), title=shown(title), severity=severity, timeout=timeout,
+            lines_shown(message),
+            title=shown(title),
+            severity=severity,
+            timeout=timeout,
             markup=False,
-        )  # fmt: skip
+        )
 
     def panic(self, *renderables: RenderableType) -> None:
         """End with one sentence instead of a traceback, unless PTXVIEW_TRACEBACK asks for it."""
@@ -283,8 +287,9 @@ class PtxviewApp(App[None]):
         """Report a fault in a thread, and go on."""
         if event.state is WorkerState.ERROR:
             error = event.worker.error
-            self.notify(f"{type(error).__name__}: {error}", title="A bug in ptxview",
-                        severity="error")  # fmt: skip
+            self.notify(
+                f"{type(error).__name__}: {error}", title="A bug in ptxview", severity="error"
+            )
 
 
 def run_tui(opener: Opener, name: str, live: Live | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What a user has set: keys and the theme, in ``config.toml`` of his configuration folder.
+"""The user's settings: keys and the theme, in ``config.toml`` of the configuration folder.
 
 A file that is damaged, or has entries that mean nothing, costs one warning and never more::
 
@@ -21,8 +21,8 @@ from inspector.errors import Unreadable
 from inspector.tui.widgets.visible import label
 
 THEMES = ("dark", "light", "auto")
-LARGEST = 1 << 20
-SHOWN = 6
+MAX_BYTES = 1 << 20
+MAX_PROBLEMS_SHOWN = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +39,15 @@ class Config:
     @property
     def warning(self) -> str:
         """All that is wrong in one text, or ""."""
-        more = len(self.problems) - SHOWN
-        lines = [f"• {p}" for p in self.problems[:SHOWN]]
+        more = len(self.problems) - MAX_PROBLEMS_SHOWN
+        lines = [f"• {p}" for p in self.problems[:MAX_PROBLEMS_SHOWN]]
         return "\n".join([*lines, f"• and {more} more"] if more > 0 else lines)
 
 
 def read_config(path: Path) -> Config:
     """What the file says; what it says wrongly is in ``problems``. Never raises."""
     try:
-        data = files.read(path, LARGEST, raisable=False)
+        data = files.read(path, MAX_BYTES, raisable=False)
     except files.Absent:
         return Config()
     except Unreadable as error:
@@ -66,8 +66,9 @@ def parse_config(said: Mapping[str, object]) -> Config:
     from inspector.tui.keys.command_table import TABLE
     from inspector.tui.keys.keymap import rebind
 
-    problems = [f"there is no setting {label(name)}" for name in said
-                if name not in ("keys", "theme")]  # fmt: skip
+    problems = [
+        f"there is no setting {label(name)}" for name in said if name not in ("keys", "theme")
+    ]
     theme = said.get("theme", "auto")
     if theme not in THEMES:
         problems.append(f"theme is {label(str(theme))}; it can be {', '.join(THEMES)}")

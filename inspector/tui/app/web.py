@@ -1,10 +1,9 @@
 """The interface in a browser: textual-serve with a page of our own.
 
-Whoever has the interface reads what this user can and saves files as him, and another user of the
-machine reaches its loopback address as well: only who knows the token that is printed is answered.
-The page hands it in once and keeps it in a cookie. A browser gives the cookies of a host to every
-port of it, and another user may listen on one: this cookie is of a path that nobody can guess, at
-which everything here lies, so that no other port is ever asked for it.
+The interface reads and saves files with this user's rights, and other users of the machine reach
+its loopback address: each request needs the printed token. The page sends it once and keeps it in
+a cookie. Browsers send the cookies of a host to each of its ports, and another user may listen on
+one: the cookie belongs to an unguessable path that contains all pages.
 
 Its page loads a font from elsewhere; ours loads nothing but what this server has. A page of another
 site that the browser shows may try to connect to a server on this machine: requests that name
@@ -68,7 +67,7 @@ class WebServer(Server):
         )
         self.token = secrets.token_urlsafe(24)
         self.place = f"/{secrets.token_urlsafe(24)}"
-        # A name of its own: a cookie of another port would overwrite it.
+        # A unique name: a cookie of another port would overwrite it.
         self.cookie = f"ptxview-{secrets.token_hex(8)}"
 
     def knows(self, given: str | None) -> bool:
@@ -89,8 +88,7 @@ class WebServer(Server):
                 raise web.HTTPForbidden(text="This page is for another address.")
             inside = request.path.startswith(f"{self.place}/")
             if self.knows(request.query.get("token")):
-                # From now on by the cookie: the token is not left in the line of the address, and
-                # what is left there is nothing without the cookie.
+                # From now on by the cookie: the address must not keep the token.
                 rest = request.rel_url.without_query_params("token").query_string
                 where = "./" if inside else f".{self.place}/"
                 answer: web.StreamResponse = web.HTTPFound(f"{where}?{rest}" if rest else where)
@@ -118,9 +116,13 @@ class WebServer(Server):
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.request_exit)
         web.run_app(
-            self._make_app(), host=self.host, port=self.port, handle_signals=False, loop=loop,
+            self._make_app(),
+            host=self.host,
+            port=self.port,
+            handle_signals=False,
+            loop=loop,
             print=lambda *_: self.announce(),
-        )  # fmt: skip
+        )
 
     def announce(self) -> None:
         """Say where, on standard error as all that is no data, once somebody listens there."""
@@ -129,8 +131,8 @@ class WebServer(Server):
         narrate(f"ptxview: {where}   (Ctrl-C ends it)")
         if not loopback(self.host):
             narrate(
-                "ptxview: whoever has this address reads the recording and can save files as you "
-                "do; it is not encrypted on its way"
+                "ptxview: anyone with this address reads the recording and can save files as you "
+                "do; the connection is not encrypted"
             )
 
 

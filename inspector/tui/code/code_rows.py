@@ -24,12 +24,12 @@ from inspector.tui.widgets.visible import label
 # -- tokens and matches as strips -----------------------------------------------------------------
 # Tokens and matches as strips of styled segments.
 
-MARKED = 200
+MAX_MATCHES_PER_LINE = 200
 """Matches lit up in one line; more are not distinguished anyway."""
 
 
 def code_strip(text: str, spans: Spans, dark: bool) -> Strip:
-    """A line in the colours of its tokens; what lies between them is plain."""
+    """Return a line in the colours of its tokens, plain between them."""
     plain = token_style(Token, dark)
     segments = []
     at = 0
@@ -51,7 +51,7 @@ def mark_matches(strip: Strip, text: str, pattern: re.Pattern[str], style: Style
         if match.end() > match.start():
             first = cell_len(text[: match.start()])
             cuts.append((first, first + cell_len(match.group())))
-        if len(cuts) >= MARKED:
+        if len(cuts) >= MAX_MATCHES_PER_LINE:
             break
     return styled(strip, cuts, style)
 
@@ -81,7 +81,7 @@ def cropped(code: Strip, left: int, room: int, line: Style, sign: Style) -> Stri
 
 # -- where a long line is broken ------------------------------------------------------------------
 
-LONGEST = 200
+MAX_ROWS_PER_LINE = 200
 """Rows that one line takes at most; what is longer can be scrolled to with wrapping off."""
 
 
@@ -90,13 +90,13 @@ def breaks(text: str, room: int) -> tuple[int, ...]:
     if room < 2:
         return (0,)
     if text.isascii():
-        return tuple(range(0, max(1, len(text)), room))[:LONGEST]
+        return tuple(range(0, max(1, len(text)), room))[:MAX_ROWS_PER_LINE]
     out = [0]
     at = 0
     for char in text:
         wide = cell_len(char)
         if at + wide - out[-1] > room:
-            if len(out) == LONGEST:
+            if len(out) == MAX_ROWS_PER_LINE:
                 break
             out.append(at)
         at += wide
@@ -171,12 +171,12 @@ class CodeRows:
         """Whether letters represent the colours of source lines, where there are no colours."""
         self._part = part
         self._code = lru_cache(maxsize=2048)(self._make_code)
-        self._row = lru_cache(maxsize=2048)(self._make_row)
+        self.row = lru_cache(maxsize=2048)(self._make_row)
 
     def forget(self) -> None:
         """What the rows are made of has changed."""
         self._code.cache_clear()
-        self._row.cache_clear()
+        self.row.cache_clear()
 
     @property
     def margin(self) -> int:
@@ -184,10 +184,6 @@ class CodeRows:
         lines = 0 if self.source is None else len(self.source.texts)
         digits = len(str(max(lines, 99)))
         return digits + 2 + self.gutter.width + self.lettered + self.flow_width
-
-    def row(self, n: int, look: Look, part: Part, width: int) -> Strip:
-        """A row of line ``n`` in ``width`` cells."""
-        return self._row(n, look, part, width)
 
     def text(self, n: int) -> str:
         """Line ``n`` as it is shown."""
@@ -275,7 +271,7 @@ class CodeRows:
         if self.pattern is not None and not self.pattern.search(text):
             own = self.source.own_text(n)
             if own != text and self.pattern.search(own):
-                # What was found is in a part that is left out for reading.
+                # The match is in a part that reading mode hides.
                 text, spans = own, self.source.spans_of(own)
         strip = code_strip(text, spans, self.dark)
         if self.register is not None:

@@ -1,7 +1,7 @@
-"""The text of one stage with a cursor: what the keys of a pane do to it.
+"""The view of one listing, with a cursor, and the commands of a pane.
 
-One module because it is one class: what a key does needs the cursor, the rows, the folds, the map
-and the place that is scrolled to at once. What can be known without them is beside it.
+One module because it is one class: commands need the cursor, rows, folds, map and scroll position
+at once; parts that do not are in the modules beside it.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ from inspector.text import plural
 from inspector.tui.code.code_rows import CodeRows, Look, Part, breaks, place_words
 from inspector.tui.code.flow import FlowCell, along, arrow_at, cells, lanes_shown
 from inspector.tui.code.folding import LEVELS, USUAL, Fold, Folding, Region, RowMap
-from inspector.tui.code.gutter import CHOICES, COUNTED, Gutter, RunFigures, title
-from inspector.tui.code.highlight import IR, NEAR, Highlighter
+from inspector.tui.code.gutter import CHOICES, COLUMNS, Gutter, RunFigures, title
+from inspector.tui.code.highlight import IR, SEARCH_LINES, Highlighter
 from inspector.tui.code.marks_bar import SIGNS, MarkedBar, Marks, placed
 from inspector.tui.keys.command_table import Where, bindings
 from inspector.tui.widgets.notice import Notice, notice_row
 from inspector.tui.widgets.threads import in_thread
 from inspector.tui.widgets.visible import label
 
-# -- a window on a listing ------------------------------------------------------------------------
-# A window on a listing, drawn line by line: a million lines cost what a page does.
-#
-# Rows are lines but for what is folded away (``RowMap``). One scrolls by rows; where long lines
-# are wrapped, one row takes several of the screen, and only those in view are measured.
+# Only rows in view are drawn and measured: a million lines cost what a page does. Rows are lines
+# without folded ones (``RowMap``); a wrapped row takes several rows of the screen.
 
-MARGIN = 2
+MARGIN_LINES = 2
 """Lines kept visible above and below the cursor and a linked run."""
 
-_STYLES = {"cursor": "code--mark", "match": "code--found", "note": "code--note",
-           "linked": "code--link", "hot": "code--peak", "peak": "code--peak"}  # fmt: skip
+_STYLES = {
+    "cursor": "code--mark",
+    "match": "code--found",
+    "note": "code--note",
+    "linked": "code--link",
+    "hot": "code--peak",
+    "peak": "code--peak",
+}
 
 
-# -- what a pane shows of a listing ---------------------------------------------------------------
-# The cursor, the links, the matches, what is shown, the folds.
-
-GAP = 6
-"""Linked lines that lie this close are shown as one block, where the pane has room."""
+MAX_GAP_LINES = 6
+"""Lines between linked lines that are shown as one block, where the pane has room."""
 
 
 class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
@@ -64,45 +64,59 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     @dataclass
     class Jumped(Message):
-        """The cursor is about to go far from line ``n``, to which one may want to come back."""
+        """The cursor is about to jump from line ``n``."""
 
         view: CodeView
         n: int
 
     @dataclass
     class Said(Message):
-        """A word on what a key has done."""
+        """A message on the effect of a key."""
 
         view: CodeView
         text: str
         warning: bool = False
 
     COMPONENT_CLASSES: ClassVar = {
-        "code--gutter", "code--cursor", "code--linked", "code--match", "code--mark",
-        "code--notice", "code--hint", "code--note", "code--peak", "code--register",
-        "code--chosen", "code--found", "code--link", "code--current", "code--value",
-        "code--loop", "code--branch", "code--own",
+        "code--gutter",
+        "code--cursor",
+        "code--linked",
+        "code--match",
+        "code--mark",
+        "code--notice",
+        "code--hint",
+        "code--note",
+        "code--peak",
+        "code--register",
+        "code--chosen",
+        "code--found",
+        "code--link",
+        "code--current",
+        "code--value",
+        "code--loop",
+        "code--branch",
+        "code--own",
         *(f"code--{how}-{hue}" for how in ("tint", "lit") for hue in range(1, HUES + 1)),
-    }  # fmt: skip
+    }
 
     @dataclass
     class Columned(Message):
-        """Other columns are before the text than before."""
+        """The columns before the text changed."""
 
         view: CodeView
 
     class Looks(Message):
-        """Something else is folded, wrapped or shown as it is than before."""
+        """Folds, wrapping or the reading mode changed."""
 
     @dataclass
     class Scrolled(Message):
-        """With the map on, one has scrolled here, and not because of another pane."""
+        """The user scrolled this view while the map is on."""
 
         view: CodeView
 
     @dataclass
     class Moved(Message):
-        """The cursor went to another line, or another listing came."""
+        """The cursor moved, or the listing changed."""
 
         view: CodeView
 
@@ -147,15 +161,14 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     @property
     def looks(self) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
-        """What is folded, by its words; the columns that are wanted; whether lines are wrapped."""
+        """The folds by their words, the wanted columns, and whether lines are wrapped."""
         wanted = self.rows.gutter.wanted
         columns = USUAL if wanted == CHOICES[0] else wanted
         return self.folding.words, columns, self.wrapped
 
     @property
     def modes(self) -> tuple[tuple[str, str], ...]:
-        """What of the usual is not so here, in a word or two, each with the command that ends it;
-        and how many lines are folded away."""
+        """Unusual modes and the count of folded lines, each with the command that ends it."""
         if not self.lines:
             return ()
         out = [("wrapped", "wrap")] if self.wrapped else []
@@ -169,7 +182,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         return tuple(out)
 
     def look(self, folds: tuple[str, ...], columns: tuple[str, ...], wrapped: bool) -> None:
-        """As it was left; before there is anything to look at."""
+        """Restore the looks, before a listing is shown."""
         self.folding.restore(folds)
         if columns != USUAL:
             self.rows.gutter = replace(self.rows.gutter, wanted=columns)
@@ -186,7 +199,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.say("No column is known for this listing.", warning=True)
 
     def _jump_among(self, lines: tuple[int, ...], step: int, otherwise: str) -> None:
-        """Go to the next or previous of some lines, round the ends; say why there are none."""
+        """Go to the next or previous of some lines, round the ends; without any, show a message."""
         if lines:
             at = (
                 bisect_left(lines, self.cursor + 1)
@@ -233,7 +246,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.jump(lines[at])
         gutter = self.rows.gutter
         figure = gutter.figure(column, gutter.telling.at(lines[at])) or 0
-        many = plural(int(figure), COUNTED[column])
+        many = plural(int(figure), COLUMNS[column].unit)
         if at == 0:
             text = f"{many}, the most of any line; again goes to the next largest."
         else:
@@ -268,7 +281,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     # Moving
 
     def jump(self, n: int) -> None:
-        """Go far: one can come back."""
+        """Go to a line, and remember the old one in the history."""
         self.post_message(self.Jumped(self, self.cursor))
         self.go(n)
 
@@ -452,7 +465,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         if not self.map.rows:
             return
         height = max(1, self.size.height)
-        margin = min(MARGIN, max(0, (height - 1) // 3))
+        margin = min(MARGIN_LINES, max(0, (height - 1) // 3))
         top = self.scroll_offset.y
         begin = self.map.row(first)
         end = min(self.map.row(last), begin + height - 1 - 2 * margin)
@@ -566,7 +579,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             # MLIR is parsed as a whole: the thread that looks for its branches has done so.
             return place_words(source.new_place(n))
         # Between a mark and what it is about, there may be blanks and comments.
-        for at in range(n, max(0, n - NEAR), -1):
+        for at in range(n, max(0, n - SEARCH_LINES), -1):
             marks = self.map.marks(at)
             if marks is not None:
                 return place_words(source.loc(marks.first, marks.last))
@@ -645,9 +658,13 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             return {}
         telling = self.rows.gutter.telling
         wanted = {
-            "cursor": (self.cursor,), "match": self.matches, "note": telling.noted,
-            "linked": self.linked, "hot": telling.hottest, "peak": telling.peaks,
-        }  # fmt: skip
+            "cursor": (self.cursor,),
+            "match": self.matches,
+            "note": telling.noted,
+            "linked": self.linked,
+            "hot": telling.hottest,
+            "peak": telling.peaks,
+        }
         return {
             y: (SIGNS[kind], self._part(_STYLES[kind]))
             for y, kind in placed(wanted, self.map, height)
@@ -658,7 +675,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         """What was searched for."""
         return self.rows.pattern
 
-    # What is shown
+    # Content
 
     def show(self, source: Highlighter, width: int, top: int, at: int) -> None:
         """Show a listing whose widest line has about ``width`` cells.
@@ -690,7 +707,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     def _to_top(self) -> None:
         """Scroll to where reading begins."""
         top = self.map.row(self._top) if self.lines else 0
-        self.scroll_to(0, max(0, top - MARGIN), animate=False, force=True)
+        self.scroll_to(0, max(0, top - MARGIN_LINES), animate=False, force=True)
         self.reveal(self.cursor, self.cursor)
 
     def on_resize(self) -> None:
@@ -727,7 +744,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             last = self.cursor
             for n in lines[bisect_left(lines, last) :]:
                 # Directives and labels are between the instructions of one statement.
-                if n - last > GAP:
+                if n - last > MAX_GAP_LINES:
                     break
                 last = n
             self._led = True
@@ -740,18 +757,18 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.rows.pattern, self.matches = pattern, matches
         self.redraw()
 
-    # What is shown of the lines
+    # Annotations
 
     def annotate(self, telling: Telling) -> None:
-        """The analysis has answered: fill the gutter."""
+        """Show the results of the analysis in the gutter."""
         self._columns(replace(self.rows.gutter, telling=telling))
 
     def ran(self, figures: RunFigures | None) -> None:
-        """The kernel was run: fill the columns that tell of it. None: take them away."""
+        """Show the columns of a run of the kernel; None removes them."""
         self._columns(replace(self.rows.gutter, run=figures))
 
     def stand(self, lines: tuple[int, ...]) -> None:
-        """The step at hand is on these lines: mark them, and bring the nearest into view."""
+        """Mark the lines of the current step, and reveal the nearest."""
         self.current = lines = tuple(n for n in lines if n <= self.lines)
         if lines:
             if self.cursor not in lines:

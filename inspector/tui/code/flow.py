@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from inspector.analyse.flow.arrows import MAX_LANES, Arrow, FlowLanes
 
-CELLS_A_LANE = 18
-"""Cells of a pane for each lane that is drawn: the code is what one has come for."""
+CELLS_PER_LANE = 18
+"""Cells of a pane for each lane: most of the width is for the code."""
 
 _THIN = {"top": "╭", "bottom": "╰", "join": "├", "pass": "│", "across": "─", "cross": "┼"}
 _HEAVY = {"top": "┏", "bottom": "┗", "join": "┣", "pass": "┃", "across": "━", "cross": "╋"}
@@ -29,7 +29,7 @@ def lanes_shown(flow: FlowLanes | None, width: int) -> int:
     """How many lanes a pane of that width has room for."""
     if flow is None:
         return 0
-    return min(len(flow.lanes), max(1, min(MAX_LANES, width // CELLS_A_LANE)))
+    return min(len(flow.lanes), max(1, min(MAX_LANES, width // CELLS_PER_LANE)))
 
 
 def cells(flow: FlowLanes, shown: int, n: int, cursor: int, again: bool) -> tuple[FlowCell, ...]:
@@ -59,7 +59,7 @@ def cells(flow: FlowLanes, shown: int, n: int, cursor: int, again: bool) -> tupl
             row[shown] = FlowCell(foot, kind)
     if not again and row[shown].sign == " ":
         for arrow in flow.ends(n):
-            # It lies further out than there is room for.
+            # Its lane has no room.
             row[shown] = FlowCell("▹" if n == arrow.target else "╶", _kind(arrow, cursor))
     return tuple(row)
 

@@ -1,7 +1,6 @@
-"""What of a listing can be folded: marks, what only debuggers read, comments, functions.
+"""Foldable regions of a listing: marks, debug sections, comments, functions.
 
-Read from the texts of the lines alone, in one pass, as parsing a million lines only to fold some
-of them would take too long.
+Found in the texts of lines alone, in one pass: parsing a million lines would take too long.
 """
 
 from __future__ import annotations
@@ -97,12 +96,24 @@ def _llvm(texts: Sequence[str]) -> Iterator[bool]:
 
 
 _DEBUGS: dict[str, Callable[[Sequence[str]], Iterator[bool]]] = {
-    "ptx": _ptx, "sass": _sass, "ttir": _mlir, "ttgir": _mlir, "llvm": _llvm, "llir": _llvm,
-}  # fmt: skip
+    "ptx": _ptx,
+    "sass": _sass,
+    "ttir": _mlir,
+    "ttgir": _mlir,
+    "llvm": _llvm,
+    "llir": _llvm,
+}
 _COMMENTS: dict[str, tuple[str, ...]] = {
-    "ptx": ("//",), "sass": ("//",), "ttir": ("//",), "ttgir": ("//",), "llvm": (";",),
-    "llir": (";",), "python": ("#",), "output_code": ("#",), "source": ("//", "#!", "# "),
-}  # fmt: skip
+    "ptx": ("//",),
+    "sass": ("//",),
+    "ttir": ("//",),
+    "ttgir": ("//",),
+    "llvm": (";",),
+    "llir": (";",),
+    "python": ("#",),
+    "output_code": ("#",),
+    "source": ("//", "#!", "# "),
+}
 
 
 def _runs(flags: Iterator[bool], texts: Sequence[str], kind: Fold) -> Iterator[Region]:
@@ -151,7 +162,7 @@ def _marks(texts: Sequence[str], debug: Sequence[Region]) -> Iterator[Region]:
 def _comments(
     texts: Sequence[str], signs: tuple[str, ...], marked: bool = False
 ) -> Iterator[Region]:
-    """Stretches of comments; ``marked``: those that are marks are none."""
+    """Stretches of comments; ``marked``: marks do not count as comments."""
     n = 0
 
     def is_comment(text: str) -> bool:
@@ -191,7 +202,7 @@ class RowMap:
     """
 
     def __init__(self, lines: int, closed: Iterable[Region] = ()) -> None:
-        """``closed`` in any order; one that lies in another is folded away with it."""
+        """``closed`` in any order; a region inside another is folded with it."""
         self.lines = lines
         self.closed: list[Region] = []
         self._hidden = [0]
@@ -202,8 +213,9 @@ class RowMap:
                 self._hidden.append(self._hidden[-1] + hidden)
         self._firsts = [region.first for region in self.closed]
         # The row of each region's first line.
-        self._rows = [first - 1 - hidden for first, hidden
-                      in zip(self._firsts, self._hidden, strict=False)]  # fmt: skip
+        self._rows = [
+            first - 1 - hidden for first, hidden in zip(self._firsts, self._hidden, strict=False)
+        ]
 
     @property
     def rows(self) -> int:
@@ -211,7 +223,7 @@ class RowMap:
         return self.lines - self._hidden[-1]
 
     def fold(self, n: int) -> Region | None:
-        """Return the folded region that line ``n`` lies in."""
+        """Return the folded region around line ``n``."""
         at = bisect_right(self._firsts, n) - 1
         return self.closed[at] if at >= 0 and n <= self.closed[at].last else None
 
@@ -247,9 +259,6 @@ USUAL = ("usual",)
 AS_IT_IS = "as it is"
 """Remembered among the folds of a pane that shows the file as it is."""
 
-BEFORE_MARKS = ("debug sections",)
-"""What was remembered of usual folds before location marks were among them."""
-
 
 class Folding:
     """What of a listing is folded: the kinds of a level, but for regions that were flipped."""
@@ -271,8 +280,7 @@ class Folding:
 
     def restore(self, words: tuple[str, ...]) -> None:
         """Fold as it was remembered."""
-        usual = words in (USUAL, BEFORE_MARKS)
-        self.level = LEVELS[0] if usual else frozenset(k for k in Fold if k.value in words)
+        self.level = LEVELS[0] if words == USUAL else frozenset(k for k in Fold if k.value in words)
         self.as_it_is = AS_IT_IS in words
 
     def know(self, regions: Mapping[Fold, tuple[Region, ...]]) -> None:
@@ -303,7 +311,7 @@ class Folding:
         return "For reading: marks and debug sections are folded, names are short."
 
     def at(self, n: int) -> Region | None:
-        """Return the smallest region of lines that line ``n`` lies in."""
+        """Return the smallest region around line ``n``."""
         around: list[Region] = []
         for each in self.regions.values():
             at = bisect_right(each, n, key=lambda region: region.first) - 1

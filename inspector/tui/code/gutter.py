@@ -1,25 +1,24 @@
-"""The columns between a line's number and its text: what the analysis counts there."""
+"""The columns between a line's number and its text: results of the analysis."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
-
-from textual import on
-from textual.binding import Binding
-from textual.content import Content
-from textual.widgets import OptionList
+from typing import NamedTuple, Protocol
 
 from inspector.analyse.telling import NOTHING, Telling, Told, ranked, virtual
-from inspector.tui.widgets.choice_list import ChoiceList
 
 LIVE, STALL, NOTES, SAMPLES = "live", "stall", "notes", "samples"
 """Columns by name; ``live:pred`` counts the live registers of one class, ``samples`` are a
 profiler's, in percent of the kernel's."""
 
 VALUE, WARPS, LANES, DIVERGES, SECTORS, CONFLICTS = (
-    "value", "warps", "lanes", "diverges", "sectors", "conflicts",
-)  # fmt: skip
+    "value",
+    "warps",
+    "lanes",
+    "diverges",
+    "sectors",
+    "conflicts",
+)
 """Columns of a listing whose kernel was run: what the line gave the chosen lane, and what happened
 at it; see ``inspector/report/trace.py``."""
 RUN = (WARPS, LANES, DIVERGES, SECTORS, CONFLICTS, VALUE)
@@ -34,30 +33,41 @@ CHOICES: tuple[tuple[str, ...], ...] = (
 SIGNS = {"warn": "⚠", "hint": "◆", "info": "·"}
 _ORDER = ("warn", "hint", "info")
 
-COUNTED = {LIVE: "live register", STALL: "stall cycle", SAMPLES: "sample"}
-"""What one of a column's figures is called."""
-
 BARS = "▁▂▃▄▅▆▇█"
 
-_WIDTHS = {LIVE: 5, STALL: 6, SAMPLES: 8, WARPS: 7, LANES: 6, DIVERGES: 6, SECTORS: 8,
-           CONFLICTS: 7, VALUE: 16}  # fmt: skip
-_HEADS = {LIVE: "live", STALL: "stall", SAMPLES: "samples", WARPS: "warps", LANES: "lanes",
-          DIVERGES: "parts", SECTORS: "sector", CONFLICTS: "confl.", VALUE: "value"}  # fmt: skip
+
+class Column(NamedTuple):
+    """A column: its title, its head, its width in cells, and the unit of its figures."""
+
+    title: str
+    head: str = ""
+    width: int = 0
+    unit: str = ""
+
+
+COLUMNS = {
+    LIVE: Column("live registers", "live", 5, "live register"),
+    STALL: Column("stall cycles", "stall", 6, "stall cycle"),
+    NOTES: Column("notes"),
+    SAMPLES: Column("samples (ncu)", "samples", 8, "sample"),
+    WARPS: Column("times executed, by warps", "warps", 7),
+    LANES: Column("active lanes of a warp's 32", "lanes", 6),
+    DIVERGES: Column("divergent of the branches", "parts", 6),
+    SECTORS: Column("sectors of global memory", "sector", 8),
+    CONFLICTS: Column("conflicts of shared memory's banks", "confl.", 7),
+    VALUE: Column("the chosen lane's value", "value", 16),
+}
 
 
 def title(column: str) -> str:
-    """What a column is called."""
-    kind, _, one = column.partition(":")
-    words = {LIVE: "live registers", STALL: "stall cycles", NOTES: "notes",
-             SAMPLES: "samples (ncu)", VALUE: "the chosen lane's value",
-             WARPS: "times executed, by warps", LANES: "active lanes of a warp's 32",
-             DIVERGES: "divergent of the branches", SECTORS: "sectors of global memory",
-             CONFLICTS: "conflicts of shared memory's banks"}[kind]  # fmt: skip
-    return f"{words}: {one}" if one else words
+    """Return the title of a column; ``live:pred`` names a register class."""
+    kind, _, register_class = column.partition(":")
+    words = COLUMNS[kind].title
+    return f"{words}: {register_class}" if register_class else words
 
 
 class RunFigures(Protocol):
-    """What is known of a listing's lines because its kernel was run."""
+    """Figures of a listing's lines from a run of its kernel."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -65,7 +75,7 @@ class RunFigures(Protocol):
         ...
 
     def cell(self, column: str, n: int) -> str:
-        """A figure of line ``n``; "" where there is none."""
+        """A figure of line ``n``, or ""."""
         ...
 
     def value(self, n: int, width: int) -> tuple[str, bool]:
@@ -79,7 +89,7 @@ class RunFigures(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Gutter:
-    """What is there for one listing."""
+    """The columns of one listing."""
 
     telling: Telling = NOTHING
     wanted: tuple[str, ...] = ()
@@ -111,7 +121,8 @@ class Gutter:
     @property
     def heads(self) -> str:
         """What the columns are called, ``width`` cells."""
-        return "".join(f"{_head(c)[: _width(c) - 1]:>{_width(c) - 1}} " for c in self.columns)
+        heads = ((c.partition(":")[2] or COLUMNS[c].head, _width(c) - 1) for c in self.columns)
+        return "".join(f"{head[:cells]:>{cells}} " for head, cells in heads)
 
     def value(self, n: int) -> tuple[str, bool]:
         """What line ``n`` gave the chosen lane, in the last cells of the columns, and whether it
@@ -139,8 +150,8 @@ class Gutter:
         )
 
     def figure(self, column: str, told: Told) -> float | None:
-        """What a column counts on a line: the figure that is shown, ranked and held against the
-        largest, all of them the same; None where it is not known."""
+        """The figure of a column on a line, as shown, ranked and compared with the largest; None if
+        unknown."""
         kind, _, one = column.partition(":")
         if kind == STALL:
             return told.cycles()
@@ -172,19 +183,13 @@ class Gutter:
             return n in self.telling.hottest
         if kind != LIVE:
             return False
-        return self._at_peak(column, told, n)
-
-    def _at_peak(self, column: str, told: Told, n: int) -> bool:
-        most = self._most(column, told)
-        if most:
+        if most := self._most(column, told):
             return self.figure(column, told) == most
         if ":" in column:
             return False
-        return (
-            n in self.telling.peaks
-            if told.live is not None
-            else bool(told.rolled is not None and told.rolled.peak)
-        )
+        if told.live is not None:
+            return n in self.telling.peaks
+        return told.rolled is not None and told.rolled.peak
 
     def _cell(self, column: str, told: Told, n: int) -> str:
         kind = column.partition(":")[0]
@@ -198,14 +203,9 @@ class Gutter:
             return ""
         if kind == STALL:
             return f"{figure:g}"
-        return f"{figure:g}{self._bar(figure, self._most(column, told))}"
-
-    @staticmethod
-    def _bar(count: float, most: int) -> str:
-        """The share of the kernel's largest count, as an eighth of a cell's height."""
-        if not most or not count:
-            return " "
-        return BARS[min(len(BARS) - 1, int(count * len(BARS) / most))]
+        most = self._most(column, told)
+        eighths = min(len(BARS) - 1, int(figure * len(BARS) / most)) if most else 0
+        return f"{figure:g}{BARS[eighths] if most and figure else ' '}"
 
     def sign(self, n: int) -> str:
         """The mark of the gravest note on line ``n``, or a space."""
@@ -223,47 +223,12 @@ class Gutter:
         for a thread."""
         told = ((n, self.figure(column, self.telling.at(n))) for n in range(1, lines + 1))
         figures = ((n, figure) for n, figure in told if figure is not None)
-        return ranked(figures, column.startswith(LIVE), RANKED)
+        return ranked(figures, column.startswith(LIVE), MAX_RANKED_LINES)
 
 
-RANKED = 200
+MAX_RANKED_LINES = 200
 """Lines that are gone through from the largest figure down; nobody goes further."""
 
 
-def _head(column: str) -> str:
-    kind, _, one = column.partition(":")
-    return one or _HEADS[kind]
-
-
 def _width(column: str) -> int:
-    return _WIDTHS[column.partition(":")[0]]
-
-
-class ColumnList(ChoiceList[tuple[str, ...]]):
-    """The columns that the listing has something for; answers with those that are wanted."""
-
-    BINDINGS: ClassVar = [
-        Binding("escape,q,C", "done", show=False, priority=True),
-        Binding("space", "flip", show=False),
-    ]
-
-    def __init__(self, gutter: Gutter) -> None:
-        self.there = gutter.there
-        self.wanted = set(gutter.wanted)
-        super().__init__("Columns", [*map(self._row, self.there)], "Space chooses, Esc closes")
-
-    def _row(self, column: str) -> Content:
-        return Content(f"{'✓' if column in self.wanted else ' '} {title(column)}")
-
-    @on(OptionList.OptionSelected)
-    def action_flip(self) -> None:
-        """Show the column, or hide it."""
-        at = self.options.highlighted
-        if at is not None:
-            self.wanted ^= {self.there[at]}
-            self.options.replace_option_prompt_at_index(at, self._row(self.there[at]))
-
-    def action_done(self) -> None:
-        """Answer; what this listing has nothing for stays as it was wanted."""
-        kept = tuple(sorted(self.wanted - set(self.there)))
-        self.dismiss(tuple(c for c in self.there if c in self.wanted) + kept)
+    return COLUMNS[column.partition(":")[0]].width

@@ -1,8 +1,8 @@
 """Tokens of a listing's lines, found when a line is first looked at.
 
 PTX, SASS and the IRs are read line by line, so that the millionth line costs what the first does.
-Python and CUDA have strings and comments over several lines: a text of theirs is read whole, in
-the thread that loads it, as long as it is not huge.
+Python and CUDA have strings and comments over several lines: their texts, unless huge, are read
+whole by the thread that loads them.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from pygments.token import Name, Token, _TokenType
 from inspector.listing.line import Kind, Listing
 from inspector.listing.ptx_location import frames_of
 from inspector.model import Location, Stage
-from inspector.tui.widgets.visible import TAB, label, squeezed, visible
+from inspector.tui.widgets.visible import TAB_CELLS, label, squeezed, visible
 
 Span = tuple[int, int, _TokenType]
 Spans = tuple[Span, ...]
 
-WHOLE = 4000
+MAX_LINES_AT_ONCE = 4000
 """Lines up to which Python and CUDA are read whole (about a second at worst, in a thread)."""
 
-NEAR = 4
+SEARCH_LINES = 4
 """Lines between two instructions, or between a ``.loc`` and its first."""
 
 INDENT = "  "
 """What represents the tab before each instruction of PTX: beside others a pane is narrow."""
 
-LONGEST = 5000
+MAX_CHARS = 5000
 """Characters beyond which a line is shown plain: such lines are data, and lexers are slow."""
 
 
@@ -67,7 +67,7 @@ def _unless_it_names(match: re.Match[str]) -> str:
 
 def without_place(text: str, language: str) -> str:
     """A line of IR without its location, which is at the right end of its row."""
-    if len(text) > LONGEST or text[:1] in ("#", "!"):
+    if len(text) > MAX_CHARS or text[:1] in ("#", "!"):
         return text
     if language == "llvm":
         return _LLVM_PLACE.sub("", text) if "!dbg !" in text else text
@@ -78,9 +78,11 @@ _NAMED = re.compile(r"…[\w$.\[\]]+(?=[],+\s]|\Z)")
 
 
 def _with_names(text: str, spans: Iterable[Span]) -> Spans:
-    """Tokens of a line in which parameters are named: a name is one token, whatever it is like."""
-    names = [(m.start(), m.end() - (m.group().count("]") > m.group().count("[")), Name.Variable)
-             for m in _NAMED.finditer(text)]  # fmt: skip
+    """Tokens of a line with named parameters: each name is one token."""
+    names = [
+        (m.start(), m.end() - (m.group().count("]") > m.group().count("[")), Name.Variable)
+        for m in _NAMED.finditer(text)
+    ]
     free = (s for s in spans if not any(a < s[1] and s[0] < b for a, b, _ in names))
     return tuple(sorted((*free, *names), key=itemgetter(0)))
 
@@ -149,7 +151,7 @@ class Highlighter:
         self._spans.cache_clear()
 
     def loc(self, first: int, last: int) -> Location | None:
-        """What the last ``.loc`` of lines ``first`` to ``last`` says; None if there is none."""
+        """Location of the last ``.loc`` of lines ``first`` to ``last``, if any."""
         for n in range(last, first - 1, -1):
             if ".loc" in self.texts[n - 1]:
                 return frames_of(self.texts[n - 1], self.files)
@@ -170,7 +172,7 @@ class Highlighter:
         code = self.listing.language == Stage.SASS.value or line.opcode is not None
         if line.source is None or not code:
             return None
-        before = (lines[at - 1] for at in range(n - 1, max(0, n - NEAR), -1))
+        before = (lines[at - 1] for at in range(n - 1, max(0, n - SEARCH_LINES), -1))
         above = next((one for one in before if one.kind is Kind.INSTRUCTION), None)
         return None if above is not None and above.source == line.source else line.source
 
@@ -183,7 +185,7 @@ class Highlighter:
         return self._spans(text)
 
     def _find(self, text: str) -> Spans:
-        if self._lexer is None or len(text) > LONGEST:
+        if self._lexer is None or len(text) > MAX_CHARS:
             return ()
         try:
             found = self._lexer.get_tokens_unprocessed(text + "\n")
@@ -216,7 +218,7 @@ def width_of(texts: Sequence[str]) -> int:
     """At least the cells of the widest line, found without measuring every character."""
     return max(
         (
-            (len(text) if text.isascii() else 2 * len(text)) + (TAB - 1) * text.count("\t")
+            (len(text) if text.isascii() else 2 * len(text)) + (TAB_CELLS - 1) * text.count("\t")
             for text in texts
         ),
         default=0,
@@ -231,9 +233,9 @@ def highlighter_for(listing: Listing, stage: Stage, path: str | None) -> Highlig
 
         lexer = lexer_for(stage, path)
         whole = None
-        if stage in (Stage.SOURCE, Stage.OUTPUT_CODE) and len(listing.lines) <= WHOLE:
+        if stage in (Stage.SOURCE, Stage.OUTPUT_CODE) and len(listing.lines) <= MAX_LINES_AT_ONCE:
             texts = [visible(text) for text in texts_of(listing)]
-            if max(map(len, texts), default=0) <= LONGEST:
+            if max(map(len, texts), default=0) <= MAX_CHARS:
                 whole = _whole_text(texts, lexer)
     except Exception:  # without colours the text can still be read
         return Highlighter(listing, None, None)

@@ -18,7 +18,7 @@ _DEBUGGERS = re.compile(r"\$L__(?:tmp|func_|info|debug|sec|ptrau)|\.L__?debug")
 MACHINE = frozenset((Stage.TTIR, Stage.TTGIR, Stage.LLIR, Stage.PTX, Stage.SASS))
 """Stages whose lines may begin with a label."""
 
-MOST = 5000
+MAX_LABELS = 5000
 """Labels of one listing that can be found."""
 
 
@@ -71,6 +71,6 @@ def labels_of(listing: Listing, stage: Stage) -> list[tuple[str, int, str]]:
         if name is None or _DEBUGGERS.match(name) or name.removeprefix(".text.") in names:
             continue
         out.append((name, n, "label"))
-        if len(out) >= MOST:
+        if len(out) >= MAX_LABELS:
             break
     return out

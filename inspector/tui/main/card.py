@@ -41,7 +41,7 @@ class VariantCard(LineWidget):
         self.hints: int | None = None
 
     def show(self, subject: TreeSubject) -> None:
-        """Show what is known at once, and the rest when it is read."""
+        """Show known resources at once, and the rest when it is read."""
         self.subject, self.resources = subject, None
         self.card, self.hints = None, None
         self.refresh()
@@ -49,8 +49,7 @@ class VariantCard(LineWidget):
             self._read(subject, subject.variant)
 
     def renew(self, reads: Reader, before: TreeSubject, now: TreeSubject) -> None:
-        """What was shown is ``now`` by what the recording holds; what is known of it stays until
-        it is read again."""
+        """Follow a growing recording: ``before`` is ``now``; figures stay until read again."""
         self.reads = reads
         if now.variant is None or before.variant is None or before.key[0] != now.key[0]:
             if now != before:

@@ -1,4 +1,4 @@
-"""Listings as files: in the user's editor, and saved with what is known of each line."""
+"""Listings as files: in the user's editor, and saved with their annotations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UNTRIED = {
 }
 
 GOTO_EDITORS = frozenset(("code", "code-insiders", "code-server", "codium", "vscodium", "cursor"))
-"""Editors that take the line with the path: VS Code and what is made of it."""
+"""Editors that take the line with the path: VS Code and its derivatives."""
 
 
 def file_name(subject: TreeSubject, stage: Stage, ending: str) -> str:
@@ -82,7 +82,7 @@ def whole_path(recorded: str) -> Path | None:
 
 
 def editor_words() -> list[str]:
-    """Return the words of the user's editor. Raises ``UsageError`` where there is none."""
+    """Return the words of the user's editor. Raises ``UsageError`` without one."""
     named = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
     try:
         words = shlex.split(named)

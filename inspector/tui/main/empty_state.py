@@ -14,15 +14,17 @@ from inspector.tui.widgets.visible import label
 
 
 def watched_text(recording: Recording, live: Live) -> Content:
-    """What is above the output of a program that has made no kernel: few lines, since it is
-    the output that one wants to see."""
+    """Return the few lines above the output of a program without kernels."""
     if live.running or live.state is not ProgramState.ENDED:
         return Content.assemble(
             ("No kernels here yet.  ", "bold"),
             (f"Running: {label(' '.join(recording.command or ()))}\n", ""),
-            ("They come here as soon as the program compiles one. What it writes stands beneath; if"
-             " it asks for input, it gets the whole terminal.", "$quiet"),
-        )  # fmt: skip
+            (
+                "They come here as soon as the program compiles one. Its output is below; if it"
+                " asks for input, it gets the whole terminal.",
+                "$quiet",
+            ),
+        )
     parts: list[tuple[str, str]] = [("No kernels here.  ", "bold")]
     status = live.status if live.status is not None else recording.exit_status
     if live.killed_by is not None:
@@ -37,7 +39,7 @@ def watched_text(recording: Recording, live: Live) -> Content:
         count = plural(len(recording.uncaptured), "kernel")
         said = f"None was captured of {count} that it made with {label(makers)}."
     else:
-        said = f"{COMPILED_NOTHING} ptxview doctor says what was found on this machine."
+        said = f"{COMPILED_NOTHING} ptxview doctor lists the tools of this machine."
     parts.append((said, "$quiet"))
     return Content.assemble(*parts)
 
@@ -61,8 +63,9 @@ def empty_text(recording: Recording) -> Content:
         how = ended_by(recording.exit_status) or f"ended with status {recording.exit_status}"
         parts.append((f"The program {'was ' if 'by' in how else ''}{how}.\n", "$warning"))
     if not recording.complete:
-        parts.append(("The recording is unfinished: the program was killed, or still runs.\n",
-                      "$warning"))  # fmt: skip
+        parts.append(
+            ("The recording is unfinished: the program was killed, or still runs.\n", "$warning")
+        )
     parts += [(f"! {label(problem)}\n", "$warning") for problem in recording.problems[:5]]
     parts.append(("\nWhat to do next\n", "bold $primary"))
     if recording.command:
@@ -70,7 +73,7 @@ def empty_text(recording: Recording) -> Content:
     for command, meaning in (
         ("ptxview run script.py", "run a program and record what it compiles"),
         ("ptxview open ~/.triton/cache", "read what Triton has already compiled"),
-        ("ptxview doctor", "see what was found on this machine and what is missing"),
+        ("ptxview doctor", "list the tools of this machine, and missing ones"),
     ):
         parts += [("• ", ""), (command, "bold"), (f"  {meaning}\n", "")]
     parts += [("\nq", "bold"), (" leaves, ", ""), ("?", "bold"), (" shows all keys.", "")]

@@ -42,7 +42,7 @@ from inspector.tui.main.editing import (
 from inspector.tui.main.empty_state import EmptyState
 from inspector.tui.main.remembered import View
 from inspector.tui.main.title_bar import TitleBar
-from inspector.tui.panes.layouts import after, layout
+from inspector.tui.panes.layouts import LAYOUTS, after
 from inspector.tui.panes.pane import Pane
 from inspector.tui.panes.pane_screen import PaneScreen
 from inspector.tui.panes.panes import MAX_PANES, Panes
@@ -52,7 +52,6 @@ from inspector.tui.tree.kernel_tree import KernelTree
 from inspector.tui.tree.ordering import Order
 from inspector.tui.tree.rows import TreeKind, TreeRow
 from inspector.tui.widgets.notice import Notice
-from inspector.tui.widgets.overlay import Overlay
 from inspector.tui.widgets.prompt import Prompt
 from inspector.tui.widgets.recorded_times import RecordingTimes
 from inspector.tui.widgets.subject import TreeSubject, resolve
@@ -196,9 +195,14 @@ class MainScreen(PaneScreen[None]):
             beside=self.panes.beside,
             tree=self.tree_wanted,
             tree_width=self.tree_width,
-            folds=folds, columns=columns, wrapped=wrapped, mapped=self.panes.mapped,
-            layout=name, widths=widths, heights=heights,
-        )  # fmt: skip
+            folds=folds,
+            columns=columns,
+            wrapped=wrapped,
+            mapped=self.panes.mapped,
+            layout=name,
+            widths=widths,
+            heights=heights,
+        )
 
     def restore(self, view: View) -> None:
         """Look at it so again, where what was looked at is still there."""
@@ -396,9 +400,7 @@ class MainScreen(PaneScreen[None]):
 
     def action_lay(self, name: str) -> None:
         """Arrange panes and stages as a layout has them; say what is missing."""
-        chosen = layout(name)
-        if chosen is None:
-            return
+        chosen = LAYOUTS[name]
         self.panes.display = True
         self.panes.lay_out(chosen)
         if self.focused is not self.kernels:
@@ -463,6 +465,8 @@ class MainScreen(PaneScreen[None]):
 
     def action_frames(self) -> None:
         """Show the whole chain of places that the line was inlined from."""
+        from inspector.tui.widgets.overlay import Overlay
+
         if self.line is not None:
             text = frames(self.line.source)
             self.app.push_screen(Overlay(f"Line {self.line.n} comes from", text))
@@ -502,8 +506,10 @@ class MainScreen(PaneScreen[None]):
             self.warn("There is no variant here to mark.")
             return
         self.mark(TreeSubject(subject.kernel, subject.variant).marked_in(self.marked))
-        names = [f"{letter} {label(one.name)} {one.key[1]}"
-                 for letter, one in zip("AB", self.marked, strict=False)]  # fmt: skip
+        names = [
+            f"{letter} {label(one.name)} {one.key[1]}"
+            for letter, one in zip("AB", self.marked, strict=False)
+        ]
         hint = ("d marks another, then D compares them", "D compares them")
         if names:
             self.say(f"Marked: {', '.join(names)}. {hint[len(names) - 1]}.")
@@ -548,9 +554,13 @@ class MainScreen(PaneScreen[None]):
             self.warn("There is no kernel here to show variants of.")
             return
         table = VariantsScreen(
-            self.reads, self.scope_of(above), self.marked, row.subject.variant, self.times,
+            self.reads,
+            self.scope_of(above),
+            self.marked,
+            row.subject.variant,
+            self.times,
             lambda: self.scope_of(above),
-        )  # fmt: skip
+        )
         self.app.push_screen(table, self._left)
 
     def scope_of(self, above: TreeRow) -> Scope:
@@ -599,11 +609,11 @@ class MainScreen(PaneScreen[None]):
 
     def read_times(self) -> None:
         """Read the times that were taken before."""
-        from inspector.measure.time.stored import sessions
+        from inspector.measure.time.stored import StoredTimes, sessions
 
         def known(found: tuple[Session, ...] | Notice) -> None:
-            if not isinstance(found, Notice) and len(found) >= len(self.times.sessions):
-                self.times.know(found)
+            if not isinstance(found, Notice) and len(found) >= len(self.times.stored.sessions):
+                self.times.stored = StoredTimes(found)
                 self.timed()
 
         in_thread(self, lambda: tuple(sessions(self.times.path)), known, "times")
@@ -769,6 +779,6 @@ class MainScreen(PaneScreen[None]):
             if isinstance(path, Notice):
                 self.warn(path.message)
             else:
-                self.say(f"The listing and what is known of it are in {label(str(path))}.")
+                self.say(f"The annotated listing is in {label(str(path))}.")
 
         in_thread(self, write, saved, "export")

@@ -10,9 +10,10 @@ import contextlib
 import json
 import os
 import secrets
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated
+
+import msgspec
 
 from inspector import files
 from inspector.errors import Unreadable
@@ -21,65 +22,41 @@ MAX_RECORDINGS = 200
 """The one not opened for longest is forgotten first."""
 
 MAX_BYTES = 1 << 20
-MAX_TREE_CELLS, MAX_SHARE = 1000, 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+Share = Annotated[int, msgspec.Meta(gt=0, le=10_000)]
+TreeCells = Annotated[int, msgspec.Meta(gt=0, lt=1000)]
+
+
+class View(msgspec.Struct, frozen=True):
     """How a recording was last looked at.
 
-    ``subject``: ids of kernel, variant and graph. ``stages``: of each pane, "" if it was not
-    chosen. ``beside``: None if the width decides. Of each pane too: ``folds``, the words of what
-    is folded in it, ``columns``, the names of those in its gutter, and ``wrapped``. ``mapped`` is
-    whether the map was on. ``layout`` is the name of one, "" if the panes are arranged otherwise;
-    ``widths`` and ``heights`` are the shares of the room that panes have, none where nobody has
-    moved a border.
+    Args:
+        subject: Ids of kernel, variant and graph.
+        stages: Of each pane; "" if it was not chosen.
+        beside: Whether panes are side by side; None if the width decides.
+        tree: Whether the tree is shown.
+        tree_width: Columns of the tree; None for the usual ones.
+        folds: Of each pane, the words of what is folded.
+        columns: Of each pane, the names of the columns in its gutter.
+        wrapped: Of each pane, whether lines are wrapped.
+        mapped: Whether the map is on.
+        layout: Name of the layout; "" for any other arrangement.
+        widths, heights: Shares of the room; empty where no border was moved.
     """
 
     subject: tuple[str, ...] = ()
     stages: tuple[str, ...] = ()
     beside: bool | None = None
     tree: bool = True
-    tree_width: int | None = None
+    tree_width: TreeCells | None = None
     folds: tuple[tuple[str, ...], ...] = ()
     columns: tuple[tuple[str, ...], ...] = ()
     wrapped: tuple[bool, ...] = ()
     mapped: bool = False
     layout: str = ""
-    widths: tuple[int, ...] = ()
-    heights: tuple[int, ...] = ()
-
-
-Check = Callable[[object], bool]
-
-
-def _all(check: Check) -> Check:
-    return lambda value: isinstance(value, tuple) and all(map(check, value))
-
-
-def _is(kind: type) -> Check:
-    return lambda value: type(value) is kind
-
-
-_TEXTS, _SHARES = _all(_is(str)), _all(lambda n: type(n) is int and 0 < n <= MAX_SHARE)
-_CHECKS: dict[str, Check] = {
-    "subject": _TEXTS, "stages": _TEXTS, "folds": _all(_TEXTS), "columns": _all(_TEXTS),
-    "beside": _is(bool), "tree": _is(bool), "mapped": _is(bool), "layout": _is(str),
-    "wrapped": _all(_is(bool)), "widths": _SHARES, "heights": _SHARES,
-    "tree_width": lambda n: type(n) is int and 0 < n < MAX_TREE_CELLS,
-}  # fmt: skip
-
-
-def _tuples(value: object) -> object:
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
-
-
-def _view(value: object) -> View | None:
-    """Return a view of what the file says; fields that are not as they should be are left out."""
-    if not isinstance(value, dict):
-        return None
-    fields = {name: _tuples(value.get(name)) for name in _CHECKS}
-    return View(**{n: v for n, v in fields.items() if _CHECKS[n](v)})  # type: ignore[arg-type]
+    widths: tuple[Share, ...] = ()
+    heights: tuple[Share, ...] = ()
 
 
 class Memory:
@@ -108,15 +85,18 @@ class Memory:
         return os.path.abspath(recording)  # noqa: PTH100 - Path.resolve would follow links
 
     def view(self, recording: str) -> View | None:
-        """Return how a recording was last looked at."""
-        return _view(self._views().get(self._name(recording)))
+        """Return how a recording was last looked at; None if unknown or damaged."""
+        try:
+            return msgspec.convert(self._views().get(self._name(recording)), View)
+        except msgspec.ValidationError:
+            return None
 
     def keep(self, recording: str, view: View | None) -> None:
         """Remember a recording's view, and the theme. What others have written since is kept."""
         views = self._views()
         if view is not None:
             views.pop(self._name(recording), None)
-            views[self._name(recording)] = asdict(view)
+            views[self._name(recording)] = msgspec.to_builtins(view)
         while len(views) > MAX_RECORDINGS:
             views.pop(next(iter(views)))
         text = json.dumps({"theme": self.theme, "recordings": views}, indent=1)

@@ -110,10 +110,13 @@ class TitleBar(LineWidget):
         fine = warning.startswith("exit 0 ") and len(warnings) == 1 and not self.modes
         style = "bold" if fine else "bold $warning"
         on = [
-            link(f"[{shorten(word, 24)} {shown(command(name), keys)}]", style,
-                 f"screen.run({name!r})")
+            link(
+                f"[{shorten(word, 24)} {shown(command(name), keys)}]",
+                style,
+                f"screen.run({name!r})",
+            )
             for word, name in self.modes
-        ]  # fmt: skip
+        ]
         said = parts(recording)
         name, banner_text = said[0], banner(recording)
         for last in (warning, "!" if warnings else ""):

@@ -1,1 +1,1 @@
-"""Panes side by side, each with one stage, and what is said of their lines."""
+"""Panes side by side, each with one stage, and annotations of their lines."""

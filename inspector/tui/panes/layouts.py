@@ -1,8 +1,11 @@
-"""Layouts by name: which stages are beside each other."""
+"""Layouts by name, and the borders between panes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from textual.geometry import Region
 
 from inspector.model import Stage
 from inspector.tui.widgets.subject import TreeSubject
@@ -10,8 +13,8 @@ from inspector.tui.widgets.subject import TreeSubject
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """``stages`` are those of the panes, each with its substitutes; none at
-    all are one pane with whatever it shows."""
+    """``stages``: for each pane a stage and its substitutes; empty for one pane that keeps its
+    stage."""
 
     name: str
     title: str
@@ -29,22 +32,72 @@ class Layout:
         return tuple(stage for stage in self.of(subject) if not subject.has(stage))
 
 
-LAYOUTS = (
-    # What Inductor generates has no other source than its output_code.
-    Layout("lowering", "source · PTX · SASS",
-           ((Stage.SOURCE, Stage.OUTPUT_CODE), (Stage.PTX,), (Stage.SASS,))),
-    Layout("generated", "source · output_code · PTX",
-           ((Stage.SOURCE,), (Stage.OUTPUT_CODE,), (Stage.PTX,))),
-    Layout("whole", "one pane, whole"),
-)  # fmt: skip
-"""In the order in which one key goes through them."""
-
-
-def layout(name: str) -> Layout | None:
-    """The layout of that name."""
-    return next((one for one in LAYOUTS if one.name == name), None)
+LAYOUTS = {
+    # Inductor's kernels have output_code as their source.
+    "lowering": Layout(
+        "lowering",
+        "source · PTX · SASS",
+        ((Stage.SOURCE, Stage.OUTPUT_CODE), (Stage.PTX,), (Stage.SASS,)),
+    ),
+    "generated": Layout(
+        "generated",
+        "source · output_code · PTX",
+        ((Stage.SOURCE,), (Stage.OUTPUT_CODE,), (Stage.PTX,)),
+    ),
+    "whole": Layout("whole", "one pane, whole"),
+}
+"""By name, in the order of the key that goes through them."""
 
 
 def after(now: Layout | None) -> Layout:
-    """The one that the key goes to from another."""
-    return LAYOUTS[0 if now is None else (LAYOUTS.index(now) + 1) % len(LAYOUTS)]
+    """Return the next layout of that key."""
+    every = [*LAYOUTS.values()]
+    return every[0 if now is None else (every.index(now) + 1) % len(every)]
+
+
+# Borders
+
+MIN_PANE_COLUMNS = 16
+MIN_PANE_ROWS = 4
+"""Cells of the smallest pane."""
+
+EVEN_SHARE = 1000
+"""The share of a pane whose border nobody has moved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Border:
+    """Before the ``after``-th pane in view: a column if ``upright``, else the row of its title. The
+    border before the first is that of the tree."""
+
+    after: int
+    upright: bool
+
+
+def border_at(
+    x: int, y: int, regions: Sequence[Region], all_of: Region, beside: bool, grid: bool
+) -> Border | None:
+    """The border under a place of the screen; ``regions`` are those of the panes in view."""
+    if not all_of.contains(x, y):
+        return None
+    if x == all_of.x:
+        return Border(0, upright=True)
+    for index, region in enumerate(regions):
+        if index == 0 or not region.contains(x, y):
+            continue
+        under = not beside or (grid and index == len(regions) - 1)
+        if under and y == region.y:
+            return Border(index, upright=False)
+        if not under and x == region.x:
+            return Border(index, upright=True)
+    return None
+
+
+def moved(sizes: Sequence[int], first: int, second: int, size: int, least: int) -> list[int]:
+    """``sizes`` with the first of two neighbours ``size`` cells wide, the other giving way."""
+    both = sizes[first] + sizes[second]
+    least = min(least, both // 2)
+    out = list(sizes)
+    out[first] = max(least, min(size, both - least))
+    out[second] = both - out[first]
+    return out

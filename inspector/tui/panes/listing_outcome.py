@@ -15,7 +15,7 @@ from inspector.tui.widgets.threads import attempt
 if TYPE_CHECKING:
     from inspector.reader.reader import Reader
 
-NEAR = 200
+SEARCH_LINES = 200
 """Lines in which the first instruction is looked for."""
 
 
@@ -58,7 +58,7 @@ def _start(reads: Reader, request: ListingRequest) -> int:
 
 def _first_instruction(listing: Listing, top: int) -> int:
     """The first instruction from ``top`` on, if it is near: declarations come before it."""
-    near = listing.lines[top - 1 : top - 1 + NEAR]
+    near = listing.lines[top - 1 : top - 1 + SEARCH_LINES]
     return next((line.n for line in near if line.kind is Kind.INSTRUCTION), top)
 
 

@@ -8,7 +8,7 @@ from inspector.model import Location
 from inspector.tui.widgets.visible import label
 
 _NONE = "no source location"
-_NEAR = 64  # lines around one without a location in which an instruction is looked for
+_SEARCH_LINES = 64  # lines around one without a location in which an instruction is looked for
 
 
 def place(location: Location | None) -> str:
@@ -34,7 +34,7 @@ def location_of(listing: Listing, n: int) -> Location | None:
     if not _has_places(listing, n):
         return None
     # A declaration is from where the code before it is, if there is any.
-    ahead = 0 if line.kind is Kind.DIRECTIVE else _NEAR
+    ahead = 0 if line.kind is Kind.DIRECTIVE else _SEARCH_LINES
     for after in range(n, min(n + ahead, len(listing.lines))):
         following = listing.lines[after]
         at = _said(listing, after + 1) if _is_loc(following) else following.source
@@ -42,13 +42,13 @@ def location_of(listing: Listing, n: int) -> Location | None:
             return at
         if following.kind is Kind.INSTRUCTION or _is_loc(following):
             break
-    before = (listing.lines[at] for at in range(n - 2, max(-1, n - 2 - _NEAR), -1))
+    before = (listing.lines[at] for at in range(n - 2, max(-1, n - 2 - _SEARCH_LINES), -1))
     return next((one.source for one in before if one.kind is Kind.INSTRUCTION), None)
 
 
 def _said(listing: Listing, n: int) -> Location | None:
     """What the ``.loc`` on line ``n`` says: as its first instruction has it, else read alone."""
-    for after in range(n, min(n + _NEAR, len(listing.lines))):
+    for after in range(n, min(n + _SEARCH_LINES, len(listing.lines))):
         following = listing.lines[after]
         if _is_loc(following):
             break

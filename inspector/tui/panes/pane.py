@@ -145,17 +145,12 @@ class ColumnHeads(Widget):
         return Content(" " * before + rows.gutter.heads)
 
 
-@dataclass(frozen=True, slots=True)
-class Foldable:
-    """What of a listing can be folded, the files that a ``.loc`` may name, and its branches."""
-
-    regions: Mapping[Fold, tuple[Region, ...]]
-    files: Mapping[int, str]
-    flow: FlowLanes | None
+Foldable = tuple[Mapping[Fold, tuple[Region, ...]], Mapping[int, str], FlowLanes | None]
+"""Foldable regions of a listing, files of ``.loc`` by their numbers, and branches."""
 
 
 class Pane(Vertical):
-    """Shows what it was last asked for; never more than one thread reads for it."""
+    """Shows the last requested listing; at most one thread reads for it."""
 
     @dataclass
     class Shown(Message):
@@ -198,7 +193,7 @@ class Pane(Vertical):
 
     @property
     def settled(self) -> bool:
-        """Whether what was asked for is what is shown."""
+        """Whether the requested listing is shown."""
         return self._shown == self.request
 
     @property
@@ -288,7 +283,7 @@ class Pane(Vertical):
         self.post_message(self.Shown(self))
 
     def go(self, n: int) -> None:
-        """Go to a line of what was asked for, once it is there."""
+        """Go to a line of the requested listing, once it is shown."""
         if self.settled:
             self.view.go(n)
         elif self.request is not None:
@@ -315,7 +310,7 @@ class Pane(Vertical):
         self.heads.set_class(there, "-there")
         self.heads.refresh()
 
-    # What is known of the lines
+    # Annotations
 
     def _annotate(self, request: ListingRequest) -> None:
         variant, stage, reads = request.subject.variant, request.stage, self.reads
@@ -329,7 +324,7 @@ class Pane(Vertical):
 
         def annotated(found: Telling | Notice) -> None:
             if request == self.request and self.settled:
-                # The code reads well without; what failed is said where one asks for the card.
+                # The card shows the failure; the code reads well without.
                 self.view.annotate(found if isinstance(found, Telling) else NOTHING)
                 self.post_message(self.Annotated(self))
 
@@ -342,20 +337,21 @@ class Pane(Vertical):
         in_thread(self, lambda: reads.telling(variant, stage), annotated, "annotate")
 
     def _find_folds(self, source: Highlighter) -> None:
+        listing = source.listing
+
         def find() -> Foldable:
-            found, listing = regions(source.listing), source.listing
             flow = attempt(lambda: FlowLanes(arrows(listing)))
-            files: object = None
-            if listing.language == Stage.PTX.value:
-                files = attempt(lambda: read_files(listing.text))
-            return Foldable(
-                found, files if isinstance(files, dict) else {},
-                flow if isinstance(flow, FlowLanes) else None,
-            )  # fmt: skip
+            is_ptx = listing.language == Stage.PTX.value
+            files = attempt(lambda: read_files(listing.text)) if is_ptx else {}
+            return (
+                regions(listing),
+                {} if isinstance(files, Notice) else files,
+                None if isinstance(flow, Notice) else flow,
+            )
 
         def show(found: Foldable | Notice) -> None:
-            if source is self.view.source and isinstance(found, Foldable):
-                self.view.foldable(found.regions, found.files, found.flow)
+            if source is self.view.source and not isinstance(found, Notice):
+                self.view.foldable(*found)
 
         in_thread(self, find, show, "fold")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from functools import partial
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.content import Content
@@ -14,21 +15,23 @@ from inspector.listing.line import Line
 from inspector.model import GRAPH_STAGES, Stage
 from inspector.reader.reader import Reader
 from inspector.tui.code.code_view import CodeView
-from inspector.tui.code.gutter import ColumnList
 from inspector.tui.keys.command_table import Where
 from inspector.tui.panes.locations import location_of, place
 from inspector.tui.panes.pane import Pane
 from inspector.tui.panes.panes import Panes
 from inspector.tui.panes.reading_line import ReadingLine
 from inspector.tui.panes.search import Search
-from inspector.tui.panes.understanding import HintList, Question, answer
 from inspector.tui.widgets.notice import Notice
-from inspector.tui.widgets.overlay import Overlay
 from inspector.tui.widgets.prompt import Prompt
 from inspector.tui.widgets.recorded_times import RecordingTimes
 from inspector.tui.widgets.threads import in_thread
 from inspector.tui.widgets.tool_screen import ResultType, ToolScreen
 from inspector.tui.widgets.visible import label, plain
+
+if TYPE_CHECKING:
+    from inspector.tui.panes.understanding import Question
+
+# Dialogs are imported when they are opened: the first frame does not wait for them.
 
 FRAME_CELLS = 6
 """Cells of an overlay's border, margins and scrollbar."""
@@ -142,7 +145,7 @@ class PaneScreen(ToolScreen[ResultType]):
             self.typed(message.kind, message.text)
 
     def typed(self, kind: str, text: str) -> None:
-        """Do what was asked for with Enter."""
+        """Act on a prompt that Enter has closed."""
         if kind == "search":
             self.search.look_for(text)
         elif kind == "goto" and text.isdecimal() and len(text) < 10:
@@ -171,6 +174,8 @@ class PaneScreen(ToolScreen[ResultType]):
 
     def action_choose_columns(self) -> None:
         """Choose the columns of the active pane one by one."""
+        from inspector.tui.panes.column_list import ColumnList
+
         if self.view.rows.gutter.there:
             self.app.push_screen(ColumnList(self.view.rows.gutter), self.show_columns)
         else:
@@ -210,18 +215,27 @@ class PaneScreen(ToolScreen[ResultType]):
 
     def action_understand(self, what: str) -> None:
         """Show the card, the hints, the profile, or the instruction under the cursor."""
+        from inspector.tui.panes.understanding import Question, answer
+
         subject, reads = self.panes.subject, self.reads
         times: tuple[str, ...] = ()
         if subject.kernel is not None and subject.variant is not None:
             device = (reads.recording.device or {}).get("name")
             times = tuple(self.times.lines(subject.kernel, subject.variant, str(device or "")))
         asked = Question(
-            what, subject, self.panes.active.stage, self.view.cursor, times,
+            what,
+            subject,
+            self.panes.active.stage,
+            self.view.cursor,
+            times,
             self.app.size.width - FRAME_CELLS,
-        )  # fmt: skip
+        )
         in_thread(self, lambda: answer(reads, asked), partial(self._answered, asked), "understand")
 
     def _answered(self, asked: Question, found: Content | tuple[Finding, ...] | Notice) -> None:
+        from inspector.tui.panes.understanding import HintList
+        from inspector.tui.widgets.overlay import Overlay
+
         if isinstance(found, tuple):
             self.app.push_screen(HintList(asked.heading, found), self._to_hint)
         elif isinstance(found, Notice):

@@ -14,15 +14,16 @@ from textual.message import Message
 from inspector.analyse.source_groups import SourceGroups
 from inspector.model import Stage
 from inspector.tui.code.code_view import CodeView
-from inspector.tui.panes.borders import (
-    EVEN,
-    LEAST_HEIGHT,
-    LEAST_WIDTH,
+from inspector.tui.panes.layouts import (
+    EVEN_SHARE,
+    LAYOUTS,
+    MIN_PANE_COLUMNS,
+    MIN_PANE_ROWS,
     Border,
+    Layout,
     border_at,
     moved,
 )
-from inspector.tui.panes.layouts import Layout, layout
 from inspector.tui.panes.listing_outcome import ListingRequest
 from inspector.tui.panes.pane import Pane, PaneTitle
 from inspector.tui.widgets.notice import Notice
@@ -31,9 +32,6 @@ from inspector.tui.widgets.threads import in_thread
 
 if TYPE_CHECKING:
     from inspector.reader.reader import Reader
-
-# -- where one has jumped from --------------------------------------------------------------------
-# Where one has jumped from, to go back there and forward again, as in a browser.
 
 MAX_PLACES = 200
 
@@ -72,16 +70,16 @@ class History:
         return None
 
 
-BESIDE = 88
+MIN_COLUMNS_BESIDE = 88
 """Columns from which two panes are beside each other; with fewer, one above the other."""
 
-NEAR = 40
+SEARCH_LINES = 40
 """Lines beneath the kernel's first in which one that is linked is looked for."""
 
-THREE = 150
+MIN_COLUMNS_OF_THREE = 150
 """Columns from which three are beside each other; with fewer, the third beneath the two."""
 
-LOW = 5
+MIN_ROWS_ABOVE = 5
 """Rows below which panes above each other are too low: then only one is shown."""
 
 MAX_PANES = 3
@@ -102,7 +100,7 @@ class Panes(Container):
         x: int | None
 
     class Changed(Message):
-        """The cursor, the links or the active pane changed: what is said about them must too."""
+        """The cursor, the links or the active pane changed."""
 
     def __init__(self, reads: Reader, count: int = 2) -> None:
         super().__init__()
@@ -115,8 +113,8 @@ class Panes(Container):
         self.zoomed = False
         self.beside: bool | None = None
         self.arrangement: Layout | None = None
-        self.widths = [EVEN] * MAX_PANES
-        self.heights = [EVEN] * MAX_PANES
+        self.widths = [EVEN_SHARE] * MAX_PANES
+        self.heights = [EVEN_SHARE] * MAX_PANES
         self._held: Border | None = None
         self._pulled = False
         self._links: dict[tuple[ListingRequest, ListingRequest], Links] = {}
@@ -173,7 +171,7 @@ class Panes(Container):
         self._all.insert(0, pane)
         self.move_child(pane, before=self._all[1])
 
-    # What is shown
+    # Content
 
     def renew(self, reads: Reader) -> None:
         """Show the same from a recording that has grown; a text that is read stays in place."""
@@ -207,15 +205,16 @@ class Panes(Container):
             stage = pane.preferred
             if stage is None or not subject.has(stage):
                 later = tuple(
-                    p.preferred for p in self.panes[index + 1 :]
+                    p.preferred
+                    for p in self.panes[index + 1 :]
                     if p.preferred is not None and subject.has(p.preferred)
-                )  # fmt: skip
+                )
                 stage = subject.default(index, taken + later)
             taken += (stage,)
             pane.show(subject, stage)
 
     def choose(self, stage: Stage) -> None:
-        """Show a stage in the active pane, or why there is none, and keep to it."""
+        """Show a stage in the active pane, or why it is missing, and prefer it from now on."""
         self._keep_stages()
         self.active.preferred = stage
         self.active.show(self.subject, stage)
@@ -254,7 +253,7 @@ class Panes(Container):
 
     def arrange_as(self, name: str, widths: tuple[int, ...], heights: tuple[int, ...]) -> None:
         """As it was remembered."""
-        self.arrangement = layout(name)
+        self.arrangement = LAYOUTS.get(name)
         if self.arrangement is not None and self.arrangement.stages:
             self.count = len(self.arrangement.stages)
         for shares, remembered in ((self.widths, widths), (self.heights, heights)):
@@ -305,11 +304,11 @@ class Panes(Container):
     def fit(self) -> None:
         """Beside or below each other, or the active one alone, as the room allows."""
         width, height = self.size.width, self.size.height
-        beside = self.beside if self.beside is not None else width >= BESIDE
+        beside = self.beside if self.beside is not None else width >= MIN_COLUMNS_BESIDE
         alone = self.zoomed or (self.screen.size.width < 80 and self.beside is None)
-        three = self.count == MAX_PANES and beside and width < THREE
+        three = self.count == MAX_PANES and beside and width < MIN_COLUMNS_OF_THREE
         above = 2 if three else 1 if beside else self.count
-        alone = alone or (above > 1 and height < LOW * above)
+        alone = alone or (above > 1 and height < MIN_ROWS_ABOVE * above)
         self.set_class(beside, "-beside")
         self.set_class(three and not alone, "-grid")
         for index, pane in enumerate(self._all):
@@ -340,8 +339,9 @@ class Panes(Container):
     def _border_at(self, event: events.MouseEvent) -> Border | None:
         grid = self.has_class("-grid")
         regions = [pane.region for pane in self._in_view]
-        return border_at(event.screen_x, event.screen_y, regions, self.region,
-                         self.has_class("-beside"), grid)  # fmt: skip
+        return border_at(
+            event.screen_x, event.screen_y, regions, self.region, self.has_class("-beside"), grid
+        )
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Take hold of the border that is there."""
@@ -399,9 +399,9 @@ class Panes(Container):
         there = self._in_view
         before = self._before(border)
         if border.upright:
-            sizes, least = [pane.region.width for pane in there], LEAST_WIDTH
+            sizes, least = [pane.region.width for pane in there], MIN_PANE_COLUMNS
         else:
-            sizes, least = [pane.region.height for pane in there], LEAST_HEIGHT
+            sizes, least = [pane.region.height for pane in there], MIN_PANE_ROWS
         sizes = moved(sizes, before, border.after, size, least)
         shares = self.widths if border.upright else self.heights
         for index, pane in enumerate(there):
@@ -411,9 +411,9 @@ class Panes(Container):
     def even(self, widths: bool = True, heights: bool = True) -> None:
         """All panes as wide, or as high, as each other."""
         if widths:
-            self.widths = [EVEN] * MAX_PANES
+            self.widths = [EVEN_SHARE] * MAX_PANES
         if heights:
-            self.heights = [EVEN] * MAX_PANES
+            self.heights = [EVEN_SHARE] * MAX_PANES
         self.fit()
 
     def widen(self, by: int) -> bool:
@@ -498,16 +498,19 @@ class Panes(Container):
             self.follow(move=True)
 
         in_thread(
-            self, lambda: self.reads.links_of(variant, graph, a.stage, b.stage), linked, "links",
+            self,
+            lambda: self.reads.links_of(variant, graph, a.stage, b.stage),
+            linked,
+            "links",
             exclusive=False,
-        )  # fmt: skip
+        )
 
     def _begin(self, request: ListingRequest, links: Links) -> None:
         """Begin where something lights up: on the kernel's first line that is linked."""
         pane = self.active
         if pane.request == request and pane.settled and pane.view.untouched:
             here = pane.view.cursor
-            near = [n for n in range(here, here + NEAR) if n in links]
+            near = [n for n in range(here, here + SEARCH_LINES) if n in links]
             if near and near[0] != here:
                 pane.view.begin(near[0])
 
@@ -581,9 +584,12 @@ class Panes(Container):
             self._grouped(request, self._groups[request])
         else:
             in_thread(
-                self, lambda: self.reads.groups(variant, stage),
-                lambda found: self._grouped(request, found), "groups", exclusive=False,
-            )  # fmt: skip
+                self,
+                lambda: self.reads.groups(variant, stage),
+                lambda found: self._grouped(request, found),
+                "groups",
+                exclusive=False,
+            )
 
     def _grouped(self, request: ListingRequest, groups: SourceGroups | Notice) -> None:
         while len(self._groups) > MAX_MAPS:

@@ -27,7 +27,7 @@ def _span(lines: tuple[int, ...], word: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """All that is said of one line."""
+    """All annotations of one line."""
 
     words: Words = NO_WORDS
     told: Told = NOTHING_TOLD
@@ -90,8 +90,10 @@ class ReadingLine(Widget):
         out: list[tuple[str, str]] = []
         if self.said.words.sentence:
             out.append((self.said.words.sentence, "$foreground"))
-        out += [(f"{SIGNS.get(n.severity, '·')} {n.rule}: {n.text}", "$warning")
-                for n in self.said.told.notes]  # fmt: skip
+        out += [
+            (f"{SIGNS.get(n.severity, '·')} {n.rule}: {n.text}", "$warning")
+            for n in self.said.told.notes
+        ]
         out += [(wait, "$secondary") for wait in self.said.words.waits]
         for one in self.said.registers:
             if one.name == self.register:
@@ -113,10 +115,10 @@ class ReadingLine(Widget):
         return [(label(text), style) for text, style in out]
 
     def render(self) -> Content:
-        """Each part on rows of its own where there is room, else row by row, the last one cut."""
+        """Each part on separate rows if there is room, else packed, the last row cut."""
         width, height = self.size.width - 2, max(1, self.size.height)
         parts = self.parts()
-        if height >= ROOMY and 0 < len(parts) <= height:
+        if height >= MIN_ROOMY_ROWS and 0 < len(parts) <= height:
             rows = stacked(parts, width, height)
         else:
             rows = packed(parts, width, height)
@@ -125,12 +127,12 @@ class ReadingLine(Widget):
 
 Rows = list[list[tuple[str, str]]]
 
-ROOMY = 4
-"""Rows from which each part has rows of its own."""
+MIN_ROOMY_ROWS = 4
+"""Rows from which each part is on separate rows."""
 
 
 def packed(parts: list[tuple[str, str]], width: int, height: int) -> Rows:
-    """As much as there is room for, one after the other; the last row takes what is left."""
+    """Pack parts one after the other; the last row takes the rest."""
     rows: Rows = [[]]
     used = 0
     for text, style in parts:
@@ -149,8 +151,7 @@ def packed(parts: list[tuple[str, str]], width: int, height: int) -> Rows:
 
 
 def stacked(parts: list[tuple[str, str]], width: int, height: int) -> Rows:
-    """Every part, wrapped, on rows of its own; those that are longest are cut where all of them
-    together do not fit, so that none pushes another out. There are at most ``height`` parts."""
+    """Wrap each of at most ``height`` parts on separate rows; cut the longest to make all fit."""
     wrapped = [textwrap.wrap(text, max(8, width), subsequent_indent="  ") for text, _ in parts]
     allowed = [max(1, len(rows)) for rows in wrapped]
     while sum(allowed) > height:

@@ -1,4 +1,4 @@
-"""A search in all panes: what was typed, where it began, and what was found."""
+"""A search in all panes: its pattern, its origin and its matches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def expression(text: str) -> re.Pattern[str]:
 
 
 class Search:
-    """What is being looked for in the panes.
+    """The state of a search in all panes.
 
     ``warn`` shows the user a sentence; ``changed`` is called when the status line must be drawn.
     """

@@ -37,7 +37,7 @@ NO_HINTS = "No hint: none of the rules found anything to say about this variant.
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked: ``card``, ``hints``, ``explain`` of a line of a stage, or ``profile``.
+    """A question: ``card``, ``hints``, ``explain`` of a line of a stage, or ``profile``.
 
     ``times`` are lines about measured times, ``width`` the columns that there are.
     """

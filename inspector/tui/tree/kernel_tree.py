@@ -28,8 +28,8 @@ from inspector.tui.tree.rows import (
     fitness,
     flips,
     folded,
+    identity_of,
     rows,
-    stands_for,
     subjects,
     whole_tree,
 )
@@ -144,8 +144,8 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
             there = ((len(row.key), index) for index, row in enumerate(self.rows) if row.key in own)
             self.cursor = max(there, default=(0, 0))[1]
             if self.rows and self.rows[self.cursor].key != here.key:
-                what = stands_for(here)
-                same = (i for i, row in enumerate(self.rows) if stands_for(row) == what)
+                what = identity_of(here)
+                same = (i for i, row in enumerate(self.rows) if identity_of(row) == what)
                 self.cursor = next(same, self.cursor)
         self.refresh()
         self._ask()
@@ -257,9 +257,9 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
 
     def again(self, row: TreeRow) -> TreeRow | None:
         """Return the row that represents what ``row`` represented before the recording grew."""
-        what = stands_for(row)
+        what = identity_of(row)
         every = rows(self.entries, "", None)
-        return next((one for one in every if stands_for(one) == what), None)
+        return next((one for one in every if identity_of(one) == what), None)
 
     def above(self, row: TreeRow) -> TreeRow | None:
         """Return the row that this one is beneath."""
@@ -267,7 +267,7 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         return None if entry is None else entry.row
 
     def beneath(self, row: TreeRow) -> tuple[TreeSubject, ...]:
-        """Return every variant that a row represents, whatever is filtered."""
+        """Return every variant of a row, filtered or not."""
         entry = entry_of(self.entries, row.key)
         return () if entry is None else tuple(subjects(entry))
 
@@ -288,10 +288,11 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         top = self.scroll_offset.y
         shown = [row.subject for row in self.rows[top : top + max(1, self.size.height)]]
         wanted = [
-            one for one in shown
+            one
+            for one in shown
             if one.variant is not None
             and (one.key[:2] not in self._resources or one.key[:2] in self._stale)
-        ]  # fmt: skip
+        ]
 
         def read() -> Read:
             found: list[tuple[Key, Resources | None]] = []
@@ -313,8 +314,11 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
     def read_every(self) -> None:
         """Read the figures of all variants."""
         pairs = self.recording.variants()
-        wanted = [one for one in (TreeSubject(*pair) for pair in pairs)
-                  if one.key[:2] not in self._resources]  # fmt: skip
+        wanted = [
+            one
+            for one in (TreeSubject(*pair) for pair in pairs)
+            if one.key[:2] not in self._resources
+        ]
 
         def read() -> Read:
             # Some at once, so that the tools run side by side.
@@ -342,7 +346,7 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
 
     def action_order(self) -> None:
         """Take the next order that means something here."""
-        there = orders(self.recording, bool(self.times))
+        there = orders(self.recording, bool(self.times.stored))
         self.order = there[(there.index(self.order) + 1) % len(there)]
         self.reorder()
         if self.order in (Order.REGISTERS, Order.SPILLS):
@@ -393,8 +397,12 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         gap = " " * max(0, width - cell_len(lead) - cell_len(text) - cell_len(figures))
         style = self.part(_STYLES[row.kind]) if row.kind in _STYLES else Style()
         right = base + self.part("warning" if warned else "figures")
-        parts = [(lead, base + self.part("quiet")), (text, base + style), (gap, base),
-                 (figures, right)]  # fmt: skip
+        parts = [
+            (lead, base + self.part("quiet")),
+            (text, base + style),
+            (gap, base),
+            (figures, right),
+        ]
         return Strip([Segment(*part) for part in parts]).adjust_cell_length(width, base)
 
     def _fitted(self, row: TreeRow, room: int) -> str:

@@ -16,7 +16,7 @@ from inspector.tui.widgets.visible import label
 
 Key = tuple[str, ...]
 
-MANY = 12
+MAX_OPEN_VARIANTS = 12
 """Variants from which on those of a kernel begin folded: a page of them says less than one row."""
 
 
@@ -35,9 +35,8 @@ class TreeRow:
     """One row. ``key`` is its path in the tree and outlives a filter; ``depth`` counts from 0.
 
     ``count`` is how many rows are beneath it, folded or not; ``text`` is safe to draw.
-    ``winner`` is whether a tuner chose the variant; ``short`` is a text for where there is little
-    room, "" if there is none. ``failed`` counts what failed of what is beneath, or
-    itself.
+    ``winner``: a tuner chose the variant. ``short``: a text for little room, or "". ``failed``
+    counts failures, its own and those beneath.
     """
 
     key: Key
@@ -166,17 +165,22 @@ def _kernel(
     beneath = [
         TreeEntry(
             TreeRow(
-                (*key, one.id), depth + 1, TreeKind.VARIANT, label(str(told)),
-                TreeSubject(of, one, graph), winner=_won(one), short=label(told.short),
+                (*key, one.id),
+                depth + 1,
+                TreeKind.VARIANT,
+                label(str(told)),
+                TreeSubject(of, one, graph),
+                winner=_won(one),
+                short=label(told.short),
                 failed=_failed([(of, one)]),
             ),
             f"{words} {_own_words(one)}",
             digest=one.hash,
         )
         for (of, one), told in zip(both, own, strict=True)
-    ]  # fmt: skip
-    # A kernel of that name without any variant has no row of its own beneath.
-    folded = len(kernels) > 1 or len(beneath) > MANY
+    ]
+    # A kernel without variants has no row beneath.
+    folded = len(kernels) > 1 or len(beneath) > MAX_OPEN_VARIANTS
     row = replace(row, count=len(beneath), open=not folded, failed=_failed(both))
     return TreeEntry(row, words, (*under, *beneath))
 
@@ -234,9 +238,14 @@ def whole_tree(recording: Recording) -> tuple[TreeEntry, ...]:
             of_graphs = sum(e.row.count for e in beneath if e.row.kind is TreeKind.GRAPH)
             count = of_graphs + len(own)
             row = TreeRow(
-                key, 0, TreeKind.ORIGIN, heading, TreeSubject(), count,
+                key,
+                0,
+                TreeKind.ORIGIN,
+                heading,
+                TreeSubject(),
+                count,
                 failed=_failed_beneath(beneath),
-            )  # fmt: skip
+            )
             words = _words(heading, origin.value)
             entries.append(TreeEntry(row, words, tuple(beneath)))
     return tuple(entries)
@@ -314,9 +323,8 @@ def fitness(row: TreeRow, query: str) -> int:
     return out
 
 
-def stands_for(row: TreeRow) -> tuple[object, ...]:
-    """What a row represents wherever it is: a kernel may come to be of a graph, and an id,
-    which is as short as can be, may grow."""
+def identity_of(row: TreeRow) -> tuple[object, ...]:
+    """Identity of a row, kept when a kernel moves into a graph or an abbreviated id grows."""
     kernel, variant, graph = row.subject.kernel, row.subject.variant, row.subject.graph
     if row.kind is TreeKind.ORIGIN:
         return row.kind, *row.key

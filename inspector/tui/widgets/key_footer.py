@@ -8,8 +8,17 @@ from inspector.tui.keys.command_table import Command, Where, command, footer
 from inspector.tui.keys.keymap import shown
 from inspector.tui.widgets.lines import LineWidget, link
 
-_KEPT = ("quit", "help", "diff.escape", "diff.back", "variants.escape", "timing.back",
-         "step.escape", "passes.escape", "trying.back")  # fmt: skip
+_KEPT = (
+    "quit",
+    "help",
+    "diff.escape",
+    "diff.back",
+    "variants.escape",
+    "timing.back",
+    "step.escape",
+    "passes.escape",
+    "trying.back",
+)
 _BARE = ("help", "palette", "quit")
 
 

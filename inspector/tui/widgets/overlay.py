@@ -41,7 +41,7 @@ class Overlay(ModalScreen[None]):
         yield frame
 
     def on_mount(self) -> None:
-        """What is meant is in view, some rows below the top."""
+        """Scroll to the row, some rows below the top."""
         if self.at:
             scroll = self.query_one(VerticalScroll)
             self.call_after_refresh(scroll.scroll_to, y=max(self.at - 4, 0), animate=False)

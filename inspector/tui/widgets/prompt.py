@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.message import Message
 from textual.widgets import Input, Static
 
-SIGNS = {"search": "/", "goto": ":", "filter": "filter", "parts": "parts", "store": "store",
-         "lane": "lane", "go": "go", "block": "block", "passes": "/"}  # fmt: skip
+SIGNS = {
+    "search": "/",
+    "goto": ":",
+    "filter": "filter",
+    "parts": "parts",
+    "store": "store",
+    "lane": "lane",
+    "go": "go",
+    "block": "block",
+    "passes": "/",
+}
 HINTS = {
     "parts": "two lanes of the block: 0 31",
     "store": "an address: a tensor's name, x+40 (bytes), 0x7f…",
@@ -26,22 +37,20 @@ HINTS = {
 class Prompt(Horizontal):
     """Hidden until asked for; Escape gives up, Enter accepts, what is typed is shown at once."""
 
+    @dataclass
     class Edited(Message):
-        """Something was typed."""
+        """The text changed."""
 
-        def __init__(self, kind: str, text: str) -> None:
-            super().__init__()
-            self.kind = kind
-            self.text = text
+        kind: str
+        text: str
 
+    @dataclass
     class Closed(Message):
-        """The prompt is done; ``accepted`` with Enter."""
+        """The prompt was closed; ``accepted`` with Enter."""
 
-        def __init__(self, kind: str, text: str, accepted: bool) -> None:
-            super().__init__()
-            self.kind = kind
-            self.text = text
-            self.accepted = accepted
+        kind: str
+        text: str
+        accepted: bool
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,7 +60,7 @@ class Prompt(Horizontal):
         self.display = False
 
     def compose(self) -> ComposeResult:
-        """What is asked, and the line."""
+        """The sign and the input."""
         yield self.sign
         yield self.input
 

@@ -21,10 +21,20 @@ class RowList(ScrollView, Generic[RowType], can_focus=True, inherit_bindings=Fal
     """Base of all tables. A subclass draws one row, and is notified when the cursor moves."""
 
     COMPONENT_CLASSES: ClassVar = {
-        "row--cursor", "row--cursor-blurred", "row--head", "row--sorted", "row--mark",
-        "row--loud", "row--quiet", "row--notice", "row--plus", "row--minus", "row--origin",
-        "row--warning", "row--figures",
-    }  # fmt: skip
+        "row--cursor",
+        "row--cursor-blurred",
+        "row--head",
+        "row--sorted",
+        "row--mark",
+        "row--loud",
+        "row--quiet",
+        "row--notice",
+        "row--plus",
+        "row--minus",
+        "row--origin",
+        "row--warning",
+        "row--figures",
+    }
     HEAD_LINES = 0
     """Lines above the rows that do not scroll."""
 

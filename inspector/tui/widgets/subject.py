@@ -27,9 +27,14 @@ RIGHT = (Stage.PTX, Stage.SASS, Stage.LLIR, Stage.TTGIR, Stage.TTIR, Stage.OUTPU
 
 
 OF_GRAPH = (
-    Stage.OPERATIONS, Stage.SOURCE, Stage.OUTPUT_CODE, Stage.POST_GRAD, Stage.FORWARD,
-    Stage.BACKWARD, Stage.DYNAMO,
-)  # fmt: skip
+    Stage.OPERATIONS,
+    Stage.SOURCE,
+    Stage.OUTPUT_CODE,
+    Stage.POST_GRAD,
+    Stage.FORWARD,
+    Stage.BACKWARD,
+    Stage.DYNAMO,
+)
 """What the panes show of a graph as a whole, the best first."""
 
 
@@ -51,7 +56,7 @@ class TreeSubject:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """The ids of kernel, variant and graph, "" if there is none."""
+        """The ids of kernel, variant and graph, or ""."""
         return (
             "" if self.kernel is None else self.kernel.id,
             "" if self.variant is None else self.variant.id,
@@ -87,7 +92,7 @@ class TreeSubject:
         if stage not in self.graph.stages and not made:
             return False
         if stage is Stage.SOURCE and self.kernel is not None:
-            return False  # the model's file, and what is asked for is the kernel's
+            return False  # the model's file, not the kernel's
         return self.variant is None or stage not in self.variant.stages
 
     def has(self, stage: Stage) -> bool:
@@ -158,9 +163,16 @@ def told_alike(one: Variant | None, other: Variant | None) -> bool:
 def _told_of(variant: Variant) -> tuple[object, ...]:
     calls: Iterator[Call] = (replace(call, count=1, first=None) for call in variant.calls)
     return (
-        variant.hash, variant.symbol, variant.stages, variant.locations_cubin, variant.known,
-        variant.missing, variant.fusion, variant.failed, tuple(calls),
-    )  # fmt: skip
+        variant.hash,
+        variant.symbol,
+        variant.stages,
+        variant.locations_cubin,
+        variant.known,
+        variant.missing,
+        variant.fusion,
+        variant.failed,
+        tuple(calls),
+    )
 
 
 def successor(kernel: Kernel, variant: Variant) -> Variant:

@@ -1,7 +1,7 @@
 """Text from a recording as it may be shown: what a terminal would obey becomes a symbol.
 
 Names and listings are data. A control character is drawn as its picture (``␛``), anything else
-without a shape of its own (direction marks, joiners, bytes that were not UTF-8) as its number.
+without a shape (direction marks, joiners, bytes that were not UTF-8) as its number.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from rich.cells import cell_len, set_cell_size
 
 from inspector.text import harmless, symbol
 
-TAB = 4
+TAB_CELLS = 4
 """Columns between tab stops; eight would spend half of a narrow pane on indentation."""
 
 
@@ -21,13 +21,13 @@ def visible(text: str, tabs: bool = True) -> str:
     if text.isprintable():
         return text
     if tabs:
-        expanded = text.expandtabs(TAB)
+        expanded = text.expandtabs(TAB_CELLS)
         if expanded.isprintable():
             return expanded
     shown = "".join(
         char if harmless(char) or (tabs and char == "\t") else symbol(char) for char in text
     )
-    return shown.expandtabs(TAB) if tabs else shown
+    return shown.expandtabs(TAB_CELLS) if tabs else shown
 
 
 _SASS = re.compile(r"^ {8}(/\*[0-9a-f]{4,}\*/) {12}(?= )")

@@ -71,10 +71,10 @@ class TimingScreen(WorkScreen):
         kernel, variant = self.subject.kernel, self.subject.variant
         if kernel is None or variant is None:
             return ()
-        own = [one.timing for one in self.times.of(kernel, variant)]
+        own = [one.timing for one in self.times.stored.every(kernel, variant)]
         kept = (
             replace(s, rows=tuple(t for row in s.rows for t in parts(row) if t in own))
-            for s in self.times.sessions
+            for s in self.times.stored.sessions
         )
         return tuple(session for session in kept if session.rows)
 
@@ -135,7 +135,7 @@ class TimingScreen(WorkScreen):
         else:
             self.past = self._past()
             self.session, problem = answer
-            self.times.add(self.session)
+            self.times.stored.add(self.session)
         self._tell()
         if problem:
             self.status.say(label(problem))

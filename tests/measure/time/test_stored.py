@@ -78,7 +78,7 @@ def test_other_stopwatches_caches_variants_and_failures_are_no_time_of_it(odd: T
 def views_of(path: Path, kernel: Kernel, variant: Variant) -> list[float | None]:
     """The time of a variant as the command line and as the interface have it."""
     shown = Shown(str(path))
-    shown.know(sessions(path))
+    shown.stored = StoredTimes(tuple(sessions(path)))
     return [getattr(times(path).of(kernel, variant), "median_us", None), shown.us(kernel, variant)]
 
 

@@ -14,9 +14,7 @@ from textual.widgets._toast import Toast
 from inspector.model import Stage
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.app.config import Config, parse_config, read_config
-from inspector.tui.code.folding import LEVELS
-from inspector.tui.code.gutter import CHOICES
-from inspector.tui.keys.command_table import TABLE, Where, command
+from inspector.tui.keys.command_table import TABLE, Where
 from inspector.tui.keys.keymap import UNBOUND, parse_key, places, shown_key
 from inspector.tui.main.remembered import MAX_RECORDINGS, Memory, View
 from tests.helpers.sample import empty, reader, settle, text_of
@@ -96,7 +94,7 @@ def test_keys_with_and_without_quotes(tmp_path: Path) -> None:
         ({"quit": "ctrl+t"}, []),
     ],
 )
-def test_a_key_that_is_taken_from_another_command_is_told(
+def test_a_key_taken_from_another_command_is_reported(
     keys: dict[str, str], told: list[str]
 ) -> None:
     assert list(parse_config({"keys": keys}).problems) == told
@@ -137,11 +135,6 @@ def test_what_is_right_is_kept_beside_what_is_wrong(tmp_path: Path) -> None:
     said = config(tmp_path, 'theme = "light"\n[keys]\nfly = "x"\nzoom = "x"\n')
     assert said.theme == "light"
     assert said.keys["zoom"] == "x"
-
-
-def test_a_folder_in_the_files_place_is_a_complaint(tmp_path: Path) -> None:
-    (tmp_path / "config.toml").mkdir()
-    assert read_config(tmp_path / "config.toml").problems[0].startswith("it cannot be read")
 
 
 def test_a_long_list_of_complaints_is_cut() -> None:
@@ -186,7 +179,7 @@ SOME_KEYS = st.sampled_from([*"abcdefghijklmnopq/:", "f5", "tab", "ctrl+d"])
 
 
 @given(st.dictionaries(st.sampled_from([c.id for c in TABLE]), SOME_KEYS))
-def test_no_key_means_two_things_whatever_is_bound(asked: dict[str, str]) -> None:
+def test_no_bindings_give_a_key_two_meanings(asked: dict[str, str]) -> None:
     keys = _effective(parse_config({"keys": asked}))
     assert len(set(keys)) == len(keys)
 
@@ -194,7 +187,7 @@ def test_no_key_means_two_things_whatever_is_bound(asked: dict[str, str]) -> Non
 # In the interface
 
 
-async def test_a_key_that_was_bound_anew_works_and_the_old_one_does_not() -> None:
+async def test_a_new_key_works_and_the_old_one_does_not() -> None:
     app = PtxviewApp(reader(), parse_config({"keys": {"stage.next": "x", "zoom": ["F", "f11"]}}))
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await settle(pilot)
@@ -206,27 +199,6 @@ async def test_a_key_that_was_bound_anew_works_and_the_old_one_does_not() -> Non
             zoomed = screen.panes.zoomed
             await pilot.press(key)
             assert screen.panes.zoomed is not zoomed
-
-
-async def test_a_key_of_a_pane_may_be_taken_from_the_screen() -> None:
-    assert command("zoom").keys == "z"
-    app = PtxviewApp(reader(), parse_config({"keys": {"last": "z"}}))
-    async with app.run_test(size=(120, 40)) as pilot:
-        screen = await settle(pilot)
-        await pilot.press("tab", "z")
-        assert not screen.panes.zoomed
-        assert screen.panes.active.view.cursor == screen.panes.active.view.lines
-
-
-async def test_two_keys_can_change_places() -> None:
-    app = PtxviewApp(reader(), parse_config({"keys": {"tree.up": "j", "tree.down": "k"}}))
-    async with app.run_test(size=(120, 40)) as pilot:
-        screen = await settle(pilot)
-        at = screen.kernels.cursor
-        await pilot.press("k")
-        assert screen.kernels.cursor == at + 1
-        await pilot.press("j")
-        assert screen.kernels.cursor == at
 
 
 async def test_footer_help_and_palette_show_the_keys_that_work() -> None:
@@ -263,51 +235,7 @@ async def test_the_theme_is_chosen(theme: str) -> None:
 # What is remembered
 
 
-async def test_panes_and_stages_are_remembered(tmp_path: Path) -> None:
-    file = tmp_path / "state" / "remembered.json"
-    app = PtxviewApp(reader(), memory=Memory(file))
-    async with app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot)
-        await pilot.press("tab", "3", "tab", "7", "v", "right_square_bracket", "b", "q")
-    app = PtxviewApp(reader(), memory=Memory(file))
-    async with app.run_test(size=(120, 40)) as pilot:
-        screen = await settle(pilot)
-        assert [p.stage for p in screen.panes.panes] == [Stage.TTIR, Stage.SASS]
-        assert screen.panes.subject.key == ("k1", "3f2a91c0", "")
-        assert screen.panes.beside is False
-        assert not screen.tree_wanted
-
-
-async def test_folds_columns_and_wrapping_are_remembered_of_each_pane(tmp_path: Path) -> None:
-    file = tmp_path / "remembered.json"
-    app = PtxviewApp(reader(), memory=Memory(file))
-    async with app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot)
-        await pilot.press("tab", "F", "W", "tab", "c", "q")
-    app = PtxviewApp(reader(), memory=Memory(file))
-    async with app.run_test(size=(120, 40)) as pilot:
-        screen = await settle(pilot)
-        left, right = (pane.view for pane in screen.panes.panes)
-        assert (left.folding.level, left.wrapped) == (LEVELS[1], True)
-        assert left.rows.gutter.wanted == CHOICES[0]
-        assert (right.folding.level, right.wrapped) == (LEVELS[0], False)
-        assert right.rows.gutter.wanted == CHOICES[2]
-
-
-async def test_the_theme_is_remembered(tmp_path: Path) -> None:
-    file = tmp_path / "remembered.json"
-    app = PtxviewApp(reader(), memory=Memory(file))
-    async with app.run_test() as pilot:
-        await settle(pilot)
-        dark = app.current_theme.dark
-        await pilot.press("T", "q")
-    assert Memory(file).theme == ("light" if dark else "dark")
-    app = PtxviewApp(reader(), memory=Memory(file))
-    async with app.run_test():
-        assert app.current_theme.dark is not dark
-
-
-async def test_who_is_here_for_the_first_time_is_told_the_keys_once(tmp_path: Path) -> None:
+async def test_new_users_see_the_keys_once(tmp_path: Path) -> None:
     file = tmp_path / "remembered.json"
     for greeted in (True, False):
         app = PtxviewApp(reader(), memory=Memory(file))
@@ -315,15 +243,6 @@ async def test_who_is_here_for_the_first_time_is_told_the_keys_once(tmp_path: Pa
             await settle(pilot)
             assert ("Welcome to ptxview" in text_of(pilot)) is greeted
             await pilot.press("q")
-
-
-async def test_an_empty_recording_is_left_without_a_view(tmp_path: Path) -> None:
-    file = tmp_path / "remembered.json"
-    app = PtxviewApp(empty(), memory=Memory(file))
-    async with app.run_test() as pilot:
-        await pilot.pause()
-        await pilot.press("q")
-    assert Memory(file).view(empty().recording.path) is None
 
 
 async def test_what_was_looked_at_may_be_gone(tmp_path: Path) -> None:
@@ -346,8 +265,7 @@ async def test_a_damaged_memory_is_no_memory(tmp_path: Path, content: str) -> No
     file.write_bytes(content.encode("latin-1"))
     memory = Memory(file)
     assert memory.theme is None
-    known = memory.view("/r")
-    assert known in (None, View(), View(folds=((), ()), wrapped=(False, False)))
+    assert memory.view("/r") is None
     memory.keep("/r", View(stages=("ptx",)))
     assert memory.view("/r") == View(stages=("ptx",))
 
@@ -362,6 +280,27 @@ def test_the_oldest_is_forgotten_first(tmp_path: Path) -> None:
     assert len(json.loads(memory.path.read_text())["recordings"]) == MAX_RECORDINGS
 
 
+def test_a_place_that_cannot_be_written_is_nobodys_trouble(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("a file")
+    memory = Memory(tmp_path / "state" / "remembered.json")
+    memory.keep("/r", View())
+    assert memory.view("/r") is None
+
+
+def test_a_folder_in_the_files_place_is_a_complaint(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").mkdir()
+    assert read_config(tmp_path / "config.toml").problems[0].startswith("it cannot be read")
+
+
+async def test_an_empty_recording_is_left_without_a_view(tmp_path: Path) -> None:
+    file = tmp_path / "remembered.json"
+    app = PtxviewApp(empty(), memory=Memory(file))
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        await pilot.press("q")
+    assert Memory(file).view(empty().recording.path) is None
+
+
 def test_two_interfaces_keep_each_others_views(tmp_path: Path) -> None:
     one, other = (Memory(tmp_path / "remembered.json") for _ in range(2))
     one.keep("/a", View(stages=("ptx",)))
@@ -370,8 +309,40 @@ def test_two_interfaces_keep_each_others_views(tmp_path: Path) -> None:
     assert other.view("/a") == View(stages=("ptx",))
 
 
-def test_a_place_that_cannot_be_written_is_nobodys_trouble(tmp_path: Path) -> None:
-    (tmp_path / "state").write_text("a file")
-    memory = Memory(tmp_path / "state" / "remembered.json")
-    memory.keep("/r", View())
-    assert memory.view("/r") is None
+async def test_everything_is_looked_at_as_it_was_left(tmp_path: Path) -> None:
+    file = tmp_path / "state" / "remembered.json"
+
+    async def look(*keys: str) -> tuple[object, ...]:
+        app = PtxviewApp(reader(), memory=Memory(file))
+        async with app.run_test(size=(160, 48)) as pilot:
+            screen = await settle(pilot)
+            for some in keys:
+                await pilot.press(*some.split())
+                await settle(pilot)
+            views = [pane.view for pane in screen.panes.panes]
+            seen = (
+                [pane.stage for pane in screen.panes.panes], screen.panes.subject.key,
+                screen.panes.beside, screen.tree_wanted, screen.kernels.region.width,
+                [pane.region for pane in screen.panes.panes], app.current_theme.dark,
+                [(v.folding.level, v.folding.as_it_is, v.wrapped) for v in views],
+                [v.rows.gutter.wanted for v in views], [v.groups is None for v in views],
+            )  # fmt: skip
+            await pilot.press("q")
+        return seen
+
+    fresh = await look()
+    left = await look(
+        "tab 3 F W tab",
+        "c 7 m right_square_bracket greater_than_sign v greater_than_sign v",
+        "shift+tab shift+tab greater_than_sign T",
+    )
+    assert [one == other for one, other in zip(fresh[4:], left[4:], strict=True)] == [False] * 6
+    assert left[0] == [Stage.TTIR, Stage.SASS]
+    again = await look("b")
+    assert again[:3] == left[:3] and again[6:] == left[6:]
+    assert left[3] and not again[3]
+    # A layout, and a file as it is; the tree is still hidden.
+    laid = await look("tab L w m")
+    assert laid[0] == [Stage.SOURCE, Stage.PTX, Stage.SASS]
+    again = await look()
+    assert again[:4] == laid[:4] and again[6:] == laid[6:]

@@ -1,7 +1,7 @@
-"""What one looks at while a recording grows: everything comes by itself, and nothing moves.
+"""Growing recordings: views update by themselves, and nothing moves.
 
-The recording of an H200 is written anew event by event, as its program wrote it; what costs time,
-or never was recorded, is a table's.
+The recording of an H200 is written again event by event; slow or never recorded data are of the
+small recording.
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ from inspector.tui.app.app import PtxviewApp
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.diff.diff_screen import DiffScreen
 from inspector.tui.main.main_screen import MainScreen
-from inspector.tui.main.remembered import Memory
 from inspector.tui.program.live import Live
-from inspector.tui.tree.rows import MANY, TreeKind
+from inspector.tui.tree.rows import MAX_OPEN_VARIANTS, TreeKind
 from inspector.tui.variants.variants_screen import VariantsScreen
 from tests.helpers.sample import (
     FakeReader,
@@ -44,13 +43,12 @@ from tests.helpers.sample import (
 from tests.tui.app.test_live import Growth, until
 
 LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
-SIZES = [(80, 24), (160, 48)]
 
 Event = dict[str, Any]
 
 
 class Written:
-    """A recording that is written again, as far as one wants."""
+    """A recording that is written again step by step."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "recording"
@@ -60,7 +58,7 @@ class Written:
             for name in archive.namelist():
                 if name.endswith(".jsonl"):
                     told = map(json.loads, archive.read(name).splitlines())
-                    # What was made of it afterwards bears no time.
+                    # Later additions have no time.
                     rows += [(event.get("time") or float("inf"), name, event) for event in told]
                 else:
                     archive.extract(name, self.folder)
@@ -112,7 +110,7 @@ def stands(view: CodeView) -> tuple[object, ...]:
 
 
 def table_of(pilot: Pilot[None]) -> VariantsScreen:
-    """The table that lies over the panes."""
+    """The table above the panes."""
     screen: object = pilot.app.screen
     assert isinstance(screen, VariantsScreen)
     return screen
@@ -138,7 +136,7 @@ def tuned(n: int) -> Variant:
     return variant("square_kernel", f"{n:02x}{n:06x}", Stage.SOURCE, Stage.PTX, config=config)
 
 
-async def test_a_kernel_of_a_graph_becomes_readable_where_one_reads_its_graph(
+async def test_a_kernel_of_an_open_graph_becomes_readable(
     written: Written,
 ) -> None:
     """``output_code`` is there before anything is compiled: who reads it goes on reading."""
@@ -160,7 +158,7 @@ async def test_a_kernel_of_a_graph_becomes_readable_where_one_reads_its_graph(
         assert code.stage is Stage.OUTPUT_CODE
         assert stands(code.view) == before
         assert screen.focused is code.view
-        # Its registers stand in the tree and on the card, as cuobjdump has them.
+        # Its registers are in the tree and on the card, as cuobjdump has them.
         own = screen.panes.subject.variant
         assert own is not None
         registers = screen.reads.resources(own).registers
@@ -239,7 +237,7 @@ async def test_hints_and_figures_follow_what_is_launched_without_going_away(
         growth.next = launched(call)
         await until(pilot, lambda: "◆ 2 hints" in text_of(pilot))
         assert cards and all(re.search(r" 22 reg.* occ.*◆ [12] hint", card) for card in cards)
-        # How often it was launched changes nothing that is told of a line.
+        # Launch counts change no annotation.
         told: list[object] = []
         monkeypatch.setattr(screen.panes.panes[1].view, "annotate", told.append)
         growth.next = launched(replace(call, count=5))
@@ -248,25 +246,27 @@ async def test_hints_and_figures_follow_what_is_launched_without_going_away(
         assert not told
 
 
-async def test_a_tuners_variants_come_beneath_what_one_has_open() -> None:
+async def test_variants_of_a_tuner_come_beneath_an_open_kernel() -> None:
     """A kernel of so many variants begins folded; one that was open before is not closed."""
     growth = Growth()
-    app = PtxviewApp(reader(with_variants(*map(tuned, range(1, MANY + 1)))), live=Live(growth))
+    app = PtxviewApp(
+        reader(with_variants(*map(tuned, range(1, MAX_OPEN_VARIANTS + 1)))), live=Live(growth)
+    )
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await settle(pilot)
         await pilot.press(*("j" * 5))
         await settle(pilot)
         here = screen.kernels.row
         assert here is not None and here.kind is TreeKind.VARIANT
-        growth.next = reader(with_variants(*map(tuned, range(1, MANY + 9))))
-        await until(pilot, lambda: len(screen.reads.recording.variants()) > MANY)
+        growth.next = reader(with_variants(*map(tuned, range(1, MAX_OPEN_VARIANTS + 9))))
+        await until(pilot, lambda: len(screen.reads.recording.variants()) > MAX_OPEN_VARIANTS)
         await settle(pilot)
         assert screen.kernels.row is not None and screen.kernels.row.key == here.key
-        assert len(screen.kernels.rows) == MANY + 8 + 2
+        assert len(screen.kernels.rows) == MAX_OPEN_VARIANTS + 8 + 2
         # Folded by hand it stays so, too.
         await pilot.press("h", "h")
         assert len(screen.kernels.rows) == 2
-        growth.next = reader(with_variants(*map(tuned, range(1, MANY + 12))))
+        growth.next = reader(with_variants(*map(tuned, range(1, MAX_OPEN_VARIANTS + 12))))
         await until(pilot, lambda: "×23" in text_of(pilot))
         assert len(screen.kernels.rows) == 2
 
@@ -294,15 +294,19 @@ def kernels_more(many: int) -> Recording:
     whole = recording()
     first = whole.kernels[0]
     others = tuple(
-        Kernel(f"n{n}", f"new_{n}", f"new_{n}", origin,
-               (replace(first.variants[0], id=f"{n:08x}", hash=f"{n:08x}" * 8),))
+        Kernel(
+            f"n{n}",
+            f"new_{n}",
+            f"new_{n}",
+            origin,
+            (replace(first.variants[0], id=f"{n:08x}", hash=f"{n:08x}" * 8),),
+        )
         for n in range(many)
         for origin in ([Origin.TRITON, Origin.NVCC][n % 2],)
-    )  # fmt: skip
+    )
     return replace(whole, complete=False, kernels=(*others, *whole.kernels))
 
 
-@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(
     ("keys", "expected"),
     [
@@ -312,11 +316,11 @@ def kernels_more(many: int) -> Recording:
     ],
 )
 async def test_who_types_while_kernels_come_goes_on_typing(
-    size: tuple[int, int], keys: tuple[str, ...], expected: str
+    keys: tuple[str, ...], expected: str
 ) -> None:
     growth = Growth()
     app = PtxviewApp(reader(kernels_more(0)), live=Live(growth))
-    async with app.run_test(size=size) as pilot:
+    async with app.run_test(size=(160, 48)) as pilot:
         screen = await settle(pilot)
         await pilot.press(*keys)
         await settle(pilot)
@@ -332,11 +336,10 @@ async def test_who_types_while_kernels_come_goes_on_typing(
         assert (screen.kernels.row and screen.kernels.row.key) == key
 
 
-@pytest.mark.parametrize("size", SIZES)
-async def test_what_lies_over_it_stays_and_the_cursor_beneath_it(size: tuple[int, int]) -> None:
+async def test_an_overlay_and_the_cursor_beneath_it_stay() -> None:
     growth = Growth()
     app = PtxviewApp(reader(kernels_more(0)), live=Live(growth))
-    async with app.run_test(size=size) as pilot:
+    async with app.run_test(size=(160, 48)) as pilot:
         screen = await settle(pilot)
         await pilot.press("tab", *("j" * 4), "question_mark")
         await settle(pilot)
@@ -376,9 +379,10 @@ async def test_the_tree_stands_still_while_rows_come_above() -> None:
         assert shown_at(screen, row.text) == at
 
 
-# What lies over the tree and the panes, and shows kernels itself
+# Screens above the main one
 
 
+@pytest.mark.nightly
 async def test_the_table_of_variants_fills_while_it_is_open(written: Written) -> None:
     written.to("call", name="square_grid_kernel")
     async with written.app().run_test(size=(160, 48)) as pilot:
@@ -404,7 +408,7 @@ async def test_the_table_of_variants_fills_while_it_is_open(written: Written) ->
         assert " … " not in text_of(pilot)
         own = [one.variant for one in table.table.rows if one.variant is not None]
         assert all(variant.launches for variant in own if variant.hash[:6] == "a4fe74")
-        # Each growth is a reader of its own: what was read of a variant is not read again.
+        # Each growth makes a reader: figures are not read again.
         assert written.read and len(written.read) == len(set(written.read))
 
 
@@ -445,23 +449,3 @@ async def test_marks_and_a_diff_go_on_with_what_came_since() -> None:
 
 
 # What is remembered of a recording
-
-
-async def test_the_map_and_reading_are_remembered(tmp_path: Path) -> None:
-    memory = Memory(tmp_path / "remembered.json")
-    app = PtxviewApp(reader(), memory=memory)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot)
-        await pilot.press("tab", "m", "tab", "w", "q")
-    app = PtxviewApp(reader(), memory=Memory(memory.path))
-    async with app.run_test(size=(120, 40)) as pilot:
-        screen = await settle(pilot)
-        await settle(pilot)
-        source, ptx = (pane.view for pane in screen.panes.panes)
-        assert not source.folding.as_it_is and ptx.folding.as_it_is
-        assert source.groups is not None and ptx.groups is not None
-        await pilot.press("m", "q")
-    app = PtxviewApp(reader(), memory=Memory(memory.path))
-    async with app.run_test(size=(120, 40)) as pilot:
-        screen = await settle(pilot)
-        assert all(pane.view.groups is None for pane in screen.panes.panes)

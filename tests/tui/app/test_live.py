@@ -119,7 +119,7 @@ def test_output_is_kept_for_the_terminal_to_its_last_megabyte() -> None:
     assert said.split(b"\r\n")[1][:5].isdigit()
 
 
-def test_a_screen_of_its_own_is_noticed_across_two_pieces() -> None:
+def test_an_alternate_screen_is_noticed_across_two_pieces() -> None:
     live = Live(lambda: None, lambda number: None)
     choices = []
     for piece in (b"text\x1b[?10", b"49h"):
@@ -146,10 +146,6 @@ def test_a_follower_looks_only_where_something_is_new(tmp_path: Path) -> None:
         found = follower.look()
     assert found is not None and found.exit_status == 3
     assert not grows(tmp_path / "r", found)
-
-
-def test_a_follower_of_what_is_gone_sees_nothing(tmp_path: Path) -> None:
-    assert Follower(tmp_path / "none").look() is None
 
 
 class Growth:
@@ -180,25 +176,6 @@ async def until(pilot: object, done: Callable[[], bool]) -> None:
         await pilot.pause(0.02)  # type: ignore[attr-defined]
 
 
-async def test_new_kernels_appear_and_the_cursor_stays() -> None:
-    growth = Growth()
-    app = PtxviewApp(reader(without("k1", "k2")), live=Live(growth))
-    async with app.run_test(size=(120, 40)) as pilot:
-        screen = await settle(pilot)
-        await pilot.press("tab", "colon", "3", "enter")
-        assert screen.kernels.row is not None
-        key = screen.kernels.row.key
-        assert key == ("nvcc", "k3")
-        growth.next = reader()
-        await until(pilot, lambda: len(screen.kernels.rows) > 2)
-        assert screen.kernels.row.key == key
-        assert screen.panes.subject.key[0] == "k3"
-        assert screen.panes.active.view.cursor == 3
-        assert screen.panes.active.view.has_focus
-        await until(pilot, lambda: "square_kernel" in text_of(pilot))
-        await settle(pilot)
-
-
 async def test_the_first_kernel_comes_to_an_empty_screen() -> None:
     growth = Growth()
     live = Live(growth, lambda number: None)
@@ -209,7 +186,7 @@ async def test_the_first_kernel_comes_to_an_empty_screen() -> None:
         await until(pilot, lambda: "◔ running" in text_of(pilot))
         live.feed(b"from the program\r\n")
         await until(pilot, lambda: "from the program" in text_of(pilot))
-        await pilot.press("question_mark")  # what lies over it stays
+        await pilot.press("question_mark")  # an overlay stays
         growth.next = reader()
         await pilot.pause(0.8)
         assert len(app.screen_stack) == 2
@@ -218,27 +195,6 @@ async def test_the_first_kernel_comes_to_an_empty_screen() -> None:
         screen = await settle(pilot)
         assert screen.focused is screen.kernels
         assert "from the program" in text_of(pilot)
-
-
-async def test_what_was_missing_is_shown_when_it_comes() -> None:
-    growth = Growth()
-    whole = recording()
-    gelu = whole.kernels[2]
-    sass = replace(gelu.variants[0], stages={
-        **gelu.variants[0].stages, Stage.SASS: whole.kernels[0].variants[0].stages[Stage.SASS],
-    })  # fmt: skip
-    app = PtxviewApp(reader(), live=Live(growth))
-    async with app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot)
-        await pilot.press("left_square_bracket", "tab", "7")
-        await settle(pilot)
-        assert "No sass here." in text_of(pilot)
-        after = replace(whole, kernels=(*whole.kernels[:2], replace(gelu, variants=(sass,))))
-        made = reader(after)
-        texts = {**made.texts, (sass.id, Stage.SASS): made.texts["3f2a91c0", Stage.SASS]}
-        growth.next = FakeReader(after, texts)
-        await until(pilot, lambda: "S2R" in text_of(pilot))
-        await settle(pilot)
 
 
 async def test_what_comes_while_it_is_looked_for_is_shown() -> None:
@@ -374,17 +330,16 @@ async def settle_empty(pilot: Pilot[None]) -> None:
     await until(pilot, lambda: "No kernels here" in text_of(pilot))
 
 
-@pytest.mark.parametrize("size", [(80, 24), (160, 48)])
-async def test_output_is_what_one_sees_until_there_is_a_kernel(size: tuple[int, int]) -> None:
+async def test_output_fills_the_screen_until_there_is_a_kernel() -> None:
     growth = Growth()
     live = Live(growth, lambda number: None)
     app = PtxviewApp(empty(), live=live)
-    async with app.run_test(size=size) as pilot:
+    async with app.run_test(size=(160, 48)) as pilot:
         await settle_empty(pilot)
         live.feed(b"".join(b"line %d\r\n" % n for n in range(100)))
         await until(pilot, lambda: "line 99" in text_of(pilot))
         output = app.query_one(OutputView)
-        assert output.size.height > 0.65 * size[1]
+        assert output.size.height > 0.65 * 48
         assert output.has_focus
         assert "O output" in text_of(pilot).rsplit("\n", 1)[-1]
         await pilot.press("O")  # there is nothing else to see: it is not hidden
@@ -400,21 +355,6 @@ async def test_output_is_what_one_sees_until_there_is_a_kernel(size: tuple[int, 
         await pilot.press("escape")
         assert not output.display
         assert screen.kernels.has_focus
-
-
-async def test_a_program_without_kernels_ends_and_its_output_stays() -> None:
-    growth = Growth()
-    live = Live(growth, lambda number: None)
-    app = PtxviewApp(empty(), live=live)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await settle_empty(pilot)
-        live.feed(b"".join(b"line %d\r\n" % n for n in range(100)))
-        live.status, live.ended, live.state = 3, live.began + 29.3, ProgramState.ENDED
-        growth.next = empty()
-        await until(pilot, lambda: "The program ended with status 3." in text_of(pilot))
-        assert text_of(pilot).split("\n")[0].rstrip().endswith("exit 3 after 29 s")
-        assert text_of(pilot).count("\nline 9") > 8
-        assert "compiled nothing for a GPU" in " ".join(text_of(pilot).split())
 
 
 async def test_output_is_shown_and_not_obeyed() -> None:
@@ -476,7 +416,7 @@ class Terminal:
         self.tmux("new-session", "-d", "-x", "120", "-y", "30", command)
 
     def tmux(self, *words: str) -> str:
-        """Of a server of its own, which takes no size from our environment."""
+        """Run tmux with a private server, which takes no size from our environment."""
         done = subprocess.run(
             ["tmux", "-L", self.name, "-f", "/dev/null", *words],
             capture_output=True,
@@ -509,146 +449,86 @@ def terminal(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Termina
     made.tmux("kill-server")
 
 
-def script(terminal: Terminal, text: str) -> str:
-    """A program to run."""
-    (terminal.folder / "program.py").write_text(text)
-    return "run program.py"
-
-
 PRINTS = """import os, time
 for n in range(80):
     print('line', n, flush=True)
     time.sleep(0 if os.path.exists('go') else 0.1)
 """
 """Prints slowly until it has been seen."""
-
-
-def test_a_program_that_prints_is_watched(terminal: Terminal) -> None:
-    terminal.run(script(terminal, PRINTS + "raise SystemExit(7)"))
-    screen = terminal.sees("line 5")
-    assert "running" in screen
-    assert "No kernels here yet." in screen
-    (terminal.folder / "go").touch()
-    screen = terminal.sees("The program ended with status 7.")
-    assert re.search(r" exit 7 after \d+(\.\d)? s *\n", screen)
-    assert screen.count("line 7") > 9  # what it wrote is what there is to see
-    terminal.keys("q")
-    screen = terminal.sees("STATUS 7")
-    assert "line 79\n" in screen  # and it is on the terminal afterwards, as it would have been
-    assert "made no kernels" in screen
-
-
-def test_a_bar_as_wide_as_the_programs_terminal_is_one_row(terminal: Terminal) -> None:
-    terminal.run(
-        script(
-            terminal,
-            "import os, time\nwide = os.get_terminal_size().columns\nfor n in range(4):\n"
-            "    print('\\r' + str(n) + '=' * (wide - 2) + '|', end='', flush=True)\n"
-            "    time.sleep(0.2)\nprint('\\nnext')",
-        )
-    )
-    screen = terminal.sees("next").split("\n")
-    at = next(n for n, line in enumerate(screen) if line.startswith("next"))
-    assert re.fullmatch(r"3={118}\|", screen[at - 1].rstrip())
-    assert sum("=" in line for line in screen) == 1
-    terminal.keys("q")
-    terminal.sees("STATUS 0")
-
-
-def test_a_program_that_reads_gets_the_terminal(terminal: Terminal) -> None:
-    terminal.run(
-        script(
-            terminal,
-            "print('hello')\nname = input('name? ')\nprint('hi', name)\nimport time; time.sleep(1)",
-        )
-    )
-    terminal.sees("hello\nname?", without="ptxview")
-    terminal.keys("Ada", "Enter")
-    terminal.sees("hi Ada")
-    terminal.sees("No kernels here.")
-    terminal.keys("q")
-    terminal.sees("STATUS 0")
-
-
-def test_a_program_that_draws_gets_the_terminal(terminal: Terminal) -> None:
-    terminal.run(
-        script(
-            terminal,
-            "import curses\ndef main(s):\n"
-            "    s.addstr(2, 4, f'DRAWN {s.getmaxyx()}'); s.refresh()\n"
-            "    s.addstr(3, 4, f'KEY {s.getkey()}'); s.refresh(); s.getkey()\n"
-            "curses.wrapper(main)",
-        )
-    )
-    terminal.sees("DRAWN (30, 120)")
-    terminal.keys("x")
-    terminal.sees("KEY x")
-    terminal.keys("y")
-    terminal.sees("No kernels here.")
-    terminal.keys("q")
-    terminal.sees("STATUS 0")
-
-
-def test_ctrl_c_reaches_a_program_that_has_the_terminal(terminal: Terminal) -> None:
-    terminal.run(script(terminal, "input('wait ')"))
-    terminal.sees("wait")
-    time.sleep(0.5)
-    terminal.keys("C-c")
-    terminal.sees("No kernels here.")
-    terminal.keys("q")
-    screen = terminal.sees("STATUS 130")
-    assert "KeyboardInterrupt" in screen
-
-
-def test_a_program_that_is_killed_is_told(terminal: Terminal) -> None:
-    terminal.run(
-        script(
-            terminal,
-            "import os, time\nprint('up', flush=True); time.sleep(1)\nos.kill(os.getpid(), 9)",
-        )
-    )
-    screen = terminal.sees("The program was ended by SIGKILL")
-    assert re.search(r"ended by SIGKILL after \d+(\.\d)? s *\n", screen.split("\n")[0] + "\n")
-    terminal.keys("q")
-    terminal.sees("STATUS 137")
-
-
 ENDLESS = "import time\nprint('up', flush=True)\nwhile True:\n    time.sleep(0.1)\n"
 
+SCENES = {
+    "it prints": (PRINTS + "raise SystemExit(7)", [
+        "see line 5", "match running", "match No kernels here yet\\.", "touch go",
+        "see The program ended with status 7.", r"match  exit 7 after \d+(\.\d)? s *\n",
+        "match (line 7.*){10}",  # its output fills the screen
+        # And it is on the terminal afterwards.
+        "type q", "see STATUS 7", "match line 79\n", "match made no kernels",
+    ]),
+    "it reads": ("import time\nprint('hello')\nprint('hi', input('name? '))\ntime.sleep(1)", [
+        "see hello\nname?", "type Ada Enter", "see hi Ada", "see No kernels here.", "type q",
+        "see STATUS 0",
+    ]),
+    "it draws": ("import curses\ndef main(s):\n"
+                 "    s.addstr(2, 4, f'DRAWN {s.getmaxyx()}'); s.refresh()\n"
+                 "    s.addstr(3, 4, f'KEY {s.getkey()}'); s.refresh(); s.getkey()\n"
+                 "curses.wrapper(main)", [
+        "see DRAWN (30, 120)", "type x", "see KEY x", "type y", "see No kernels here.", "type q",
+        "see STATUS 0",
+    ]),
+    "a bar is as wide as its terminal": (
+        "import os, time\nwide = os.get_terminal_size().columns\nfor n in range(4):\n"
+        "    print('\\r' + str(n) + '=' * (wide - 2) + '|', end='', flush=True)\n"
+        "    time.sleep(0.2)\nprint('\\nnext')", [
+        "see next", r"match 3={118}\| *\nnext", r"match \A[^=]*={118}[^=]*\Z", "type q",
+        "see STATUS 0",
+    ]),
+    "ctrl-c reaches it": ("input('wait ')", [
+        "see wait", "pause", "type C-c", "see No kernels here.", "type q", "see STATUS 130",
+        "match KeyboardInterrupt",
+    ]),
+    "it is killed": (
+        "import os, time\nprint('up', flush=True); time.sleep(1)\nos.kill(os.getpid(), 9)", [
+        "see The program was ended by SIGKILL",
+        r"match \A[^\n]*ended by SIGKILL after \d+(\.\d)? s *\n", "type q", "see STATUS 137",
+    ]),
+    "it is ended": (ENDLESS, [
+        "see up", "type q", "see The program is still running", "type e", "see STATUS 130",
+        "match KeyboardInterrupt",
+    ]),
+    "it will not end": ("import signal\nsignal.signal(2, signal.SIG_IGN)\n"
+                        "signal.signal(15, signal.SIG_IGN)\n" + ENDLESS, [
+        "see up", "type q", "see The program is still running", "type e", "see STATUS 137",
+    ]),
+    "it is left running": (PRINTS, [
+        "see line 3", "type q", "see The program is still running", "type l", "touch go",
+        "see STATUS 0", "match line 0\nline 1\n|line 78\nline 79\n",
+    ]),
+}  # fmt: skip
+OFTEN = ("it prints", "it reads", "it is ended")
+"""Scenes of every run; the others are played at night."""
 
-def test_a_program_can_be_ended(terminal: Terminal) -> None:
-    terminal.run(script(terminal, ENDLESS))
-    terminal.sees("up")
-    terminal.keys("q")
-    terminal.sees("The program is still running")
-    terminal.keys("e")
-    assert "KeyboardInterrupt" in terminal.sees("STATUS 130")
 
-
-def test_a_program_that_will_not_end_is_killed(terminal: Terminal) -> None:
-    terminal.run(
-        script(
-            terminal,
-            "import signal\nsignal.signal(2, signal.SIG_IGN)\n"
-            "signal.signal(15, signal.SIG_IGN)\n" + ENDLESS,
-        )
-    )
-    terminal.sees("up")
-    terminal.keys("q")
-    terminal.sees("The program is still running")
-    terminal.keys("e")
-    terminal.sees("STATUS 137")
-
-
-def test_a_program_can_be_left_running(terminal: Terminal) -> None:
-    terminal.run(script(terminal, PRINTS))
-    terminal.sees("line 3")
-    terminal.keys("q")
-    terminal.sees("The program is still running")
-    terminal.keys("l")
-    (terminal.folder / "go").touch()
-    screen = terminal.sees("STATUS 0")
-    assert "line 0\nline 1\n" in screen or "line 78\nline 79\n" in screen
+@pytest.mark.parametrize(
+    "scene", [pytest.param(s, marks=() if s in OFTEN else pytest.mark.nightly) for s in SCENES]
+)
+def test_a_program_on_a_terminal(terminal: Terminal, scene: str) -> None:
+    program, steps = SCENES[scene]
+    (terminal.folder / "program.py").write_text(program)
+    terminal.run("run program.py")
+    screen = ""
+    for step in steps:
+        verb, _, what = step.partition(" ")
+        if verb == "see":
+            screen = terminal.sees(what, without="ptxview" if "name?" in what else "\0")
+        elif verb == "type":
+            terminal.keys(*what.split())
+        elif verb == "touch":
+            (terminal.folder / what).touch()
+        elif verb == "pause":  # until the program has the terminal
+            time.sleep(0.5)
+        else:
+            assert re.search(what, screen, re.DOTALL), screen
 
 
 def test_a_run_of_another_process_is_followed(terminal: Terminal) -> None:
@@ -725,6 +605,7 @@ PTX = """\
 """
 
 
+@pytest.mark.nightly
 def test_what_is_compiled_on_saving_keeps_its_place_in_the_interface(terminal: Terminal) -> None:
     """A real edit, of a file that a real editor puts in the place of the old one."""
     file = terminal.folder / "square.ptx"

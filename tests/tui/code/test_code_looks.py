@@ -36,9 +36,3 @@ def test_the_map(snap_compare: Compare, size: tuple[int, int]) -> None:
 def test_the_peak_and_what_stands_below(snap_compare: Compare, size: tuple[int, int]) -> None:
     keys = pressing(*finding("softmax_k", "7", "c", "colon", *"52", "enter"))
     assert snap_compare(lecture_app, terminal_size=size, run_before=keys)
-
-
-def test_the_map_without_colours(snap_compare: Compare, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    keys = pressing(*finding("softmax_k", "m", "colon", *"42", "enter"))
-    assert snap_compare(lecture_app, terminal_size=(120, 36), run_before=keys)

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 
 from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.model import Location, Stage
-from inspector.tui.code.code_rows import LONGEST, breaks
+from inspector.tui.code.code_rows import MAX_ROWS_PER_LINE, breaks
 from inspector.tui.code.folding import Fold, Region, RowMap, regions
 from inspector.tui.code.labels import label_of, labels, target_line
 from inspector.tui.code.marks_bar import placed
@@ -60,11 +60,6 @@ def test_ptx_folds_its_debug_sections_as_one_and_comments_of_several_lines() -> 
     assert found[Fold.DEBUG][0].words == "… 10 lines of debug sections"
 
 
-def test_a_section_that_is_not_closed_reaches_to_the_end() -> None:
-    found = regions(listing("ptx", "ret;\n.section .debug_info\n{\n.b8 1"))
-    assert found[Fold.DEBUG] == (Region(2, 4, Fold.DEBUG),)
-
-
 @pytest.mark.parametrize(
     ("language", "text", "debug"),
     [
@@ -106,16 +101,16 @@ closed = st.lists(
 )  # fmt: skip
 
 
-def lies(region: Region, folds: list[Region]) -> bool:
-    """Whether a region touches none of those before it: marks stand beside others."""
+def apart_from(region: Region, folds: list[Region]) -> bool:
+    """Whether a region touches none of those before it."""
     return not any(a.first <= region.last and region.first <= a.last for a in folds)
 
 
 @given(closed, st.sets(st.integers(1, 59)))
 def test_lines_with_a_row_and_marks_without(folds: list[Region], marks: set[int]) -> None:
-    apart = [f for i, f in enumerate(folds) if lies(f, folds[:i])]
+    apart = [f for i, f in enumerate(folds) if apart_from(f, folds[:i])]
     alone = [Region(n, n, Fold.MARKS) for n in sorted(marks)]
-    alone = [m for m in alone if lies(m, apart)]
+    alone = [m for m in alone if apart_from(m, apart)]
     found = RowMap(60, [*apart, *alone])
     hidden = {m.first for m in alone} | {n for f in apart for n in range(f.first + 1, f.last + 1)}
     shown = [n for n in range(1, 61) if n not in hidden]
@@ -150,7 +145,7 @@ def test_a_row_of_the_bar_shows_the_most_wanted_of_many_lines() -> None:
                      9: "linked"}  # fmt: skip
 
 
-def test_marks_in_a_fold_stand_at_its_row() -> None:
+def test_marks_in_a_fold_are_at_its_row() -> None:
     rows = RowMap(100, [Region(2, 99, Fold.DEBUG)])
     assert dict(placed({"match": (50,)}, rows, 3)) == {1: "match"}
 
@@ -168,8 +163,8 @@ def test_rows_of_a_wrapped_line_hold_all_of_it(text: str, room: int) -> None:
 
 
 def test_a_line_without_end_takes_no_more_rows_than_can_be_read() -> None:
-    assert len(breaks("x" * 1_000_000, 80)) == LONGEST
-    assert len(breaks("日" * 20_000, 80)) == LONGEST
+    assert len(breaks("x" * 1_000_000, 80)) == MAX_ROWS_PER_LINE
+    assert len(breaks("日" * 20_000, 80)) == MAX_ROWS_PER_LINE
 
 
 # Labels and branches
@@ -187,7 +182,7 @@ def test_labels(text: str, label: str | None) -> None:
     assert label_of(text) == label
 
 
-def test_a_branch_goes_to_the_label_of_its_own_function() -> None:
+def test_a_branch_goes_to_the_label_in_the_same_function() -> None:
     text = "f\n$L1:\nbra $L1;\ng\n$L1:\nbra $L1;\ncall f;"
     made = listing("ptx", text, Function("f", 1, 3), Function("g", 4, 7))
     assert target_line(made, 3, "$L1") == 2

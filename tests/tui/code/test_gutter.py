@@ -26,7 +26,7 @@ def lines_of(stage: str) -> list[dict[str, Any]]:
 
 
 async def softmax(pilot: Pilot[None], *keys: str) -> CodeView:
-    """The kernel's SASS in a pane of its own."""
+    """The kernel alone in a pane."""
     await settle(pilot)
     await pilot.press("slash", *"softmax_k", "enter", "b", "tab", "z", *keys)
     screen = await settle(pilot)
@@ -63,7 +63,7 @@ async def test_the_peak_its_number_and_its_colour_are_one_measure() -> None:
         counts = [said[n] for n in order]
         assert counts == sorted(counts, reverse=True)
         assert len(set(order)) == len(order)
-        for n in order:  # each is higher than what lies beside it
+        for n in order:  # each is a local peak
             beside = [said[m] for m in (n - 1, n + 1) if m in said]
             assert all(said[n] >= other for other in beside)
 
@@ -88,19 +88,6 @@ async def test_the_longest_stall_and_the_next() -> None:
         assert "Nothing is searched for: / searches." in text_of(pilot)
 
 
-async def test_columns_go_round_and_what_a_line_has_not_is_said() -> None:
-    """A listing without a column shows another choice, not the same once more."""
-    async with lecture_app.run_test(size=(120, 36)) as pilot:
-        view = await softmax(pilot, "6")
-        for columns in ((), ("live",), ()):
-            await pilot.press("c")
-            await settle(pilot)
-            assert view.rows.gutter.columns == columns
-        await pilot.press("1", "r")
-        await settle(pilot)
-        assert "This line has no register that is known." in text_of(pilot)
-
-
 async def test_on_a_source_line_the_figure_is_that_of_its_machine_code() -> None:
     said = {n["n"]: n["rolled_up"]["live"]["gpr"] for n in lines_of("source") if n["rolled_up"]}
     async with lecture_app.run_test(size=(120, 36)) as pilot:
@@ -120,3 +107,16 @@ def test_places_are_ranked_from_the_highest(heights: list[int]) -> None:
         assert n == 1 or heights[n - 2] < heights[n - 1]
         after = next((h for h in heights[n:] if h != heights[n - 1]), 0)
         assert after < heights[n - 1]
+
+
+async def test_columns_go_round_and_what_a_line_has_not_is_said() -> None:
+    """A listing without a column shows another choice, not the same once more."""
+    async with lecture_app.run_test(size=(120, 36)) as pilot:
+        view = await softmax(pilot, "6")
+        for columns in ((), ("live",), ()):
+            await pilot.press("c")
+            await settle(pilot)
+            assert view.rows.gutter.columns == columns
+        await pilot.press("1", "r")
+        await settle(pilot)
+        assert "This line has no register that is known." in text_of(pilot)

@@ -38,7 +38,7 @@ def only(profiled: Profiled, ident: str) -> Reader:
     return made_of(alone, report=profiled.report).reader
 
 
-async def test_samples_stand_in_the_gutter_and_rules_among_the_hints(pages: list[str]) -> None:
+async def test_samples_are_in_the_gutter_and_rules_among_the_hints(pages: list[str]) -> None:
     reader = only(open_profiled(str(LECTURE), reports=pages), "a4fe74f3")
     async with PtxviewApp(reader).run_test(size=(180, 50)) as pilot:
         screen = await settle(pilot)
@@ -46,7 +46,7 @@ async def test_samples_stand_in_the_gutter_and_rules_among_the_hints(pages: list
         assert screen.panes.panes[-1].stage in (Stage.PTX, Stage.SASS)
         telling = view.rows.gutter.telling
         assert telling.sampled == 354 and telling.hottest
-        assert SAMPLES in view.rows.gutter.columns  # it is among what is shown at first
+        assert SAMPLES in view.rows.gutter.columns  # by default
         hot = max(telling.hottest, key=lambda n: telling.share(n) or 0)
         assert view.rows.gutter.cells(hot).split()[-1].endswith("%")
         wide = view.rows.gutter.width

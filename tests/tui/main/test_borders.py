@@ -4,29 +4,23 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
-import pytest
 from textual.pilot import Pilot
 
 from inspector.model import Stage
-from inspector.tui.app.app import PtxviewApp
 from inspector.tui.main.main_screen import MainScreen
-from inspector.tui.main.remembered import Memory
-from tests.helpers.sample import reader, settle, text_of
+from tests.helpers.sample import settle, text_of
+from tests.helpers.shared_app import small_app
 
 Ui = Pilot[None]
-SIZES = [(80, 24), (160, 48)]
-by_size = pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
 
 
 @asynccontextmanager
 async def started(
-    *keys: str, size: tuple[int, int] = (120, 36), memory: Path | None = None
+    *keys: str, size: tuple[int, int] = (120, 36)
 ) -> AsyncIterator[tuple[Ui, MainScreen]]:
     """The interface on the small recording; ``keys`` are pressed first."""
-    app = PtxviewApp(reader(), memory=None if memory is None else Memory(memory))
-    async with app.run_test(size=size) as ui:
+    async with small_app.run_test(size=size) as ui:
         screen = await settle(ui)
         await ui.press(*keys)
         await settle(ui)
@@ -55,6 +49,10 @@ async def test_the_border_between_panes_is_dragged_and_put_back_by_a_double_clic
         left, right = screen.panes.panes
         both = left.region.width + right.region.width
         at = right.region.x
+        await ui.hover(offset=(at, 20))
+        assert right.has_class("-grip")
+        await ui.hover(offset=(at + 5, 20))
+        assert not right.has_class("-grip")
         await drag(ui, (at, 20), (at - 17, 25))
         assert right.region.x == at - 17
         assert left.region.width + right.region.width == both
@@ -63,9 +61,8 @@ async def test_the_border_between_panes_is_dragged_and_put_back_by_a_double_clic
         assert right.region.x == at
 
 
-@by_size
-async def test_the_border_of_the_tree_is_dragged_and_put_back(size: tuple[int, int]) -> None:
-    async with started(size=size) as (ui, screen):
+async def test_the_border_of_the_tree_is_dragged_and_put_back() -> None:
+    async with started(size=(160, 48)) as (ui, screen):
         at = screen.panes.region.x
         await drag(ui, (at, 10), (at + 9, 10))
         assert screen.panes.region.x == screen.kernels.region.width == at + 9
@@ -113,15 +110,6 @@ async def test_of_three_panes_each_border_is_dragged() -> None:
                 assert c.region.x == x - 13 and a.region.width == widths
 
 
-async def test_a_border_under_the_mouse_shows_that_it_can_be_taken() -> None:
-    async with started(size=(160, 48)) as (ui, screen):
-        right = screen.panes.panes[1]
-        await ui.hover(offset=(right.region.x, 20))
-        assert right.has_class("-grip")
-        await ui.hover(offset=(right.region.x + 5, 20))
-        assert not right.has_class("-grip")
-
-
 async def test_a_click_in_the_first_column_is_still_a_click() -> None:
     async with started("tab", size=(80, 24)) as (ui, screen):
         view = screen.panes.active.view
@@ -133,49 +121,7 @@ async def test_a_click_in_the_first_column_is_still_a_click() -> None:
         assert screen.tree_width is None
 
 
-@by_size
-async def test_borders_are_moved_by_keys_and_remembered(
-    tmp_path: Path, size: tuple[int, int]
-) -> None:
-    file = tmp_path / "remembered.json"
-    async with started(*">>", "tab", *">>>", size=size, memory=file) as (ui, screen):
-        regions = [screen.kernels.region, *(p.region for p in screen.panes.panes)]
-        await ui.press("q")
-    async with started(size=size) as (_, screen):
-        fresh = [screen.kernels.region, *(p.region for p in screen.panes.panes)]
-    async with started(size=size, memory=file) as (_, screen):
-        again = [screen.kernels.region, *(p.region for p in screen.panes.panes)]
-    assert again == regions
-    assert all(before != after for before, after in zip(fresh, again, strict=True))
-
-
-async def test_a_pane_alone_takes_its_room_from_the_tree() -> None:
-    async with started("tab", "f5", *">", size=(160, 48)) as (_, screen):
-        first = screen.panes.region
-    async with started("tab", "f5", size=(160, 48)) as (_, screen):
-        assert first.width == screen.panes.region.width + 4
-
-
 # Layouts
-
-
-@by_size
-async def test_a_layout_is_remembered(tmp_path: Path, size: tuple[int, int]) -> None:
-    file = tmp_path / "remembered.json"
-    async with started("tab", "L", size=size, memory=file) as (ui, _):
-        await ui.press("q")
-    async with started(size=size, memory=file) as (ui, screen):
-        assert stages(screen) == [Stage.SOURCE, Stage.PTX, Stage.SASS]
-        await ui.press("L")  # it goes on from where it was
-        await settle(ui)
-        notice = screen.panes.panes[1].view.notice
-        assert notice is not None
-        assert notice.message == (
-            "No output_code here. Only torch.compile writes it, and this kernel is not of its "
-            "making."
-        )
-        assert "No output_code here." in text_of(ui)
-        assert stages(screen) == [Stage.SOURCE, Stage.OUTPUT_CODE, Stage.PTX]
 
 
 async def test_a_layout_stays_from_kernel_to_kernel_and_says_what_a_kernel_lacks() -> None:
@@ -227,9 +173,8 @@ def title(ui: Ui, screen: MainScreen) -> str:
     return text_of(ui).split("\n")[region.y][region.x : region.right]
 
 
-@by_size
-async def test_what_is_on_says_so_with_its_key_and_a_click_ends_it(size: tuple[int, int]) -> None:
-    async with started("tab", size=size) as (ui, screen):
+async def test_what_is_on_says_so_with_its_key_and_a_click_ends_it() -> None:
+    async with started("tab", size=(160, 48)) as (ui, screen):
         view = screen.panes.active.view
         for key, word in (("z", "[zoom z]"), ("W", "[wrapped W]"), ("w", "[as it is w]")):
             assert word not in title(ui, screen)
@@ -245,9 +190,8 @@ async def test_what_is_on_says_so_with_its_key_and_a_click_ends_it(size: tuple[i
         assert not (screen.panes.zoomed or view.wrapped or view.folding.as_it_is)
 
 
-@by_size
-async def test_folds_say_how_many_lines_they_hide(size: tuple[int, int]) -> None:
-    async with started("tab", "6", size=size) as (ui, screen):
+async def test_folds_say_how_many_lines_they_hide() -> None:
+    async with started("tab", "6", size=(160, 48)) as (ui, screen):
         view = screen.panes.active.view
         assert "[" not in title(ui, screen), "nothing of this is folded at first"
         await ui.press("F")
@@ -260,9 +204,8 @@ async def test_folds_say_how_many_lines_they_hide(size: tuple[int, int]) -> None
         assert "[as it is w]" in title(ui, screen)
 
 
-@by_size
-async def test_map_and_filter_stand_in_the_first_line(size: tuple[int, int]) -> None:
-    async with started("m", "slash", *"square", "enter", "b", size=size) as (ui, screen):
+async def test_map_and_filter_are_in_the_first_line() -> None:
+    async with started("m", "slash", *"square", "enter", "b", size=(160, 48)) as (ui, screen):
         first = text_of(ui).split("\n")[0]
         assert "[map m] [filter square Esc]" in first
         await ui.click(offset=(first.index("[filter"), 0))

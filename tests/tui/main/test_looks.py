@@ -55,17 +55,7 @@ def test_reading(snap_compare: Compare, size: tuple[int, int]) -> None:
     assert snap_compare(small_app, terminal_size=size, run_before=keys)
 
 
-def test_one_thing_at_a_time(snap_compare: Compare) -> None:
-    keys = pressing("tab")
-    assert snap_compare(small_app, terminal_size=(40, 12), run_before=keys)
-
-
 @pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
 def test_three_panes_a_search_and_folds(snap_compare: Compare, size: tuple[int, int]) -> None:
     keys = pressing("d", "tab", "p", "shift+tab", "F", "slash", *"mul", "enter")
     assert snap_compare(small_app, terminal_size=size, run_before=keys)
-
-
-def test_columns_to_choose(snap_compare: Compare) -> None:
-    keys = pressing("tab", "tab", "C")
-    assert snap_compare(small_app, terminal_size=(80, 24), run_before=keys)

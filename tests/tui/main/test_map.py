@@ -140,18 +140,6 @@ async def test_a_kernel_whose_source_is_unknown_says_so(
         assert "There is no map of this: no line of this kernel says" in text_of(pilot)
 
 
-async def test_two_panes_of_one_stage_scroll_as_one() -> None:
-    async with lecture_app.run_test(size=(160, 30)) as pilot:
-        left, right = await mapped(pilot)
-        await pilot.press("shift+tab", "6", "m", "m")
-        await settle(pilot)
-        for _ in range(10):
-            left.post_message(MouseScrollDown(left, 3, 3, 0, 1, 0, False, False, False))
-            await pilot.pause()
-        assert left.scroll_offset.y > 5
-        assert left.laid()[0][0] == right.laid()[0][0]
-
-
 # Colours that everybody can tell apart
 
 # Machado, Oliveira and Fernandes, "A Physiologically-based Model for Simulation of Color Vision
@@ -196,3 +184,15 @@ def test_eight_colours_are_eight_to_everybody(theme: object, sight: str) -> None
     assert min(apart(a, b) for a, b in combinations(seen, 2)) > 2.3
     assert min(apart(a, b) for a, b in pairwise([*seen, seen[0]])) > 4
     assert min(apart(a, ground) for a in seen) > 2.3
+
+
+async def test_two_panes_of_one_stage_scroll_as_one() -> None:
+    async with lecture_app.run_test(size=(160, 30)) as pilot:
+        left, right = await mapped(pilot)
+        await pilot.press("shift+tab", "6", "m", "m")
+        await settle(pilot)
+        for _ in range(10):
+            left.post_message(MouseScrollDown(left, 3, 3, 0, 1, 0, False, False, False))
+            await pilot.pause()
+        assert left.scroll_offset.y > 5
+        assert left.laid()[0][0] == right.laid()[0][0]

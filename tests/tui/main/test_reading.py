@@ -13,10 +13,8 @@ from inspector.model import Stage
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.code.gutter import Gutter
 from inspector.tui.panes.locations import location_of, place
-from inspector.tui.widgets.overlay import Overlay
 from tests.helpers.sample import FakeReader, reader, settle, text_of
 from tests.helpers.shared_app import small_app
-from tests.tui.main.test_behaviour import NAMES, hostile
 
 # Searching
 
@@ -49,14 +47,6 @@ async def test_giving_a_search_up_goes_back_and_keeps_the_one_before() -> None:
         assert view.pattern is not None
         assert view.pattern.pattern == "mov"
         assert view.matches == (11, 12)
-
-
-async def test_an_expression_that_is_not_finished_waits() -> None:
-    async with small_app.run_test(size=(120, 40)) as pilot:
-        screen = await settle(pilot)
-        await pilot.press("tab", "tab", "slash", *"(mul|st", "right_parenthesis")
-        await settle(pilot)
-        assert screen.panes.active.view.cursor == 15
 
 
 # Folds
@@ -103,10 +93,13 @@ class Branching(FakeReader):
         """Its lines."""
         texts = ("$L1:", "\tadd;", "\tbra $L1;", "\tbra $gone;", "\tret;")
         targets = ((), (), ("$L1",), ("$gone",), ())
-        return Listing("ptx", tuple(
-            Line(n, text, Kind.UNKNOWN, targets=t)
-            for n, (text, t) in enumerate(zip(texts, targets, strict=True), 1)
-        ))  # fmt: skip
+        return Listing(
+            "ptx",
+            tuple(
+                Line(n, text, Kind.UNKNOWN, targets=t)
+                for n, (text, t) in enumerate(zip(texts, targets, strict=True), 1)
+            ),
+        )
 
 
 async def test_enter_follows_a_branch_and_the_way_leads_back() -> None:
@@ -158,25 +151,6 @@ async def test_every_row_of_a_wrapped_listing_comes_into_view() -> None:
 # Odd names and sizes
 
 
-@pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
-async def test_names_are_shown_and_not_obeyed_by_any_command(
-    name: str, tmp_path: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(str(tmp_path))
-    monkeypatch.setenv("EDITOR", "/nowhere/editor")
-    async with PtxviewApp(hostile(name)).run_test(size=(100, 30)) as pilot:
-        screen = await settle(pilot)
-        await pilot.press("d", "o", "o", "o", "o", "tab", "p", "shift+tab", "W", "F")
-        await pilot.press("V", "G", "y", "Y")
-        await pilot.press("X", "E", "ctrl+s", "minus", "W", "I")
-        await settle(pilot)
-        text = text_of(pilot)
-        assert not any(c in text for c in "\x1b\x07\x9b\r\u202e\u200b")
-        text.encode("utf-8")
-        assert isinstance(pilot.app.screen, Overlay)
-        assert len(screen.marked) == 1
-
-
 async def test_three_wrapped_panes_in_a_tiny_terminal_and_back() -> None:
     async with small_app.run_test(size=(200, 60)) as pilot:
         screen = await settle(pilot)
@@ -221,9 +195,13 @@ def test_a_loc_says_where_its_instructions_are_from() -> None:
     listing = parse(Stage.PTX, PTX)
     told = {n: place(location_of(listing, n)) for n in (6, 7, 8, 9, 10, 11)}
     assert told == {
-        6: "no source location", 7: "made.py:12:5", 8: "made.py:12:5",
-        9: "made.py:13:5", 10: "made.py:14:5", 11: "made.py:14:5",
-    }  # fmt: skip
+        6: "no source location",
+        7: "made.py:12:5",
+        8: "made.py:12:5",
+        9: "made.py:13:5",
+        10: "made.py:14:5",
+        11: "made.py:14:5",
+    }
 
 
 def test_the_peak_is_that_of_the_registers_that_are_counted() -> None:

@@ -48,34 +48,68 @@ def recorded(folder: Path) -> tuple[Path, int, str, int]:
     bad = re.sub(r"\bmul\.f32\b", "mulx.f32", good, count=1)
     line, said = refused(bad, folder)
     writer = Writer(folder / "rec")
-    kept = {"file": "/home/me/square.py", "blob": writer.blob(SOURCE.encode()), "first": 3,
-            "last": 12}  # fmt: skip
+    kept = {
+        "file": "/home/me/square.py",
+        "blob": writer.blob(SOURCE.encode()),
+        "first": 3,
+        "last": 12,
+    }
     common = {"name": "square_kernel", "source": kept, "pid": 1}
     writer.event(event="recording", schema=1, mode="gpu", time=1.0)
-    message = {"severity": "error", "message": "NameError('absent is not defined')",
-               "tool": "triton", "file": "/home/me/square.py", "line": 5}  # fmt: skip
-    writer.event(event="triton_failed", hash="1a" * 32, stage="ttir", constexprs={"B": 1},
-                 message=message["message"], messages=[message], **common)  # fmt: skip
-    writer.event(event="triton_failed", hash="2b" * 32, stage="sass", constexprs={"B": 2},
-                 files={"ptx": writer.blob(bad.encode())}, message=said, **common,
-                 messages=[{"severity": "error", "message": said, "tool": "ptxas", "file": "ptx",
-                            "line": line}])  # fmt: skip
+    message = {
+        "severity": "error",
+        "message": "NameError('absent is not defined')",
+        "tool": "triton",
+        "file": "/home/me/square.py",
+        "line": 5,
+    }
+    writer.event(
+        event="triton_failed",
+        hash="1a" * 32,
+        stage="ttir",
+        constexprs={"B": 1},
+        message=message["message"],
+        messages=[message],
+        **common,
+    )
+    writer.event(
+        event="triton_failed",
+        hash="2b" * 32,
+        stage="sass",
+        constexprs={"B": 2},
+        files={"ptx": writer.blob(bad.encode())},
+        message=said,
+        **common,
+        messages=[
+            {"severity": "error", "message": said, "tool": "ptxas", "file": "ptx", "line": line}
+        ],
+    )
     for digest, block in (("3c" * 32, 3), ("4d" * 32, 4)):
-        writer.event(event="triton", hash=digest, constexprs={"B": block},
-                     files={"ptx": writer.blob(good.encode())}, **common)  # fmt: skip
-    writer.event(event="not_loaded", hash="3c" * 32, required=300, limit=200,
-                 resource="threads", error="OutOfResources: out of resource: threads")  # fmt: skip
+        writer.event(
+            event="triton",
+            hash=digest,
+            constexprs={"B": block},
+            files={"ptx": writer.blob(good.encode())},
+            **common,
+        )
+    writer.event(
+        event="not_loaded",
+        hash="3c" * 32,
+        required=300,
+        limit=200,
+        resource="threads",
+        error="OutOfResources: out of resource: threads",
+    )
     writer.close()
     came_of = re.findall(r"\.loc\s+1 (\d+)", bad[: bad.index("mulx.f32")])[-1]
     return folder / "rec", line, said, int(came_of)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (200, 60)], ids=["small", "wide"])
 async def test_what_failed_is_counted_and_its_line_is_shown(
-    tmp_path: Path, size: tuple[int, int]
+    tmp_path: Path,
 ) -> None:
     path, line, said, came_of = recorded(tmp_path)
-    async with PtxviewApp(open_reader(str(path))).run_test(size=size) as pilot:
+    async with PtxviewApp(open_reader(str(path))).run_test(size=(200, 60)) as pilot:
         await settle(pilot)
         main = pilot.app.screen
         assert isinstance(main, MainScreen)
@@ -89,7 +123,7 @@ async def test_what_failed_is_counted_and_its_line_is_shown(
         assert main.panes.panes[0].view.cursor == 5
         assert "No ptx here. Triton could not compile it" in " ".join(text.split())
         assert "nothing links" not in text, "there is no PTX that anything could link"
-        # The second has the PTX that ptxas refused; the source stands at what that line came of,
+        # The second has the PTX that ptxas refused; the source is at the line that it came of,
         # and says so beneath.
         await pilot.press("down")
         await settle(pilot)
@@ -145,8 +179,9 @@ async def test_the_table_tells_a_reason_whole_and_has_no_column_of_nothing(tmp_p
     ptx = writer.blob((SQUARE / "square_kernel.ptx").read_bytes())
     why = "no such file or directory: /a/folder/that/has/a/long/name/libdevice.10.bc"
     writer.event(event="triton", name="square_kernel", hash="1a" * 32, files={"ptx": ptx})
-    writer.event(event="triton_failed", name="square_kernel", hash="2b" * 32, stage="llir",
-                 message=why)  # fmt: skip
+    writer.event(
+        event="triton_failed", name="square_kernel", hash="2b" * 32, stage="llir", message=why
+    )
     writer.close()
     reader = open_reader(str(tmp_path / "rec"))
     for size in ((200, 60), (80, 24)):

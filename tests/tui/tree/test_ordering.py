@@ -84,7 +84,7 @@ def test_operators_stand_under_their_kernel_and_are_found_by_the_filter() -> Non
     )
 
 
-def test_kernels_of_a_graph_stand_in_the_order_of_its_calls() -> None:
+def test_kernels_of_a_graph_are_in_the_order_of_its_calls() -> None:
     of = recording()
     graph = replace(of.graphs[0], kernels=("k2", "k1"))
     found = rows(whole_tree(replace(of, graphs=(graph,))), "", frozenset())

@@ -347,7 +347,7 @@ async def test_times_that_cannot_be_kept_are_shown_all_the_same(
         await ui.press("escape")
         await settle(ui)
         main = ui.app.screen
-        assert isinstance(main, MainScreen) and main.times.sessions
+        assert isinstance(main, MainScreen) and main.times.stored.sessions
 
 
 # Measured times elsewhere
@@ -394,23 +394,23 @@ def test_the_latest_is_the_kernels_own_with_a_cold_cache_by_the_commonest_call()
     kernel = reader().recording.kernels[0]
     variant = kernel.variants[0]
     assert known.latest(kernel, variant) is None and not known
-    known.add(_session("2026-01-01", median_us=29.0, stopwatch="event"))
+    known.stored.add(_session("2026-01-01", median_us=29.0, stopwatch="event"))
     assert known.latest(kernel, variant) is None and not known  # launching is not the kernel
-    known.add(_session("2026-01-02", median_us=2.0, cache="hot"))
+    known.stored.add(_session("2026-01-02", median_us=2.0, cache="hot"))
     assert known.us(kernel, variant) == 2.0
-    known.add(_session("2026-01-03", median_us=4.0))
-    known.add(_session("2026-01-04", median_us=1.9, cache="hot"))
+    known.stored.add(_session("2026-01-03", median_us=4.0))
+    known.stored.add(_session("2026-01-04", median_us=1.9, cache="hot"))
     assert known.us(kernel, variant) == 4.0
     both = _session("2026-01-05", median_us=4.5, count=9)
     other = _session("2026-01-05", median_us=8.0, count=2, call=1)
-    known.add(Session(both.taken, both.device, both.rows + other.rows))
+    known.stored.add(Session(both.taken, both.device, both.rows + other.rows))
     assert known.us(kernel, variant) == 4.5
     assert known.us(kernel, kernel.variants[1]) is None
     for damaged in (float("nan"), float("inf"), 0.0, -1.0):
-        known.add(_session("2026-01-06", median_us=damaged))
+        known.stored.add(_session("2026-01-06", median_us=damaged))
     assert known.us(kernel, variant) == 4.5
     longer = _session("2026-01-07", median_us=5.0, variant="3f2a91c03f2")
-    known.add(longer)  # the id was longer when another variant began alike
+    known.stored.add(longer)  # the id was longer when another variant began alike
     assert known.us(kernel, variant) == 5.0
 
 
@@ -424,7 +424,7 @@ def test_of_a_call_each_kernel_has_its_own_time() -> None:
     whole = replace(whole, cpu_us=31.0, inputs="float32 64", kernels=parts)
     session = Session("2026-01-01T12:00:00+00:00", {"name": "NVIDIA H200"}, (whole,))
     known = RecordingTimes("/nowhere")
-    known.add(session)
+    known.stored.add(session)
     assert known.us(kernel, variant) == 4.6
     (said,) = known.lines(kernel, variant, "NVIDIA H200")
     assert said == (
