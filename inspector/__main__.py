@@ -9,7 +9,7 @@ def main() -> int:
     """Run a command; its exit status. Who interrupts it while it is still being imported sees no
     traceback either."""
     try:
-        from inspector.cli import main as run
+        from inspector.commands.cli import main as run
 
         return run()
     except KeyboardInterrupt:

@@ -18,7 +18,7 @@ from zlib import crc32
 import hypothesis
 import pytest
 
-from inspector.capture import disassembly, machine
+from inspector.sources import disassembly, machine
 from tests.helpers import ptxview as programs
 from tests.helpers import samples, warm, warm_python
 from tests.helpers.ptxview import LECTURE, Done, call

@@ -27,11 +27,11 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-from inspector.capture.opening import open_path
-from inspector.cli import COMMANDS, main
-from inspector.errors import Exit, Unreadable
-from inspector.model import Recording
+from inspector.base.errors import Exit, Unreadable
+from inspector.base.model import Recording
+from inspector.commands.cli import COMMANDS, main
 from inspector.recording.layout import is_recording, unfinished
+from inspector.sources.opening import open_path
 from tests.helpers.ptxview import MATMUL, call
 
 EVENTS = 40

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from inspector.text import words
+from inspector.base.text import words
 
 ROOT = Path(__file__).resolve().parent.parent
 HOUSE = ROOT / "inspector"
@@ -44,24 +44,24 @@ IO = (
 READING = (
     "inspector.recording",
     "inspector.system",
-    "inspector.capture",
+    "inspector.sources",
     "inspector.reader",
     "inspector.commands",
     "inspector.tui",
-    "inspector.printing",
-    "inspector.files",
+    "inspector.system.printing",
+    "inspector.system.files",
 )
 PURE = (
     "inspector.listing",
     "inspector.analyse",
     "inspector.execute",
-    "inspector.trace",
+    "inspector.execute.calls",
     "inspector.report",
     "inspector.diff",
-    "inspector.model",
-    "inspector.names",
-    "inspector.text",
-    "inspector.errors",
+    "inspector.base.model",
+    "inspector.base.names",
+    "inspector.base.text",
+    "inspector.base.errors",
 )
 # It asks readers for what is compared; the rest of its room is given listings.
 ASKS = {"inspector.diff.compare"}
@@ -143,7 +143,9 @@ def imported(modules: Iterable[Module], *packages: str) -> list[str]:
 
 
 def test_importing_the_command_line_loads_no_torch_triton_or_textual() -> None:
-    code = "import sys, inspector.cli; print(*sorted({m.split('.')[0] for m in sys.modules}))"
+    code = (
+        "import sys, inspector.commands.cli; print(*sorted({m.split('.')[0] for m in sys.modules}))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = done.stdout.split()
     assert "inspector" in loaded
@@ -157,7 +159,7 @@ def test_a_program_that_is_run_waits_for_no_listing_and_no_analysis() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     rooms = ("listing", "analyse", "reader", "report", "measure", "diff", "capture.opening")
     later = [f"inspector.{room}" for room in rooms]
-    assert "inspector.capture.running" in done.stdout.split()
+    assert "inspector.sources.running" in done.stdout.split()
     assert not [name for name in done.stdout.split() if within(name, *later)]
 
 
@@ -175,7 +177,7 @@ def test_commands_that_print_load_no_torch_triton_or_textual(command: str) -> No
         "show": [str(data), "matmul_kernel", "--json"],
     }[command]
     code = (
-        "import sys\nfrom inspector.cli import main\n"
+        "import sys\nfrom inspector.commands.cli import main\n"
         f"assert main({[command, *words]!r}) == 0\n"
         "print(*sorted({m.split('.')[0] for m in sys.modules}), file=sys.stderr)"
     )
@@ -217,7 +219,7 @@ def test_what_the_probes_load_is_pure_and_needs_nothing_but_numpy() -> None:
         if name.split(".")[0] not in allowed
     ]
     doors = [m.name for m in PROBES if "ptxview_executor" in m.text]
-    assert doors == ["inspector.probes.target.executor"]
+    assert doors == ["inspector.probes.emulator.executor"]
 
 
 def test_only_two_modules_of_system_start_processes() -> None:
@@ -267,7 +269,7 @@ OPENS = {"open", "ZipFile", "TarFile", "read_text", "read_bytes", "mmap", "fromf
 LISTS = {"iterdir", "scandir", "listdir", "walk", "rglob"}
 WRITES = re.compile("[wax]b?[+]?")
 # Whether the folder to record into is empty: of its names nothing is kept.
-LOOKS = {("inspector.capture.running", "iterdir")}
+LOOKS = {("inspector.sources.running", "iterdir")}
 
 
 def writes(node: ast.Call) -> bool:
@@ -287,17 +289,21 @@ def of_the_kernel(node: ast.Call) -> bool:
 
 def test_only_files_opens_what_it_did_not_write() -> None:
     faults = []
-    for module in outside("inspector.files"):
+    for module in outside("inspector.system.files"):
         for node in module.nodes:
             if not isinstance(node, ast.Call) or of_the_kernel(node):
                 continue
             called = node.func
             word = called.attr if isinstance(called, ast.Attribute) else ast.unparse(called)
             if word in OPENS and not writes(node):
-                faults.append(f"{module.name}:{node.lineno} calls {word}: inspector.files reads")
+                faults.append(
+                    f"{module.name}:{node.lineno} calls {word}: inspector.system.files reads"
+                )
             of_syntax = isinstance(called, ast.Attribute) and ast.unparse(called.value) == "ast"
             if word in LISTS and not of_syntax and (module.name, word) not in LOOKS:
-                faults.append(f"{module.name}:{node.lineno} calls {word}: inspector.files lists")
+                faults.append(
+                    f"{module.name}:{node.lineno} calls {word}: inspector.system.files lists"
+                )
     assert not faults
 
 
@@ -335,7 +341,7 @@ def test_only_the_printer_prints() -> None:
     """What strangers wrote reaches a terminal through one module, which makes it harmless."""
     assert not [
         f"{module.name}:{getattr(node, 'lineno', 0)}"
-        for module in outside("inspector.printing")
+        for module in outside("inspector.system.printing")
         for node in module.nodes
         if _printing(node)
     ]
@@ -513,7 +519,7 @@ def test_tests_mirror_the_house() -> None:
     """Each folder of tests has its room, or a folder of programs that the project brings."""
     tests = ROOT / "tests"
     folders = {path.parent.relative_to(tests) for path in tests.rglob("test_*.py")} - {Path()}
-    assert {Path("listing"), Path("probes/target"), Path("tui/app")} <= folders
+    assert {Path("listing"), Path("probes/emulator"), Path("tui/app")} <= folders
     assert not [
         f"tests/{folder}"
         for folder in sorted(folders)

@@ -52,7 +52,7 @@ def test_the_suite_is_collected_with_python_git_and_coreutils_alone(tmp_path: Pa
 def test_a_tool_that_is_missing_skips_here_and_fails_in_ci(
     tmp_path: Path, ci: str, status: int
 ) -> None:
-    path, test = bare_path(tmp_path), "tests/cli/test_completion.py"
+    path, test = bare_path(tmp_path), "tests/commands/cli/test_completion.py"
     done = pytest_run("-rs", test, "-k", "script_of_a_shell and fish", PATH=path, CI=ci)
     assert "needs fish: apt-get install fish" in done.stdout
     assert done.returncode == status

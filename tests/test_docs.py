@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from inspector.cli import COMMANDS
+from inspector.commands.cli import COMMANDS
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = sorted((ROOT / "docs").glob("*.md"))

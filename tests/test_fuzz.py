@@ -23,7 +23,7 @@ import os
 import socket
 import subprocess
 from pathlib import Path
-from inspector.errors import Unreadable
+from inspector.base.errors import Unreadable
 
 def magic(data, folder):
     """Bytes one after another, that no chance finds at once."""

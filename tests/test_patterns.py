@@ -28,8 +28,8 @@ from typing import Any
 import pytest
 
 import inspector
+from inspector.base.model import Stage
 from inspector.listing import parse
-from inspector.model import Stage
 
 HOUSE = Path(inspector.__file__).parent
 SHORT = 1_000

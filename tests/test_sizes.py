@@ -20,11 +20,11 @@ import pytest
 from rich.console import Console
 
 from inspector.analyse.function_facts import FunctionFacts
+from inspector.base.model import Stage
 from inspector.commands import run
 from inspector.commands.common import open_reader
 from inspector.commands.list import print_kernels
 from inspector.listing import parse
-from inspector.model import Stage
 from inspector.recording.layout import Writer, pack
 from inspector.report import jsons
 from tests.helpers.ptxview import LECTURE, SQUARE, call, command, environment, ptxview

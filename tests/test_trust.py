@@ -18,11 +18,10 @@ from typing import Any
 
 import pytest
 
-from inspector.capture.opening import open_path
-from inspector.errors import ToolMissing
+from inspector.base.errors import ToolMissing
+from inspector.base.model import Stage
 from inspector.measure.time.child import interpreter
 from inspector.measure.time.take import own
-from inspector.model import Stage
 from inspector.recording.kept import keep, kept
 from inspector.recording.layout import (
     BlobContent,
@@ -31,6 +30,7 @@ from inspector.recording.layout import (
     recordings_folder,
     user_cache,
 )
+from inspector.sources.opening import open_path
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.keys.command_table import TABLE, Where
 from inspector.tui.main.editing import editor, file_name
@@ -61,10 +61,10 @@ def watch(event, args):
         print(event, args[0].co_filename, file=log)
     elif event == "ctypes.dlopen":
         print(event, args[0], file=log)
-from inspector.capture import machine
+from inspector.sources import machine
 machine.gpu_present = lambda: True
 sys.addaudithook(watch)
-from inspector.cli import main
+from inspector.commands.cli import main
 import inspector.commands.diff, inspector.commands.list, inspector.commands.show
 for number, words in enumerate(json.loads(asked)):
     if not os.fork():
@@ -348,8 +348,8 @@ async def _rest(ui: Any) -> None:
 async def test_no_key_runs_what_a_recording_names(
     stranger: Stranger, shape: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from inspector.capture import machine
     from inspector.commands.common import open_reader
+    from inspector.sources import machine
 
     make: Callable[[str], Path] = getattr(stranger, shape)
     path = make("./python3-his")

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from inspector.analyse.opcodes import OpcodeLines, base_of, before_padding, guarded
+from inspector.base.text import words
 from inspector.listing.line import Function, Kind, Line, Listing
-from inspector.text import words
 
 # -- what a function is made of -------------------------------------------------------------------
 # Its instructions by cost class and by opcode.

@@ -30,8 +30,8 @@ from inspector.analyse.flow.ptx_steps import declared
 from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.occupancy import Device, Occupancy, occupancy
 from inspector.analyse.opcodes import OpcodeLines, base_of
+from inspector.base.model import Call, Resources, Stage
 from inspector.listing.line import Function, Listing
-from inspector.model import Call, Resources, Stage
 
 __all__ = ["Card", "StageContent", "card"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from inspector.model import ChoiceUse, Configuration, Graph, Kernel, Recording, Tuning
-from inspector.text import microseconds, seconds
+from inspector.base.model import ChoiceUse, Configuration, Graph, Kernel, Recording, Tuning
+from inspector.base.text import microseconds, seconds
 
 TOLD = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_warps", "num_stages")
 """Settings of a candidate that a single line shows."""

@@ -24,9 +24,9 @@ from inspector.analyse.accesses import (
 )
 from inspector.analyse.flow.graph import Flow
 from inspector.analyse.tensors import Tensors
+from inspector.base.model import Argument, Call
+from inspector.base.text import words
 from inspector.listing.line import Function, Kind, Line, Listing
-from inspector.model import Argument, Call
-from inspector.text import words
 
 # -- what a launch moves and computes -------------------------------------------------------------
 # Estimates, from shapes, static counts and TTIR.

@@ -12,8 +12,8 @@ import re
 from collections.abc import Sequence
 
 from inspector.analyse.operations import NOTHING, Does, Operations
+from inspector.base.model import Fusion, MadeFrom
 from inspector.listing.line import Kind, Listing
-from inspector.model import Fusion, MadeFrom
 
 Found = tuple[int, ...]
 _VALUE = re.compile(r"\b_?tmp\d{1,9}(?:_\w{1,40})?\b")

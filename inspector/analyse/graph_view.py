@@ -14,8 +14,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from inspector.analyse.estimates import element_bytes
+from inspector.base.model import TriedFusion
 from inspector.listing.wrapper import Wrapper, WrapperBuffer, WrapperCall
-from inspector.model import TriedFusion
 
 Place = tuple[str, int, str]
 """File, line and code."""

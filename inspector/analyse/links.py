@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from inspector.analyse.operations import Does, Operations
+from inspector.base.model import Location, Stage
 from inspector.listing.line import Function, Kind, Line, Listing
-from inspector.model import Location, Stage
 
 # -- lines by where they come from ----------------------------------------------------------------
 # Lines of one stage by where they come from, and the best of another's for each such place.

@@ -6,8 +6,8 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+from inspector.base.model import Stage
 from inspector.listing.line import Line
-from inspector.model import Stage
 
 Table = Mapping[str, Mapping[str, Sequence[str]]]
 Does = frozenset[str]

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from inspector.analyse.flow.graph import Flow
+from inspector.base.text import word_for
 from inspector.listing.line import Line
-from inspector.text import word_for
 
 # -- what is still under way ----------------------------------------------------------------------
 # Which instructions may still be under way at each line of SASS, by the barrier they are to clear.

@@ -8,7 +8,7 @@ from heapq import nsmallest
 
 from inspector.analyse.isa import ReferenceEntry
 from inspector.analyse.scheduling import Consumer, Wait
-from inspector.model import Note
+from inspector.base.model import Note
 
 # -- figures of machine instructions on the lines above -------------------------------------------
 # Figures of machine instructions told on the lines that they came from.

@@ -12,8 +12,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from inspector.base.text import words
 from inspector.listing.line import Line
-from inspector.text import words
 
 # -- layouts of TTGIR -----------------------------------------------------------------------------
 # Which elements of a tensor a thread holds.

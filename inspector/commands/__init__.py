@@ -1,1 +1,1 @@
-"""The commands, each a function in its own module; ``inspector.cli`` has the table of them."""
+"""The commands, each a function in its own module; ``inspector.commands.cli`` has the table of them."""

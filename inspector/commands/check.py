@@ -14,20 +14,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from inspector import files, printing
 from inspector.analyse.hints import RULES
-from inspector.check import judging, limits, reading
-from inspector.check.judging import Outcome, Verdict
-from inspector.check.limits import FIGURES, NOT_WORSE, OPTIONS, SWITCHES, Limits, Rules
+from inspector.base.errors import Exit, Unreadable, UsageError
+from inspector.base.model import Variant
+from inspector.base.text import plural, shown
 from inspector.commands.common import open_reader, print_json, select_all
-from inspector.errors import Exit, Unreadable, UsageError
+from inspector.diff.check import judging, limits, reading
+from inspector.diff.check.judging import Outcome, Verdict
+from inspector.diff.check.limits import FIGURES, NOT_WORSE, OPTIONS, SWITCHES, Limits, Rules
 from inspector.measure.time.stored import times
-from inspector.model import Variant
-from inspector.printing import narrate
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import select
 from inspector.report import check as report
-from inspector.text import plural, shown
+from inspector.system import files, printing
+from inspector.system.printing import narrate
 
 HELP = {
     "registers": ("N", "registers of a thread"),

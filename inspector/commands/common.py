@@ -10,16 +10,16 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from inspector import printing
-from inspector.errors import UsageError
-from inspector.text import plural
+from inspector.base.errors import UsageError
+from inspector.base.text import plural
+from inspector.system import printing
 
 if TYPE_CHECKING:
+    from inspector.base.model import Kernel, Recording, Variant
     from inspector.diff.compare import Compared
     from inspector.diff.passes import PassChange
     from inspector.measure.ncu.model import Report
     from inspector.measure.ncu.samples import Profiled
-    from inspector.model import Kernel, Recording, Variant
     from inspector.reader.reader import Reader
 
 MAX_INPUT_BYTES = 64 << 20
@@ -44,8 +44,8 @@ def open_profiled(
     path may be a report itself.
     """
     # Imported here, as all below: who runs a program opens nothing, and it would wait for that.
-    from inspector.capture.opening import newest, open_path, open_paths
     from inspector.measure.ncu import files
+    from inspector.sources.opening import newest, open_path, open_paths
 
     where = Path(path) if path is not None else newest()
     if more:
@@ -93,7 +93,7 @@ def split_path(words: list[str]) -> tuple[str | None, str | None]:
     """``[PATH] KERNEL``: of one word, an existing path wins over a kernel of that name."""
     if len(words) == 2:
         return words[0], words[1]
-    from inspector.capture.opening import is_there
+    from inspector.sources.opening import is_there
 
     if len(words) == 1:
         return (words[0], None) if is_there(Path(words[0])) else (None, words[0])

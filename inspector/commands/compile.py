@@ -20,25 +20,25 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from inspector import printing
 from inspector.analyse.card import Card
 from inspector.analyse.occupancy import occupancy
-from inspector.capture import compiling
-from inspector.capture.compilers import CompilerInput, check_options
-from inspector.capture.compiling import CompileOutcome, CompileRequest, compile_files
-from inspector.capture.triton_ahead import GivenKernels, constexprs_of, settings_of, signature_of
+from inspector.base.errors import Exit, UsageError
+from inspector.base.model import Compilation, Kernel, Stage, Variant
+from inspector.base.names import base_name
+from inspector.base.text import plural
 from inspector.commands.common import option_words, print_json, reader_of, seconds, standard_input
 from inspector.commands.open import browse, on_terminal
-from inspector.errors import Exit, UsageError
 from inspector.listing.cubin import read_cubin
-from inspector.model import Compilation, Kernel, Stage, Variant
-from inspector.names import base_name
-from inspector.printing import narrate
 from inspector.reader.reader import Reader
 from inspector.recording.layout import SUFFIX
 from inspector.report import compiled as report
 from inspector.report.compiled import CompiledCell, CompiledRow, CompiledTable
-from inspector.text import plural
+from inspector.sources import compiling
+from inspector.sources.compilers import CompilerInput, check_options
+from inspector.sources.compiling import CompileOutcome, CompileRequest, compile_files
+from inspector.sources.triton_ahead import GivenKernels, constexprs_of, settings_of, signature_of
+from inspector.system import printing
+from inspector.system.printing import narrate
 
 Key = tuple[str, str | None, str, str]
 """What a row is of: a file, a kernel, its configuration and signature."""

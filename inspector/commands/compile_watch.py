@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from inspector import printing
-from inspector.capture.compiling import CompileOutcome, CompileRequest, compile_files, with_before
+from inspector.base.errors import Exit, PtxviewError, Stopped
+from inspector.base.model import Stage, Variant
+from inspector.base.text import plural, shown
 from inspector.commands.common import print_beside, reader_of
 from inspector.diff import compare
-from inspector.errors import Exit, PtxviewError, Stopped
-from inspector.model import Stage, Variant
 from inspector.reader.reader import Reader
 from inspector.recording.layout import pack, read_events, remove
 from inspector.report import compiled as report
 from inspector.report.compiled import CompiledTable, RowChange
-from inspector.text import plural, shown
+from inspector.sources.compiling import CompileOutcome, CompileRequest, compile_files, with_before
+from inspector.system import printing
 
 if TYPE_CHECKING:
     from inspector.tui.program.live import Live

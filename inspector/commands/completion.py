@@ -16,10 +16,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from inspector import files, printing
+from inspector.base.errors import Exit, PtxviewError, UsageError
+from inspector.base.names import base_name
 from inspector.commands.common import split_program
-from inspector.errors import Exit, PtxviewError, UsageError
-from inspector.names import base_name
+from inspector.system import files, printing
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -146,8 +146,8 @@ def _kernels(
     prefix: str, action: argparse.Action, parser: object, parsed_args: argparse.Namespace
 ) -> Words:
     """Kernels of the PATH before the cursor, else files and kernels of the newest recording."""
-    from inspector.capture.opening import TEXT_STAGES, newest, open_path
     from inspector.recording.layout import is_recording
+    from inspector.sources.opening import TEXT_STAGES, newest, open_path
 
     path, mark, begun = prefix.rpartition("::")
     given = getattr(parsed_args, "path", None) or getattr(parsed_args, action.dest, None) or []

@@ -16,22 +16,22 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from inspector import printing
-from inspector.capture.opening import is_there
+from inspector.base.errors import Exit, UsageError
+from inspector.base.model import KERNEL_STAGES, Origin, Stage
+from inspector.base.names import base_name
+from inspector.base.text import shown
 from inspector.commands import small
 from inspector.commands.common import open_reader, print_json
 from inspector.diff import beside, compare, summary, variants
 from inspector.diff.beside import BesideRow
 from inspector.diff.compare import Compared, Files
 from inspector.diff.recordings import Fate
-from inspector.errors import Exit, UsageError
 from inspector.listing.line import Function
-from inspector.model import KERNEL_STAGES, Origin, Stage
-from inspector.names import base_name
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import Selection, names, place, select, select_one
 from inspector.report import brief, diff_json, diff_markdown, diff_text
-from inspector.text import shown
+from inspector.sources.opening import is_there
+from inspector.system import printing
 
 STAGES = tuple(s.value for s in KERNEL_STAGES)
 CONTEXT = 3

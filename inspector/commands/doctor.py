@@ -12,11 +12,11 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from inspector import printing
-from inspector.capture import machine
-from inspector.errors import Exit, UsageError
+from inspector.base.errors import Exit, UsageError
 from inspector.recording.layout import recordings_folder, user_cache
 from inspector.report.jsons import SCHEMA, dumps
+from inspector.sources import machine
+from inspector.system import printing
 from inspector.system.toolchain import PURPOSE, Tool, every
 
 

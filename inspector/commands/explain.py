@@ -8,15 +8,15 @@ from __future__ import annotations
 import argparse
 import re
 
-from inspector import printing
 from inspector.analyse.isa import KINDS, PTX, SASS, Isa
-from inspector.errors import Exit, UsageError
+from inspector.base.errors import Exit, UsageError
+from inspector.base.model import Stage
 from inspector.listing import parse
-from inspector.model import Stage
 from inspector.reader import tables
 from inspector.report import words as shown_words
 from inspector.report.jsons import dumps
 from inspector.report.words import Meaning
+from inspector.system import printing
 
 # nvdisasm's address in a comment before an instruction of SASS.
 _ADDRESS = re.compile(r"/\*[0-9a-fA-F]+\*/\s*+")

@@ -14,20 +14,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from inspector import files, printing
-from inspector.capture.opening import is_there, newest, standing
+from inspector.base.errors import Exit, PtxviewError, UsageError
+from inspector.base.text import shown
 from inspector.commands.common import open_reader, print_json, reader_of, select_all
-from inspector.errors import Exit, PtxviewError, UsageError
 from inspector.export import collected, folder
 from inspector.export.gathering import Found, named
 from inspector.export.markdown import markdown
 from inspector.export.page import page
 from inspector.export.removing import SAID, WHAT, Remover
 from inspector.measure.time.stored import StoredTimes, times
-from inspector.printing import narrate
 from inspector.reader.reader import Reader
 from inspector.report import jsons
-from inspector.text import shown
+from inspector.sources.opening import is_there, newest, standing
+from inspector.system import files, printing
+from inspector.system.printing import narrate
 
 FORMATS = ("html", "markdown", "folder", "ptxview")
 SUFFIXES = {

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from inspector import files
+from inspector.base.errors import Unreadable
 from inspector.commands.common import open_reader, split_path
-from inspector.errors import Unreadable
+from inspector.execute.calls.inputs import Array
+from inspector.execute.calls.tracing import BUDGET, Triple, parse_place, parse_sizes
 from inspector.measure.recorded_launch import ChosenLaunch, LaunchWish, choose_launch
 from inspector.reader.selecting import select_one
 from inspector.report.failure import need_compiled
-from inspector.trace.inputs import Array
-from inspector.trace.tracing import BUDGET, Triple, parse_place, parse_sizes
+from inspector.system import files
 
 NO_ARRAY = (
     ValueError,

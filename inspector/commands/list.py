@@ -18,17 +18,16 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from inspector import printing
 from inspector.analyse.graph_view import GraphView
+from inspector.base.errors import Exit, PtxviewError
+from inspector.base.model import FrameCompile, Graph, Kernel, Recording, Variant
+from inspector.base.text import plural, shown
 from inspector.commands import small
 from inspector.commands.common import open_profiled, print_json, takes_reports
-from inspector.errors import Exit, PtxviewError
 from inspector.measure.ncu.attach import Key
 from inspector.measure.ncu.files import is_report
 from inspector.measure.ncu.samples import Profiled
 from inspector.measure.time.stored import times
-from inspector.model import FrameCompile, Graph, Kernel, Recording, Variant
-from inspector.printing import narrate
 from inspector.reader import summaries
 from inspector.reader.facts import GLANCE_SECONDS
 from inspector.reader.reader import Reader
@@ -45,7 +44,8 @@ from inspector.report import (
     timings,
 )
 from inspector.report.compile_phases import Phases
-from inspector.text import plural, shown
+from inspector.system import printing
+from inspector.system.printing import narrate
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

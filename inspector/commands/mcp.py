@@ -12,10 +12,10 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from inspector.errors import Exit, ToolMissing, UsageError
-from inspector.printing import narrate
+from inspector.base.errors import Exit, ToolMissing, UsageError
 from inspector.recording.layout import recordings_folder
 from inspector.serve.tools import Server
+from inspector.system.printing import narrate
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

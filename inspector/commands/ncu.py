@@ -14,19 +14,19 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from inspector import files, printing
-from inspector.capture.machine import gpu_present
-from inspector.capture.running import Run, RunOutcome
+from inspector.base.errors import PtxviewError, RunFailed, ToolMissing, Unreadable, UsageError
+from inspector.base.text import words
 from inspector.commands.common import profiled, split_program
 from inspector.commands.list import print_launches
 from inspector.commands.run import request_of, summary
-from inspector.errors import PtxviewError, RunFailed, ToolMissing, Unreadable, UsageError
 from inspector.measure.ncu import export
 from inspector.measure.ncu import files as ncu_files
 from inspector.measure.ncu.model import Report
-from inspector.printing import narrate
+from inspector.sources.machine import gpu_present
+from inspector.sources.running import Run, RunOutcome
+from inspector.system import files, printing
+from inspector.system.printing import narrate
 from inspector.system.process import run_program
-from inspector.text import words
 
 VALUED = words("-o --out --python --kernel --launch-count --launch-skip --set --report")
 SETS = ("full", "detailed", "basic")

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from inspector import printing
-from inspector.errors import Exit, ToolMissing, UsageError
+from inspector.base.errors import Exit, ToolMissing, UsageError
+from inspector.system import printing
 from inspector.tui.keys.places import config_path
 
 if TYPE_CHECKING:
@@ -120,15 +120,15 @@ def in_browser() -> bool:
 def _is_packed(path: Path) -> bool:
     if path.suffix == ".ptxview" or not path.is_file():
         return False
-    from inspector.files import unpacking
+    from inspector.system.files import unpacking
 
     return unpacking.is_archive(path)
 
 
 def _where(path: str | None) -> Path:
     """A path that can be opened. Raises what is wrong with it."""
-    from inspector.capture.opening import newest, open_path
     from inspector.measure.ncu.files import is_report
+    from inspector.sources.opening import newest, open_path
 
     where = Path(path) if path is not None else newest()
     if not is_report(where):
@@ -155,7 +155,7 @@ def _serve(args: argparse.Namespace) -> int:
             f"--web needs textual-serve ({error})", "pip install 'ptxview[web]'"
         ) from None
     root = Path(__file__).resolve().parents[2]
-    code = f"import sys; sys.path.insert(0, {str(root)!r}); from inspector.cli import main; main()"
+    code = f"import sys; sys.path.insert(0, {str(root)!r}); from inspector.commands.cli import main; main()"
     try:
         serve(
             # -P: the current folder is not on the interpreter's path.
@@ -183,8 +183,8 @@ def browse(opener: Opener, name: str, live: Live | None = None) -> None:
 
 def following(made: Profiled) -> Live | None:
     """What tells how a recording grows that another process still writes; None if none does."""
-    from inspector.capture.running import Follower, grows
     from inspector.commands.common import profiled
+    from inspector.sources.running import Follower, grows
     from inspector.tui.program.live import Live
 
     recording = made.reader.recording

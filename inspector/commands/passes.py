@@ -13,19 +13,19 @@ from pathlib import Path
 
 from rich.text import Text
 
-from inspector import printing
 from inspector.analyse.passes import PassFilter, PassRun
-from inspector.capture.opening import is_there
+from inspector.base.errors import Exit, UsageError
+from inspector.base.text import counted, shown
 from inspector.commands.common import open_reader, print_beside, print_json, seconds
 from inspector.diff.passes import change_of, lines_changed
-from inspector.errors import Exit, UsageError
-from inspector.printing import narrate
 from inspector.reader.passes import STAGES, PassList, graph_passes, variant_passes
 from inspector.reader.selecting import select_graph, select_one
 from inspector.recording.layout import kept_cache
 from inspector.report import diff_text, tables
 from inspector.report import passes as report
-from inspector.text import counted, shown
+from inspector.sources.opening import is_there
+from inspector.system import printing
+from inspector.system.printing import narrate
 
 
 @dataclass(frozen=True, slots=True)

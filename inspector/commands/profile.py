@@ -20,22 +20,22 @@ from pathlib import Path
 
 from rich.text import Text
 
-from inspector import files, printing
-from inspector.capture.opening import newest, open_path
-from inspector.capture.running import RunOutcome
-from inspector.capture.running import run as record
+from inspector.base.errors import Exit, PtxviewError, RunFailed, Unreadable, UsageError
+from inspector.base.model import Recording
+from inspector.base.text import shown, words
 from inspector.commands.common import split_program
 from inspector.commands.run import request_of, summary
-from inspector.errors import Exit, PtxviewError, RunFailed, Unreadable, UsageError
 from inspector.measure.profile.model import Profile, Window
 from inspector.measure.profile.read import profiles, trace_of, why_none
 from inspector.measure.profile.sum import stacks
-from inspector.model import Recording
-from inspector.printing import narrate
 from inspector.recording.layout import is_recording, kept_cache
 from inspector.report import jsons, timings
 from inspector.report import profile as profile_report
-from inspector.text import shown, words
+from inspector.sources.opening import newest, open_path
+from inspector.sources.running import RunOutcome
+from inspector.sources.running import run as record
+from inspector.system import files, printing
+from inspector.system.printing import narrate
 
 VALUED = words(
     "-o --out --target --python --wait --warmup --active --repeat --step --seconds "

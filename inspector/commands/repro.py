@@ -17,24 +17,30 @@ from pathlib import Path, PurePath
 
 import numpy as np
 
-from inspector import files, printing
+from inspector.base.errors import Exit, UsageError
+from inspector.base.model import Argument, Call, Kernel, Origin, Stage, Variant
+from inspector.base.text import shown
 from inspector.commands.common import open_reader, print_json, split_path
 from inspector.commands.launching import read_arrays, triple
-from inspector.errors import Exit, UsageError
+from inspector.execute.calls.inputs import Array
+from inspector.export.repro.extension import ExtensionCall, extension_script, own_flags
+from inspector.export.repro.python_source import CutSource, cut_function
+from inspector.export.repro.script import (
+    CHECKS,
+    TORCH_TYPES,
+    TritonLaunch,
+    is_function,
+    triton_script,
+)
 from inspector.measure.recorded_launch import chosen_call
 from inspector.measure.time.calls import again
-from inspector.model import Argument, Call, Kernel, Origin, Stage, Variant
-from inspector.printing import narrate
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import select, select_calls, select_one
 from inspector.recording.facts import as_map, as_text, text_of
 from inspector.recording.layout import Events, is_recording, read_events
 from inspector.report.failure import need_compiled
-from inspector.repro.extension import ExtensionCall, extension_script, own_flags
-from inspector.repro.python_source import CutSource, cut_function
-from inspector.repro.script import CHECKS, TORCH_TYPES, TritonLaunch, is_function, triton_script
-from inspector.text import shown
-from inspector.trace.inputs import Array
+from inspector.system import files, printing
+from inspector.system.printing import narrate
 
 MAX_ARRAY_BYTES = 4 << 20
 """Bytes of arrays, compressed, that a script may hold."""

@@ -14,14 +14,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from inspector import printing
-from inspector.capture.running import RunOutcome, RunRequest, load_the_rest
-from inspector.capture.running import run as record
+from inspector.base.errors import Exit, PtxviewError, RunFailed
+from inspector.base.text import ended_by, plural, words
 from inspector.commands.common import reader_of, split_program
 from inspector.commands.open import browse, on_terminal
-from inspector.errors import Exit, PtxviewError, RunFailed
-from inspector.printing import narrate
-from inspector.text import ended_by, plural, words
+from inspector.sources.running import RunOutcome, RunRequest, load_the_rest
+from inspector.sources.running import run as record
+from inspector.system import printing
+from inspector.system.printing import narrate
 
 if TYPE_CHECKING:
     from inspector.reader.reader import Reader

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from inspector import printing
-from inspector.errors import Exit, UsageError
+from inspector.base.errors import Exit, UsageError
+from inspector.base.text import shown
 from inspector.reader.schemas import names, schema
 from inspector.report.jsons import dumps
-from inspector.text import shown
+from inspector.system import printing
 
 
 def show(command: str) -> int:

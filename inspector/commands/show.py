@@ -12,25 +12,33 @@ import datetime
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from inspector import printing
-from inspector.capture.opening import open_path, open_text
+from inspector.base.errors import Exit, PtxviewError, Unreadable, UsageError
+from inspector.base.model import (
+    GRAPH_STAGES,
+    KERNEL_STAGES,
+    Graph,
+    Kernel,
+    Recording,
+    Stage,
+    Variant,
+)
+from inspector.base.names import base_name
+from inspector.base.text import plural, shown
 from inspector.commands import common, small
 from inspector.commands.common import open_profiled, print_json, split_path, takes_reports
-from inspector.errors import Exit, PtxviewError, Unreadable, UsageError
 from inspector.listing.language import language_of
 from inspector.listing.line import Function, Line, Listing
 from inspector.measure.ncu.samples import Profiled
 from inspector.measure.time.stored import times
-from inspector.model import GRAPH_STAGES, KERNEL_STAGES, Graph, Kernel, Recording, Stage, Variant
-from inspector.names import base_name
-from inspector.printing import narrate
 from inspector.reader.listings import decode
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import select_graph, select_one
 from inspector.recording.layout import kept_cache
 from inspector.report import annotated, card, failure, jsons, ncu, tables, timings
 from inspector.report import graph as graph_report
-from inspector.text import plural, shown
+from inspector.sources.opening import open_path, open_text
+from inspector.system import printing
+from inspector.system.printing import narrate
 
 CHEAP_INSTRUCTIONS, MAX_INSTRUCTIONS = 10_000_000, 200_000_000
 """Lane-instructions that ``--execute`` spends, and after which it gives up: about a second, and
@@ -191,8 +199,8 @@ def _opened(path: str | None, args: argparse.Namespace) -> Profiled:
     else:
         recording = open_path(Path(path))
     # Imported here: the rest assembles nothing.
-    from inspector.capture.assembling import assembled
     from inspector.measure.ncu import files as reports
+    from inspector.sources.assembling import assembled
 
     recording = assembled(recording, kept_cache(), args.device)
     if not args.annotate and not args.json:
@@ -238,8 +246,8 @@ def _execute(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Na
     if reader.executed(variant) is not None:
         return
     # Imported here: few run anything.
+    from inspector.execute.calls.tracing import trace_launch
     from inspector.measure.recorded_launch import LaunchWish, choose_launch
-    from inspector.trace.tracing import trace_launch
 
     chosen = choose_launch(reader, kernel, variant, LaunchWish())
     launched = trace_launch(

@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from inspector import printing
+from inspector.base.errors import Exit, PtxviewError, UsageError
+from inspector.base.model import Graph, Kernel, Recording, Stage, Variant
+from inspector.base.names import base_name
 from inspector.commands.common import print_json
-from inspector.errors import Exit, PtxviewError, UsageError
 from inspector.listing.line import Listing
 from inspector.measure.time.stored import times
-from inspector.model import Graph, Kernel, Recording, Stage, Variant
-from inspector.names import base_name
 from inspector.reader.reader import Reader
 from inspector.report import jsons
+from inspector.system import printing
 
 LAST_LINE = 10**9
 """The last line of a range whose end is left out."""

@@ -11,17 +11,17 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from inspector import printing
+from inspector.base.errors import Exit, UsageError
+from inspector.base.text import counted, shown
 from inspector.commands.common import print_json
 from inspector.commands.launching import chosen_launch, place, takes_launch
-from inspector.errors import Exit, UsageError
+from inspector.execute.calls.stepper import StepAnswer, Stepper
+from inspector.execute.calls.tracing import trace_block
 from inspector.measure.recorded_launch import ChosenLaunch
-from inspector.printing import narrate
 from inspector.report import step as report
 from inspector.report import tables
-from inspector.text import counted, shown
-from inspector.trace.stepper import StepAnswer, Stepper
-from inspector.trace.tracing import trace_block
+from inspector.system import printing
+from inspector.system.printing import narrate
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

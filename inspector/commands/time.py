@@ -16,11 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from inspector import printing
-from inspector.capture.opening import is_there, newest, standing
+from inspector.base.errors import Exit, Unreadable, UsageError
+from inspector.base.model import Call
 from inspector.commands.common import open_reader
 from inspector.commands.launching import amount
-from inspector.errors import Exit, Unreadable, UsageError
 from inspector.measure.time.child import TimeWish
 from inspector.measure.time.ranking import fixed, peaks_by_sheet, race, sweep
 from inspector.measure.time.results import (
@@ -33,8 +32,6 @@ from inspector.measure.time.results import (
 )
 from inspector.measure.time.stored import sessions
 from inspector.measure.time.take import own, ready, store, take
-from inspector.model import Call
-from inspector.printing import narrate
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import Found, select, select_calls, select_one
 from inspector.recording.kept import place
@@ -43,6 +40,9 @@ from inspector.report import jsons, timings
 from inspector.report import race as race_report
 from inspector.report.failure import need_compiled
 from inspector.report.plots import ridge, roofline, session_roofline
+from inspector.sources.opening import is_there, newest, standing
+from inspector.system import printing
+from inspector.system.printing import narrate
 
 if TYPE_CHECKING:
     from inspector.measure.time.ranking import Race

@@ -13,22 +13,22 @@ from collections.abc import Callable, Iterable, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from inspector import printing
 from inspector.analyse.hints.subject import Finding
+from inspector.base.errors import Exit, PtxviewError, UsageError
+from inspector.base.model import KERNEL_STAGES, Location, Stage
+from inspector.base.text import shown
 from inspector.commands.common import print_json
 from inspector.commands.launching import amount, chosen_launch, place, takes_launch
 from inspector.commands.small import span
-from inspector.errors import Exit, PtxviewError, UsageError
 from inspector.execute import LaunchError, approximations
+from inspector.execute.calls.lines import ExecutedLine, executed_lines, executed_totals, rolled_up
+from inspector.execute.calls.tracing import TracedLaunch, Wanted, trace_launch
 from inspector.measure.recorded_launch import ChosenLaunch
-from inspector.model import KERNEL_STAGES, Location, Stage
-from inspector.printing import narrate
 from inspector.reader import tables as reference
 from inspector.report import annotated, tables
 from inspector.report import trace as report
-from inspector.text import shown
-from inspector.trace.lines import ExecutedLine, executed_lines, executed_totals, rolled_up
-from inspector.trace.tracing import TracedLaunch, Wanted, trace_launch
+from inspector.system import printing
+from inspector.system.printing import narrate
 
 ROLLED = tuple(s.value for s in KERNEL_STAGES if s is not Stage.PTX)
 """Stages that PTX is tied to."""

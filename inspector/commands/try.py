@@ -16,18 +16,9 @@ from pathlib import Path
 
 from rich.text import Text
 
-from inspector import printing
-from inspector.capture.compilers import check_options
-from inspector.capture.opening import newest, open_path
-from inspector.capture.trying import (
-    MAX_COLUMNS,
-    TryRequest,
-    TrySetting,
-    begin_of,
-    check,
-    read_edited,
-    try_stage,
-)
+from inspector.base.errors import Exit, PtxviewError, UsageError
+from inspector.base.model import Stage, Variant
+from inspector.base.text import plural, shown
 from inspector.commands.common import (
     option_words,
     print_beside,
@@ -38,16 +29,25 @@ from inspector.commands.common import (
 )
 from inspector.commands.compile import ended_like_ctrl_c, targets
 from inspector.diff import compare
-from inspector.errors import Exit, PtxviewError, UsageError
 from inspector.measure.experiment import Experiment, experiment_of
-from inspector.model import Stage, Variant
-from inspector.printing import narrate
 from inspector.reader.selecting import select_one
 from inspector.recording.layout import kept_cache
 from inspector.report import diff_text
 from inspector.report import trying as report
 from inspector.report.trying import Difference
-from inspector.text import plural, shown
+from inspector.sources.compilers import check_options
+from inspector.sources.opening import newest, open_path
+from inspector.sources.trying import (
+    MAX_COLUMNS,
+    TryRequest,
+    TrySetting,
+    begin_of,
+    check,
+    read_edited,
+    try_stage,
+)
+from inspector.system import printing
+from inspector.system.printing import narrate
 
 STAGES = ("ttir", "ttgir", "llir", "ptx")
 LIMIT_SECONDS = 600.0

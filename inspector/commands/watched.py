@@ -20,13 +20,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from inspector import printing
-from inspector.capture.opening import open_path
-from inspector.capture.running import Follower, Run, RunOutcome, RunRequest
+from inspector.base.errors import PtxviewError
 from inspector.commands.common import reader_of
-from inspector.errors import PtxviewError
-from inspector.printing import narrate
 from inspector.reader.reader import Reader
+from inspector.sources.opening import open_path
+from inspector.sources.running import Follower, Run, RunOutcome, RunRequest
+from inspector.system import printing
+from inspector.system.printing import narrate
 from inspector.system.process import ENDING, STOPPING, forwarded
 from inspector.system.terminal_program import WANTS_TERMINAL, Attended
 from inspector.tui.program.live import Choice, Live, Opener, ProgramState

@@ -13,6 +13,9 @@ from typing import TypeVar
 
 from inspector.analyse.accesses import instructions
 from inspector.analyse.hints.subject import HintSubject
+from inspector.base.errors import PtxviewError, UsageError
+from inspector.base.model import Kernel, Resources, Stage, Variant
+from inspector.base.names import base_name
 from inspector.diff import recordings, summary, variants
 from inspector.diff.beside import SideBySide
 from inspector.diff.canonical import digest
@@ -21,12 +24,9 @@ from inspector.diff.listings import ListingDiff, diff_listings
 from inspector.diff.recordings import Fate, Pair, RecordedVariant
 from inspector.diff.summary import TUNER, FigureChange, Summary, VariantSide
 from inspector.diff.variants import VariantRow
-from inspector.errors import PtxviewError, UsageError
 from inspector.listing.cubin import read_cubin
 from inspector.listing.line import Function, Listing
 from inspector.measure.time.stored import timed_alike, times
-from inspector.model import Kernel, Resources, Stage, Variant
-from inspector.names import base_name
 from inspector.reader.reader import Reader
 
 T = TypeVar("T")

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from inspector.analyse.accesses import COPY, LOAD, STORE, Access, Product, total
 from inspector.analyse.card import StageContent
 from inspector.analyse.occupancy import REGISTERS, SHARED, THREADS, Occupancy
+from inspector.base.model import Stage
+from inspector.base.text import microseconds, plural, some
 from inspector.diff.summary import Summary, VariantSide
-from inspector.model import Stage
-from inspector.text import microseconds, plural, some
 
 # -- what rules see -------------------------------------------------------------------------------
 # Two sides and their summary, as rules see them, and how numbers are put in words.

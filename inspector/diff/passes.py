@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from inspector.analyse.passes import FX, LLVM, MACHINE, MLIR, PassRun
+from inspector.base.model import Stage
 from inspector.diff.beside import SideBySide, Sign
 from inspector.diff.listings import ListingDiff, diff_listings
 from inspector.diff.read_ir import without_locations
 from inspector.listing import parse
 from inspector.listing.line import Listing
-from inspector.model import Stage
 
 # Machine code has no parser: its lines are compared as they are.
 _AS = {MLIR: Stage.TTGIR, LLVM: Stage.LLIR, MACHINE: Stage.LLIR, FX: Stage.POST_GRAD}

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
-from inspector.model import Kernel, Variant
-from inspector.names import base_name
+from inspector.base.model import Kernel, Variant
+from inspector.base.names import base_name
 
 T = TypeVar("T")
 _NUMBER = re.compile(r"_\d+$")

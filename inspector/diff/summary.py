@@ -15,8 +15,8 @@ from math import prod
 from inspector.analyse.accesses import Access, instructions
 from inspector.analyse.card import Card, StageContent
 from inspector.analyse.hints.subject import Finding
+from inspector.base.model import EDIT, Kernel, Stage, Variant
 from inspector.listing.line import Function, Listing
-from inspector.model import EDIT, Kernel, Stage, Variant
 
 WARP = 32
 TUNER = "tuner"

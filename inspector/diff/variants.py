@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from inspector.model import Configuration, Kernel, Resources, Variant
+from inspector.base.model import Configuration, Kernel, Resources, Variant
 
 
 @dataclass(frozen=True, slots=True)

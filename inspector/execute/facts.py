@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from inspector.base.text import words
 from inspector.execute import floats
 from inspector.execute.access import Access, Observer
 from inspector.execute.blocks import BasicBlock, register_kinds
@@ -21,7 +22,6 @@ from inspector.execute.kinds import DTYPES, Array, Mask, f16, i64, u16, u64
 from inspector.execute.lanes import Lanes
 from inspector.execute.program import Program
 from inspector.listing.ptx_code import PtxInstruction
-from inspector.text import words
 
 SECTOR, LINE, BANKS = 32, 128, 32
 NONE = ~u64(0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inspector.errors import PtxviewError
-from inspector.text import plural
+from inspector.base.errors import PtxviewError
+from inspector.base.text import plural
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from inspector.base.text import words
 from inspector.execute.kinds import Array, Mask, i64, u32, u64
-from inspector.text import words
 
 Triple = tuple[int, int, int]
 SPECIALS = frozenset(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from inspector.errors import PtxviewError
+from inspector.base.errors import PtxviewError
 from inspector.execute.access import Access, Observer
 from inspector.execute.blocks import BasicBlock, register_kinds
 from inspector.execute.facts import as_values

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from inspector.capture.opening import raw_events
-from inspector.errors import PtxviewError
-from inspector.model import Content, Kernel, Recording, Variant
+from inspector.base.errors import PtxviewError
+from inspector.base.model import Content, Kernel, Recording, Variant
+from inspector.base.text import words
 from inspector.recording.assemble import Assembly, Blob
 from inspector.recording.kept import NAME, kept
 from inspector.recording.layout import SCHEMA, BytesContent, Writer, pack
-from inspector.text import words
+from inspector.sources.opening import raw_events
 
 Event = Mapping[str, object]
 Found = tuple[Kernel, Variant]

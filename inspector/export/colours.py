@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from pygments.lexer import Lexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String, Token, _TokenType
 
+from inspector.base.model import Stage
 from inspector.listing.lexers import lexer_for
-from inspector.model import Stage
 
 PLAIN = "-"
 CLASSES: tuple[tuple[_TokenType, str], ...] = (

@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from inspector.errors import PtxviewError
+from inspector.base.errors import PtxviewError
+from inspector.base.model import FX_STAGES, GRAPH_STAGES, Stage
+from inspector.base.names import base_name
+from inspector.base.text import shown
 from inspector.export.gathering import Found
 from inspector.export.markdown import markdown
 from inspector.listing.cuda import is_cuda
 from inspector.measure.time.stored import StoredTimes
-from inspector.model import FX_STAGES, GRAPH_STAGES, Stage
-from inspector.names import base_name
 from inspector.reader.reader import Reader
 from inspector.report import annotated, card, jsons, tables
 from inspector.report.diff_markdown import code, escaped
-from inspector.text import shown
 
 NAMES = {
     Stage.OUTPUT_CODE: "output_code.py",

@@ -15,17 +15,17 @@ from itertools import combinations
 from inspector import __version__
 from inspector.analyse.hints.subject import Finding
 from inspector.analyse.telling import Told, virtual
+from inspector.base.errors import PtxviewError
+from inspector.base.model import Call, Graph, Kernel, Stage, Variant
+from inspector.base.names import base_name, short_name
+from inspector.base.text import plural, shown
 from inspector.diff.canonical import digest
-from inspector.errors import PtxviewError
 from inspector.export.colours import tokens
 from inspector.listing.line import Listing
 from inspector.measure.time.stored import StoredTime, StoredTimes
-from inspector.model import Call, Graph, Kernel, Stage, Variant
-from inspector.names import base_name, short_name
 from inspector.reader.facts import MACHINE
 from inspector.reader.reader import Reader
 from inspector.report import annotated, calls, card, failure, jsons, tables, timings
-from inspector.text import plural, shown
 
 Found = tuple[Kernel, Variant]
 

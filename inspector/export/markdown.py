@@ -6,15 +6,15 @@ import re
 from collections.abc import Iterator, Sequence
 
 from inspector import __version__
-from inspector.errors import PtxviewError
+from inspector.base.errors import PtxviewError
+from inspector.base.model import Stage
+from inspector.base.names import base_name
+from inspector.base.text import plural, shown
 from inspector.export.gathering import Found, measured, named
 from inspector.measure.time.stored import StoredTimes
-from inspector.model import Stage
-from inspector.names import base_name
 from inspector.reader.reader import Reader
 from inspector.report import annotated, card, failure, tables
 from inspector.report.diff_markdown import code, details, escaped, rows_of
-from inspector.text import plural, shown
 
 IN_FULL = 4
 """Kernels shown in full; more get the table only."""

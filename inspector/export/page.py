@@ -15,14 +15,15 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from inspector import __version__, files
+from inspector import __version__
+from inspector.base.model import Graph
+from inspector.base.text import shown
 from inspector.export import pairs
 from inspector.export.gathering import Found, Gathered
 from inspector.measure.time.stored import StoredTimes
 from inspector.measure.time.stored import times as stored
-from inspector.model import Graph
 from inspector.reader.reader import Reader
-from inspector.text import shown
+from inspector.system import files
 
 WEB = Path(__file__).parent / "web"
 SCRIPTS = ("rows", "kernel", "compare", "page")

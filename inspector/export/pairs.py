@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from inspector.base.errors import PtxviewError
+from inspector.base.model import Kernel, Stage, Variant
+from inspector.base.text import shown
 from inspector.diff.beside import BesideRow, Sign
 from inspector.diff.compare import Compared, compare
-from inspector.errors import PtxviewError
-from inspector.model import Kernel, Stage, Variant
 from inspector.reader.reader import Reader
 from inspector.report import diff_text
-from inspector.text import shown
 
 STAGES = (Stage.PTX, Stage.SASS)
 MOST = 80

@@ -14,11 +14,11 @@ import socket
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 
-from inspector.errors import PtxviewError
+from inspector.base.errors import PtxviewError
+from inspector.base.text import words
 from inspector.export.collected import Collected, Event, digest_of, mapped, named_in, strings
 from inspector.listing.cubin import debug_spans, is_elf
 from inspector.recording.assemble import REMOVED
-from inspector.text import words
 
 WHAT = ("source", "paths", "args")
 SAID = {

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from inspector.base.model import FX_STAGES, GRAPH_STAGES, Stage
 from inspector.listing.cuda import is_cuda, parse_cuda
 from inspector.listing.fx import parse_fx, parse_plain
 from inspector.listing.line import Control, Function, Kind, Line, Listing
@@ -18,7 +19,6 @@ from inspector.listing.mlir import parse_mlir
 from inspector.listing.ptx import parse_ptx
 from inspector.listing.python import parse_python
 from inspector.listing.sass import parse_sass
-from inspector.model import FX_STAGES, GRAPH_STAGES, Stage
 
 __all__ = [
     "PARSERS",

@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from inspector.base.model import Location
+from inspector.base.text import words
 from inspector.listing.line import Function, Kind, Line, Listing
-from inspector.model import Location
-from inspector.text import words
 
 _PIECE = re.compile(r"//|/\*|(?:u8|[LuU])?R\"([^()\\\s]{0,16})\(|\"|'", re.DOTALL)
 _TEXT = re.compile(r'(?:[^"\\]|\\.)*+"?', re.DOTALL)

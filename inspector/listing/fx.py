@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 
+from inspector.base.model import Location
 from inspector.listing.line import Kind, Line, Listing
-from inspector.model import Location
 
 _FILE = re.compile(
     r"\s*+# (?:Annotation: .{0,4096}? )?(?:Backward of forward node: )?"

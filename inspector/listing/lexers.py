@@ -26,8 +26,8 @@ from pygments.token import (
     _TokenType,
 )
 
+from inspector.base.model import FX_STAGES, GRAPH_STAGES, Stage
 from inspector.listing.cuda import is_cuda
-from inspector.model import FX_STAGES, GRAPH_STAGES, Stage
 
 
 class NvSassLexer(RegexLexer):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from inspector.model import Location
+from inspector.base.model import Location
 
 
 class Kind(StrEnum):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from inspector.base.model import Location
+from inspector.base.text import words
 from inspector.listing.line import Function, Kind, Line, Listing
-from inspector.model import Location
-from inspector.text import words
 
 # -- debug metadata -------------------------------------------------------------------------------
 # LLVM debug metadata: ``!dbg`` → DILocation → scope → file, with ``inlinedAt``.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from inspector.base.model import Location
 from inspector.listing.line import Function, Kind, Line, Listing
-from inspector.model import Location
 
 # -- locations ------------------------------------------------------------------------------------
 # MLIR locations: ``loc(...)`` and the ``#loc`` aliases, wherever those are defined.

@@ -12,6 +12,8 @@ from functools import lru_cache
 from sys import intern
 from typing import NamedTuple
 
+from inspector.base.model import Location
+from inspector.base.text import words
 from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.listing.ptx_location import Locations
 from inspector.listing.ptx_statement import (
@@ -31,8 +33,6 @@ from inspector.listing.ptx_statement import (
     parse_statement,
     strip,
 )
-from inspector.model import Location
-from inspector.text import words
 
 # -- lines that are more than one plain instruction -----------------------------------------------
 # The lines of PTX that are more than one plain instruction.

@@ -14,6 +14,7 @@ from math import prod
 from sys import intern
 from types import MappingProxyType
 
+from inspector.base.text import words
 from inspector.listing.line import Function, Listing
 from inspector.listing.ptx_declaration import (
     bounds,
@@ -31,7 +32,6 @@ from inspector.listing.ptx_statement import (
     has_result,
     strip,
 )
-from inspector.text import words
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
+from inspector.base.text import at_commas
 from inspector.listing.ptx_statement import GUARD, LABEL, OPCODE, SPECIAL
-from inspector.text import at_commas
 
 _FLAT = re.compile(r"[^\[\]{}()]*+(?:[\[{(][^\[\]{}(),]*+[\]})][^\[\]{}()]*+)*+\Z")
 """No comma stands within a bracket."""

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from inspector.text import commas, words
+from inspector.base.text import commas, words
 
 # -- names, labels, headers, comments -------------------------------------------------------------
 

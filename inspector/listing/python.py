@@ -11,8 +11,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from inspector.base.model import Location
 from inspector.listing.line import Function, Kind, Line, Listing
-from inspector.model import Location
 
 _PIECE = re.compile(r"#.*+|(?P<prefix>[A-Za-z]{0,2})(?P<quote>\"\"\"|'''|\"|')", re.DOTALL)
 _REST = {

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
+from inspector.base.model import Location
 from inspector.listing.line import Control, Function, Kind, Line, Listing
 from inspector.listing.sass_operands import read_operands
-from inspector.model import Location
 
 # -- annotations of addresses ---------------------------------------------------------------------
 # What ``nvdisasm -gi -gp -hex`` prints for each address: location, PTX line, control word.

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from inspector.text import at_commas, words
+from inspector.base.text import at_commas, words
 
 # -- textures and surfaces ------------------------------------------------------------------------
 # Which registers a texture or surface instruction of SASS defines and uses.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field, replace
 
-from inspector.capture.trying import TriedColumn, TryOutcome, block_of, shared_of
+from inspector.base.model import Call, Compilation, Kernel, Resources, Stage, Variant
 from inspector.listing.cubin import read_cubin
-from inspector.model import Call, Compilation, Kernel, Resources, Stage, Variant
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
+from inspector.sources.trying import TriedColumn, TryOutcome, block_of, shared_of
 
 RECORDED = "recorded"
 

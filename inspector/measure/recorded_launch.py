@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from inspector import files
-from inspector.errors import PtxviewError, ToolMissing, Unreadable, UsageError
+from inspector.base.errors import PtxviewError, ToolMissing, Unreadable, UsageError
+from inspector.base.model import Call, Kernel, Location, Stage, Variant
 from inspector.execute import CannotRun, Program
+from inspector.execute.calls.inputs import Array, InputWish, LaunchInputs, make_inputs
+from inspector.execute.calls.naming import register_names
+from inspector.execute.calls.tracing import TraceLaunch, Triple
 from inspector.execute.program import MALFORMED
 from inspector.measure.time.planning import scratch
-from inspector.model import Call, Kernel, Location, Stage, Variant
 from inspector.reader.reader import Reader
 from inspector.recording.layout import is_recording, read_events
-from inspector.trace.inputs import Array, InputWish, LaunchInputs, make_inputs
-from inspector.trace.naming import register_names
-from inspector.trace.tracing import TraceLaunch, Triple
+from inspector.system import files
 
 MAX_LISTED_LINES = 20
 """Unsupported lines that are listed."""

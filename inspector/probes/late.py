@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from . import hooks, private_names, target, writer
+from . import emulator, hooks, private_names, writer
 
 PACKAGE = "ptxview_probes"
 MAX_DEPTH = 8
@@ -88,7 +88,7 @@ def _kernels(function: Any) -> Iterator[Any]:
 
 def emulate(architecture: str) -> str | None:
     """Give the program an emulated device; why that cannot be, where it cannot."""
-    if target.installed():
+    if emulator.installed():
         have = os.environ.get("PTXVIEW_TARGET")
         return None if have == architecture else f"this process has an emulated {have} already"
     if "torch" in sys.modules:
@@ -96,7 +96,7 @@ def emulate(architecture: str) -> str | None:
     os.environ["PTXVIEW_TARGET"] = architecture
     hooks.install()
     try:
-        target.install(architecture)
+        emulator.install(architecture)
     except Exception as error:
         del os.environ["PTXVIEW_TARGET"]
         return str(error)

@@ -96,7 +96,7 @@ def start() -> None:
 
 def _emulate() -> None:
     if target := os.environ.get("PTXVIEW_TARGET"):
-        from . import target as emulated
+        from . import emulator as emulated
 
         if not emulated.installed():  # a program that records now and then keeps its device
             emulated.install(target)

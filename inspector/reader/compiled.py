@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePath
 
 from inspector.analyse.hints.subject import Finding
-from inspector.errors import PtxviewError
-from inspector.listing.cubin import Cubin, read_cubin
-from inspector.model import (
+from inspector.base.errors import PtxviewError
+from inspector.base.model import (
     Compilation,
     CompilerMessage,
     Origin,
@@ -17,6 +16,7 @@ from inspector.model import (
     Stage,
     Variant,
 )
+from inspector.listing.cubin import Cubin, read_cubin
 
 TOOLS = ("nvcc", "ptxas", "triton")
 IR = ("ptx", "ttir", "ttgir", "llir")

@@ -22,17 +22,17 @@ from inspector.analyse.occupancy import Device, base_arch
 from inspector.analyse.opcodes import OpcodeLines
 from inspector.analyse.sentences.context import Context, context_of
 from inspector.analyse.telling import Samples
-from inspector.capture import spills
-from inspector.capture.disassembly import usage_text
-from inspector.errors import PtxviewError, UsageError
+from inspector.base.errors import PtxviewError, UsageError
+from inspector.base.model import Content, Kernel, Recording, Resources, Stage, Variant
 from inspector.listing.cubin import kernel_parameters
 from inspector.listing.line import Function, Listing
-from inspector.model import Content, Kernel, Recording, Resources, Stage, Variant
 from inspector.reader import tables
 from inspector.reader.compiled import CompiledVariants
 from inspector.reader.listings import Listings, Memo, decode, functions_of
 from inspector.recording.facts import from_res_usage, max_threads, merge
 from inspector.recording.layout import DerivedCache
+from inspector.sources import spills
+from inspector.sources.disassembly import usage_text
 from inspector.system.process import side_by_side
 
 GLANCE_SECONDS = 0.3

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from inspector import files
 from inspector.analyse import choices
 from inspector.analyse.estimates import tensor_bytes
 from inspector.analyse.graph_text import (
@@ -19,13 +18,14 @@ from inspector.analyse.graph_text import (
     of_source,
 )
 from inspector.analyse.graph_view import GraphChoice, GraphView, graph_view, with_choices
-from inspector.errors import PtxviewError, Unreadable
+from inspector.base.errors import PtxviewError, Unreadable
+from inspector.base.model import FX_STAGES, Content, Graph, Recording, Stage
 from inspector.listing import parse
 from inspector.listing.line import Listing
 from inspector.listing.wrapper import parse_wrapper
-from inspector.model import FX_STAGES, Content, Graph, Recording, Stage
 from inspector.reader.listings import Memo, decode
 from inspector.recording.output_code import parse as parse_output_code
+from inspector.system import files
 
 OURS = "ptxview"
 """Who wrote the text of the operations."""

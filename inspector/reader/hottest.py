@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from inspector.analyse.telling import Telling, virtual
-from inspector.errors import PtxviewError
-from inspector.model import Location, Stage, Variant
+from inspector.base.errors import PtxviewError
+from inspector.base.model import Location, Stage, Variant
 from inspector.reader.facts import MACHINE
 from inspector.reader.reader import Reader
 

@@ -16,15 +16,15 @@ from typing import TypeVar, cast
 from inspector.analyse.fusion import model_lines
 from inspector.analyse.links import Relation, StageNames, beginning, composed, relate
 from inspector.analyse.source_groups import SourceGroups, by_links, by_places, of_source, places
-from inspector.capture.disassembly import disassemble
-from inspector.errors import PtxviewError, Unreadable
+from inspector.base.errors import PtxviewError, Unreadable
+from inspector.base.model import Fusion, Stage, StageFile, Variant
+from inspector.base.names import base_name
 from inspector.listing import parse
 from inspector.listing.cubin import is_elf, read_cubin
 from inspector.listing.line import Function, Listing
-from inspector.model import Fusion, Stage, StageFile, Variant
-from inspector.names import base_name
 from inspector.reader.tables import operations
 from inspector.recording.layout import DerivedCache
+from inspector.sources.disassembly import disassemble
 
 DISASSEMBLED = "nvdisasm -c"
 

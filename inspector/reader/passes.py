@@ -13,8 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
 from inspector.analyse.passes import FX, PassRun, passes_of
-from inspector.capture import machine
-from inspector.capture.remaining_stages import (
+from inspector.base.errors import ToolMissing, Unreadable
+from inspector.base.model import Graph, Stage, Variant
+from inspector.reader.listings import decode
+from inspector.recording.layout import DerivedCache
+from inspector.sources import machine
+from inspector.sources.remaining_stages import (
     BEGINNINGS,
     StageJob,
     StagesMade,
@@ -22,10 +26,6 @@ from inspector.capture.remaining_stages import (
     job_of,
     not_tritons,
 )
-from inspector.errors import ToolMissing, Unreadable
-from inspector.model import Graph, Stage, Variant
-from inspector.reader.listings import decode
-from inspector.recording.layout import DerivedCache
 
 FORMAT = "passes 3"
 DEFAULT_TARGET = "sm_90"

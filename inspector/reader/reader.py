@@ -10,8 +10,8 @@ from inspector.analyse.graph_view import GraphView
 from inspector.analyse.hints.counts import ExecutedFacts
 from inspector.analyse.links import composed
 from inspector.analyse.source_groups import SourceGroups
+from inspector.base.model import GRAPH_STAGES, Graph, Recording, Stage, Variant
 from inspector.listing.line import Listing
-from inspector.model import GRAPH_STAGES, Graph, Recording, Stage, Variant
 from inspector.reader.compiled import made_by
 from inspector.reader.facts import Measurements
 from inspector.reader.graphs import Graphs

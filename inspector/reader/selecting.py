@@ -7,11 +7,11 @@ import fnmatch
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from inspector.errors import UsageError
-from inspector.model import Call, Graph, Kernel, Recording, Variant
-from inspector.names import base_name, granted
+from inspector.base.errors import UsageError
+from inspector.base.model import Call, Graph, Kernel, Recording, Variant
+from inspector.base.names import base_name, granted
+from inspector.base.text import shown
 from inspector.recording.layout import SUFFIX
-from inspector.text import shown
 
 Found = tuple[Kernel, Variant]
 HEX = frozenset("0123456789abcdef")

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 
 from inspector import __version__
-from inspector.errors import PtxviewError
-from inspector.model import Resources, Stage, Variant
+from inspector.base.errors import PtxviewError
+from inspector.base.model import Resources, Stage, Variant
 from inspector.reader import tables
 from inspector.reader.facts import VariantFacts, at_hand
 from inspector.system.process import side_by_side

@@ -9,7 +9,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from inspector import files
 from inspector.analyse.isa import (
     DIRECTIVE,
     INSTRUCTION,
@@ -24,6 +23,7 @@ from inspector.analyse.isa import (
 )
 from inspector.analyse.occupancy import Device
 from inspector.analyse.operations import Operations
+from inspector.system import files
 
 REFERENCE = Path(__file__).parent.parent / "reference"
 WORDS = (

@@ -29,9 +29,9 @@ from inspector.analyse.telling import (
     total,
     virtual,
 )
-from inspector.errors import PtxviewError
+from inspector.base.errors import PtxviewError
+from inspector.base.model import Note, Stage, Variant
 from inspector.listing.line import Function, Line, Listing
-from inspector.model import Note, Stage, Variant
 from inspector.reader import tables
 from inspector.reader.facts import MACHINE, VariantFacts
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import cast
 
-from inspector.errors import PtxviewError
-from inspector.model import (
+from inspector.base.errors import PtxviewError
+from inspector.base.model import (
     Compilation,
     Content,
     Failure,
@@ -34,7 +34,8 @@ from inspector.model import (
     Unwatched,
     Variant,
 )
-from inspector.names import base_name, shortest_ids, untagged
+from inspector.base.names import base_name, shortest_ids, untagged
+from inspector.base.text import counted
 from inspector.recording import autotune, compilations, failures, output_code, variants
 from inspector.recording.calls import Calls
 from inspector.recording.driver import DriverLaunches
@@ -44,7 +45,6 @@ from inspector.recording.origins import Origins, frame_of, joined
 from inspector.recording.torch_compiles import TorchCompiles
 from inspector.recording.variants import Key, VariantOfKernel, key_of
 from inspector.system.toolchain import demangle
-from inspector.text import counted
 
 REMOVED = "it was removed before the recording was handed on"
 MAX_NAMED = 20

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
-from inspector.model import (
+from inspector.base.model import (
     ChoiceUse,
     Configuration,
     Kernel,

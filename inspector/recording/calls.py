@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from inspector.model import Argument, Call, Graph, Stage, Variant
-from inspector.names import base_name
+from inspector.base.model import Argument, Call, Graph, Stage, Variant
+from inspector.base.names import base_name
+from inspector.base.text import plural
 from inspector.recording.facts import as_int, as_map, decoded, text_of
-from inspector.text import plural
 
 Event = Mapping[str, object]
 # Where a graph's code takes its inputs apart: "arg0_1, arg1_1 = args".

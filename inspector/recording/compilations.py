@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
-from inspector.model import Compilation, CompilerMessage, Variant
+from inspector.base.model import Compilation, CompilerMessage, Variant
 from inspector.recording.facts import as_map, decoded
 
 SEVERITIES = ("error", "warning", "note")

@@ -16,12 +16,12 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path, PurePath
 
-from inspector import files
-from inspector.errors import PtxviewError, Unreadable
+from inspector.base.errors import PtxviewError, Unreadable
+from inspector.base.model import Argument, Call, Content, Failure, Origin, Stage, StageFile, Variant
+from inspector.base.names import argument_types, base_name
+from inspector.base.text import counted
 from inspector.listing.cubin import architecture
 from inspector.listing.one_kernel import only
-from inspector.model import Argument, Call, Content, Failure, Origin, Stage, StageFile, Variant
-from inspector.names import argument_types, base_name
 from inspector.recording import failures
 from inspector.recording.facts import (
     as_int,
@@ -34,7 +34,7 @@ from inspector.recording.facts import (
     text_of,
 )
 from inspector.recording.variants import Blob, Event, VariantOfKernel
-from inspector.text import counted
+from inspector.system import files
 
 MAX_WHOLE_CUBIN_BYTES = 256 << 10
 """Bytes of a cubin that is shown whole, with all of its lines."""

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from inspector import files
-from inspector.errors import Unreadable
+from inspector.base.errors import Unreadable
+from inspector.system import files
 
 FORMAT = 1
 BEGAN, MODULE, ENTRY, REFUSED, COUNTS, FRAME, LEFT = range(1, 8)

@@ -11,9 +11,9 @@ from typing import TypeVar
 
 import msgspec
 
-from inspector.errors import PtxviewError
+from inspector.base.errors import PtxviewError
+from inspector.base.model import Content, Resources
 from inspector.listing.ptx_declaration import bounds, entries
-from inspector.model import Content, Resources
 
 Event = Mapping[str, object]
 _TARGET = re.compile(rb"^[^\S\n]*+\.target\s++([\w.]++)", re.MULTILINE)

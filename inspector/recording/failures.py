@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
-from inspector.model import (
+from inspector.base.model import (
     LAUNCH,
     LOAD,
     Compilation,
@@ -18,11 +18,11 @@ from inspector.model import (
     Stage,
     Variant,
 )
-from inspector.names import base_name
+from inspector.base.names import base_name
+from inspector.base.text import counted, first_error
 from inspector.recording.compilations import messages_from, messages_of
 from inspector.recording.facts import as_int, as_map, as_text, as_three, text_of
 from inspector.recording.layout import BytesContent
-from inspector.text import counted, first_error
 
 Event = Mapping[str, object]
 Blob = Callable[[object], Content | None]

@@ -11,9 +11,9 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from inspector import files
-from inspector.errors import Unreadable
+from inspector.base.errors import Unreadable
 from inspector.recording.layout import appended
+from inspector.system import files
 
 NAME = "timings.jsonl"
 REPORTS = "ncu.jsonl"

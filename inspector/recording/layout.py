@@ -42,13 +42,13 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import platformdirs
 
-from inspector import files
-from inspector.errors import Unreadable
+from inspector.base.errors import Unreadable
+from inspector.base.text import counted
 from inspector.recording.driver_records import PartContent, is_records, read_records
-from inspector.text import counted
+from inspector.system import files
 
 if TYPE_CHECKING:
-    from inspector.model import Content
+    from inspector.base.model import Content
 
 SCHEMA = 1
 SUFFIX = ".ptxview"

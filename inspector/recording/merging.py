@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from inspector.model import Content
+from inspector.base.model import Content
 from inspector.recording.facts import as_int
 from inspector.recording.layout import HEX, Events
 

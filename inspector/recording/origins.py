@@ -15,10 +15,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from inspector import files
-from inspector.model import Content, Fusion, MadeFrom, Stage, StageFile
+from inspector.base.model import Content, Fusion, MadeFrom, Stage, StageFile
 from inspector.recording.facts import as_map, as_text, text_of
 from inspector.recording.output_code import Comment, KernelText
+from inspector.system import files
 
 Event = Mapping[str, object]
 Blob = Callable[[object], Content | None]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from inspector.model import (
+from inspector.base.model import (
     CacheLookup,
     CompilePhase,
     Content,

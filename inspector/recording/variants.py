@@ -9,10 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
-from inspector.errors import PtxviewError
-from inspector.listing.cubin import read_cubin
-from inspector.listing.ptx_declaration import entries
-from inspector.model import (
+from inspector.base.errors import PtxviewError
+from inspector.base.model import (
     KERNEL_STAGES,
     Content,
     Copied,
@@ -23,7 +21,9 @@ from inspector.model import (
     StageFile,
     Variant,
 )
-from inspector.names import base_name
+from inspector.base.names import base_name
+from inspector.listing.cubin import read_cubin
+from inspector.listing.ptx_declaration import entries
 from inspector.recording import failures
 from inspector.recording.facts import (
     as_bool,

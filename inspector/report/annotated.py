@@ -8,11 +8,11 @@ from rich.text import Text
 
 from inspector.analyse.hints.subject import Finding
 from inspector.analyse.telling import Samples, Telling, Told
+from inspector.base.model import Note, Stage
+from inspector.base.text import plural, shown
 from inspector.listing.line import Line
 from inspector.measure.ncu.model import waits_for
-from inspector.model import Note, Stage
 from inspector.report.tables import clean
-from inspector.text import plural, shown
 
 WIDE = 150
 """Minimum columns for sentences beside their lines; below them otherwise."""

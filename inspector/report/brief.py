@@ -13,15 +13,15 @@ from typing import Any
 
 from inspector.analyse.card import Card
 from inspector.analyse.hints.subject import Finding
+from inspector.base.model import Graph, Kernel, Resources, Stage, Variant
+from inspector.base.names import base_name
+from inspector.base.text import shown
 from inspector.diff.beside import loud
 from inspector.diff.compare import Compared
 from inspector.diff.hunks import Op
 from inspector.diff.recordings import Fate
-from inspector.model import Graph, Kernel, Resources, Stage, Variant
-from inspector.names import base_name
 from inspector.report import diff_json, jsons
 from inspector.report.tables import UNKNOWN
-from inspector.text import shown
 
 MAX_BYTES = 8000
 BOUNDS = ((600, 20), (400, 12), (250, 8), (160, 5), (100, 3), (60, 2))

@@ -8,10 +8,10 @@ from math import prod
 
 from rich.text import Text
 
-from inspector.model import Argument, Call, Recording
-from inspector.names import short_name
+from inspector.base.model import Argument, Call, Recording
+from inspector.base.names import short_name
+from inspector.base.text import kibibytes, plural, shown, word_for
 from inspector.report.tables import UNKNOWN
-from inspector.text import kibibytes, plural, shown, word_for
 
 _TIMES = "×"
 LONGEST = 48

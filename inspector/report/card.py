@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from inspector.analyse.accesses import Access, Product
 from inspector.analyse.card import Card, StageContent
 from inspector.analyse.estimates import Estimate
+from inspector.base.text import plural, shown
 from inspector.report.jsons import members
 from inspector.report.tables import UNKNOWN, figure, spills
-from inspector.text import plural, shown
 
 WIDTH = 80
 LABEL = 16

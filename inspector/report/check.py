@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from inspector.check.judging import Outcome, Place, Verdict, counts
-from inspector.check.limits import FIGURES
-from inspector.names import short_name
+from inspector.base.names import short_name
+from inspector.base.text import plural, shown
+from inspector.diff.check.judging import Outcome, Place, Verdict, counts
+from inspector.diff.check.limits import FIGURES
 from inspector.report import jsons, tables
 from inspector.report.diff_markdown import code, escaped, rows_of
-from inspector.text import plural, shown
 
 MARKS = {Outcome.BROKEN: "✗", Outcome.UNKNOWN: "?", Outcome.KEPT: "✓"}
 STYLES = {Outcome.BROKEN: "red", Outcome.UNKNOWN: "yellow", Outcome.KEPT: "green"}

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from itertools import accumulate
 from operator import itemgetter
 
-from inspector.model import FrameCompile, KernelCompile, Recording
+from inspector.base.model import FrameCompile, KernelCompile, Recording
 
 Table = Mapping[str, Sequence[str]]
 """The names of phases of each part of the compiler; a name may have ``*`` in it."""

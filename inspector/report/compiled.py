@@ -9,10 +9,10 @@ from pathlib import PurePath
 from rich.cells import cell_len
 from rich.text import Text
 
-from inspector.model import Compilation, CompilerMessage, Resources, Variant
+from inspector.base.model import Compilation, CompilerMessage, Resources, Variant
+from inspector.base.text import plural, shown
 from inspector.report import tables
 from inspector.report.jsons import SCHEMA, compilation, members, plain
-from inspector.text import plural, shown
 
 Column = tuple[str, str]
 """A target, and options as one writes them."""

@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from inspector.analyse import choices as choice_words
-from inspector.model import (
+from inspector.base.model import (
     FrameCompile,
     GraphBreak,
     GuardFailure,
@@ -21,6 +21,7 @@ from inspector.model import (
     ShapeFact,
     UserFrame,
 )
+from inspector.base.text import first_error, plural, seconds, shown, word_for
 from inspector.report import ranks
 from inspector.report.compile_phases import (
     PARTS,
@@ -34,7 +35,6 @@ from inspector.report.compile_phases import (
 from inspector.report.grid import padded
 from inspector.report.jsons import members, plain
 from inspector.report.tables import FAILED, UNKNOWN
-from inspector.text import first_error, plural, seconds, shown, word_for
 
 COLOURS = {"D": "blue", "A": "cyan", "I": "green", "T": "magenta", "p": "red"} | {
     "b": "yellow",

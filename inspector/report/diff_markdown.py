@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from inspector.base.text import plural, shown
 from inspector.diff.beside import BesideRow, Sign
 from inspector.diff.compare import Compared, Files
 from inspector.diff.summary import FigureChange
@@ -26,7 +27,6 @@ from inspector.report.diff_text import (
     versions_said,
 )
 from inspector.report.tables import config
-from inspector.text import plural, shown
 
 MAX_LINES = 400
 """Lines of an excerpt; a comment on GitHub may have 65,536 characters."""

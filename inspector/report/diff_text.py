@@ -13,19 +13,19 @@ from rich.table import Table
 from rich.text import Text
 
 from inspector.analyse.hints.subject import Finding
+from inspector.base.model import Stage
+from inspector.base.names import base_name
+from inspector.base.text import microseconds, plural, shown
 from inspector.diff.beside import BesideRow, Sign
 from inspector.diff.listings import FunctionPair
 from inspector.diff.recordings import Fate, RecordedVariant
 from inspector.diff.summary import TUNER, FigureChange, Summary, VariantSide
 from inspector.diff.variants import VariantRow
 from inspector.listing.line import Line
-from inspector.model import Stage
-from inspector.names import base_name
 from inspector.report.diff_json import Paired
 from inspector.report.grid import grid
 from inspector.report.naming import setting
 from inspector.report.tables import UNKNOWN, config, figure, shared, spills
-from inspector.text import microseconds, plural, shown
 
 # -- rows of two listings -------------------------------------------------------------------------
 # Rows of two listings as lines of a terminal: numbers, signs, wrapped text, what changed in it.

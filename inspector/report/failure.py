@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from inspector.errors import UsageError
-from inspector.model import CompilerMessage, Failure, Graph, Kernel, Stage, Variant
+from inspector.base.errors import UsageError
+from inspector.base.model import CompilerMessage, Failure, Graph, Kernel, Stage, Variant
+from inspector.base.text import kibibytes, plural, shown
 from inspector.report.jsons import ordered
-from inspector.text import kibibytes, plural, shown
 
 MENDED = (Stage.PTX, Stage.LLIR, Stage.TTGIR, Stage.TTIR)
 """Stages from which ``try`` goes on, the last first."""

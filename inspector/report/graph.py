@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from inspector.analyse.graph_text import CALL_HEAD, MAX_COLUMN_CHARS, call_cells, heading
 from inspector.analyse.graph_view import FxNode, GraphCall, GraphView, Place, buffer_bytes
-from inspector.model import Graph, Stage
+from inspector.base.model import Graph, Stage
+from inspector.base.text import shown
 from inspector.report.jsons import members, plain
-from inspector.text import shown
 
 
 def document(graph: Graph, view: GraphView, stages: Sequence[Stage]) -> dict[str, object]:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from inspector.model import FrameCompile
+from inspector.base.model import FrameCompile
+from inspector.base.text import plural, shown
 from inspector.report.compiles import called
-from inspector.text import plural, shown
 
 MOST = 10_000
 """Guards shown of one compile."""

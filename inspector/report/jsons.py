@@ -10,9 +10,8 @@ from itertools import islice
 from typing import Any
 
 from inspector.analyse.telling import NO_WORDS, NOTHING_TOLD, Samples, Told, Words
-from inspector.errors import PtxviewError
-from inspector.listing.line import Function, Line
-from inspector.model import (
+from inspector.base.errors import PtxviewError
+from inspector.base.model import (
     Call,
     Compilation,
     Content,
@@ -26,6 +25,7 @@ from inspector.model import (
     Tuning,
     Variant,
 )
+from inspector.listing.line import Function, Line
 
 SCHEMA = 1
 Figures = Callable[[Variant], Resources]

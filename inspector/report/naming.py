@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
-from inspector.model import Kernel, Variant
-from inspector.names import granted
-from inspector.text import shown
+from inspector.base.model import Kernel, Variant
+from inspector.base.names import granted
+from inspector.base.text import shown
 
 DIGITS = 4
 """Hexadecimal digits of a variant's id in a label; more where two share them."""

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from rich.console import Group
 
+from inspector.base.text import shown
 from inspector.measure.ncu.attach import UNRECORDED, Attached, Key, NcuMeasured
 from inspector.measure.ncu.model import Dim3, NcuLaunch, Report
 from inspector.report import jsons
 from inspector.report.grid import grid
 from inspector.report.tables import UNKNOWN
-from inspector.text import shown
 
 Name = Callable[[Key], tuple[str, str]]
 """A kernel's and a variant's id of a key."""

@@ -9,10 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from inspector.analyse.passes import BY_ARRIVAL, PassRun
+from inspector.base.text import shown
 from inspector.diff.hunks import Hunk
 from inspector.report.jsons import SCHEMA, members, plain
 from inspector.report.tables import UNKNOWN
-from inspector.text import shown
 
 MAX_OPERATIONS = 4
 """Operations named in a row of the table."""

@@ -11,11 +11,11 @@ from typing import Any
 from rich.console import Group
 from rich.text import Text
 
+from inspector.base.names import base_name, short_name
+from inspector.base.text import shown
 from inspector.measure.time.ranking import Race, RaceRow
 from inspector.measure.time.results import Session
 from inspector.measure.time.roofline import TITLES, UNITS, Peaks, Spot, dtypes_in
-from inspector.names import base_name, short_name
-from inspector.text import shown
 
 Point = tuple[float, float]
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"

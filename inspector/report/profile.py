@@ -7,12 +7,12 @@ from dataclasses import asdict
 
 from rich.text import Text
 
+from inspector.base.names import short_name
+from inspector.base.text import counted, shown
 from inspector.measure.profile.model import Chain, GpuWork, Overhead, Profile, Window
-from inspector.names import short_name
 from inspector.report.grid import grid
 from inspector.report.jsons import SCHEMA
 from inspector.report.tables import UNKNOWN
-from inspector.text import counted, shown
 
 NO_GPU = (
     "GPU times need a GPU: the program's use of one was not seen, and CPU times are all there is"

@@ -9,16 +9,16 @@ from dataclasses import asdict
 
 from rich.console import Group
 
+from inspector.base.names import short_name
+from inspector.base.text import shown
 from inspector.measure.time.ranking import Race, RaceRow, best_first
 from inspector.measure.time.results import Session, timing_row
-from inspector.names import short_name
 from inspector.report import timings
 from inspector.report.grid import grid
 from inspector.report.jsons import SCHEMA
 from inspector.report.plots import Figure, PlotLine, name_of
 from inspector.report.tables import UNKNOWN
 from inspector.report.timings import LESSONS, STATES, amount, duration
-from inspector.text import shown
 
 WIDE = 110
 """Columns of a terminal in which all figures fit."""

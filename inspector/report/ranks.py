@@ -14,10 +14,10 @@ from typing import TypeVar
 
 from rich.text import Text
 
-from inspector.model import FrameCompile, Kernel, KernelCompile, Recording, UserFrame
+from inspector.base.model import FrameCompile, Kernel, KernelCompile, Recording, UserFrame
+from inspector.base.text import plural, shown, some
 from inspector.report.jsons import members, plain
 from inspector.report.naming import labels
-from inspector.text import plural, shown, some
 
 CACHES = {"fx_graph": "FX graph", "fx_graph_bundled": "FX graph", "aotautograd": "AOTAutograd"}
 T = TypeVar("T", bound=Hashable)

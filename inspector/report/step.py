@@ -7,12 +7,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from rich.text import Text
 
-from inspector.model import Location
-from inspector.report import jsons
-from inspector.report.grid import cut
-from inspector.report.tables import UNKNOWN, clean
-from inspector.text import plural, shown
-from inspector.trace.stepper import (
+from inspector.base.model import Location
+from inspector.base.text import plural, shown
+from inspector.execute.calls.stepper import (
     LaneStrip,
     LaneValue,
     LineResult,
@@ -20,6 +17,9 @@ from inspector.trace.stepper import (
     StepAnswer,
     StepPlace,
 )
+from inspector.report import jsons
+from inspector.report.grid import cut
+from inspector.report.tables import UNKNOWN, clean
 
 RAN, IDLE = "█", "·"
 """A lane that ran the step, and one that did not."""

@@ -9,12 +9,12 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from inspector.base.model import Kernel, Origin, Recording, Resources, Stage, Variant
+from inspector.base.text import ended_by, kibibytes, microseconds, plural, shown
 from inspector.listing.line import Line
-from inspector.model import Kernel, Origin, Recording, Resources, Stage, Variant
 from inspector.report.grid import Cell, fit, laid_out
 from inspector.report.jsons import ordered
 from inspector.report.naming import apart, differing, setting, under
-from inspector.text import ended_by, kibibytes, microseconds, plural, shown
 
 Figures = Callable[[Variant], Resources]
 Clock = Callable[[Kernel, Variant], str]

@@ -8,14 +8,14 @@ from dataclasses import asdict
 
 from rich.console import Group
 
+from inspector.base.model import Recording
+from inspector.base.names import base_name
+from inspector.base.text import microseconds, plural, shown
 from inspector.measure.time.results import Session, Timing, timing_row
 from inspector.measure.time.stored import COLD, StoredTime, StoredTimes
-from inspector.model import Recording
-from inspector.names import base_name
 from inspector.report.grid import grid
 from inspector.report.jsons import SCHEMA, Rows
 from inspector.report.tables import UNKNOWN
-from inspector.text import microseconds, plural, shown
 
 LESSONS = {
     "cupti": "the kernel's own duration, from the device's own time stamps (CUPTI's records): "

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from inspector.analyse.hints.subject import Finding
+from inspector.base.model import Location, Stage
+from inspector.base.text import counted, kibibytes, plural, shown, word_for
 from inspector.execute import Approximation, Buffer, Fault
+from inspector.execute.calls.lines import GLOBAL, SHARED, ExecutedLine, ExecutedTotals, kind_of
+from inspector.execute.calls.tracing import TracedLaunch
 from inspector.execute.facts import MemoryUse, ValueFacts
 from inspector.listing.line import Listing
-from inspector.model import Location, Stage
 from inspector.report import jsons
 from inspector.report.calls import sizes
 from inspector.report.grid import cut
 from inspector.report.tables import UNKNOWN, clean
-from inspector.text import counted, kibibytes, plural, shown, word_for
-from inspector.trace.lines import GLOBAL, SHARED, ExecutedLine, ExecutedTotals, kind_of
-from inspector.trace.tracing import TracedLaunch
 
 LABEL = 14
 BAR = 10

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
+from inspector.base.model import Compilation, CompilerMessage, Stage
+from inspector.base.text import shown
 from inspector.diff.compare import Compared
 from inspector.measure.experiment import Experiment, ExperimentColumn
-from inspector.model import Compilation, CompilerMessage, Stage
 from inspector.report import compiled, diff_json, tables
 from inspector.report.compiled import CompiledCell, CompiledTable
 from inspector.report.diff_text import settings
 from inspector.report.jsons import SCHEMA, plain
-from inspector.text import shown
 
 NOT_COMPILED = "compiled in"
 

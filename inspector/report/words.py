@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from inspector.analyse.isa import INSTRUCTION, ReferenceEntry
+from inspector.base.text import plural, shown
 from inspector.report.jsons import SCHEMA, members, plain
-from inspector.text import plural, shown
 
 NAMES = {"ptx": "PTX", "sass": "SASS"}
 

@@ -17,12 +17,12 @@ from pathlib import Path
 from threading import Lock
 
 import inspector
-from inspector.errors import Exit, Unreadable
-from inspector.files import ROOTS
+from inspector.base.errors import Exit, Unreadable
+from inspector.base.text import lines_shown
 from inspector.recording.layout import user_cache
 from inspector.serve.tools import Server, ToolCall
+from inspector.system.files import ROOTS
 from inspector.system.process import run_tool
-from inspector.text import lines_shown
 
 MOST = 24_000
 """Characters of an answer."""
@@ -43,7 +43,7 @@ import sys
 sys.path.insert(0, sys.argv.pop(1))
 from inspector.system.process import die_with_parent
 die_with_parent()
-from inspector.cli import main
+from inspector.commands.cli import main
 sys.exit(main(sys.argv[1:]))
 """
 # With one that runs others we end in an orderly way only: they end with it.

@@ -19,8 +19,9 @@ from mcp.server.lowlevel import Server as ProtocolServer
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
-from inspector import __version__, printing
-from inspector.errors import Exit, PtxviewError, UsageError
+from inspector import __version__
+from inspector.base.errors import Exit, PtxviewError, UsageError
+from inspector.base.text import lines_shown
 from inspector.reader.schemas import names, schema
 from inspector.report.jsons import dumps
 from inspector.serve.answering import Answer, Answers, failure
@@ -33,7 +34,7 @@ from inspector.serve.tools import (
     served,
     tool_named,
 )
-from inspector.text import lines_shown
+from inspector.system import printing
 
 AT_ONCE = 4
 """Commands that run at once; further ones wait."""

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from inspector.capture.opening import newest
-from inspector.errors import UsageError
-from inspector.text import shown
+from inspector.base.errors import UsageError
+from inspector.base.text import shown
+from inspector.sources.opening import newest
 
 Arguments = Mapping[str, object]
 Words = list[str]

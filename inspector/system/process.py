@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from inspector.errors import RunFailed, Stopped, ToolMissing, Unreadable
+from inspector.base.errors import RunFailed, Stopped, ToolMissing, Unreadable
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import termios
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
-from inspector.errors import RunFailed
+from inspector.base.errors import RunFailed
 from inspector.system.process import (
     LOOK_SECONDS,
     die_with_parent,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from inspector.errors import PtxviewError, ToolMissing
+from inspector.base.errors import PtxviewError, ToolMissing
 from inspector.system.process import run_tool
 
 # What each tool is for, and where it comes from when it is missing.

@@ -6,7 +6,7 @@ import pytest
 
 from inspector.analyse.card import Card, card
 from inspector.analyse.occupancy import Device
-from inspector.model import Argument, Call, Resources, Stage
+from inspector.base.model import Argument, Call, Resources, Stage
 from inspector.reader import tables
 from inspector.recording.layout import DerivedCache
 from inspector.report.card import as_json, lines

@@ -10,7 +10,7 @@ from inspector import listing as parsers
 from inspector.analyse.accesses import Access, accesses
 from inspector.analyse.estimates import accessed_bytes, operations, tensor_bytes
 from inspector.analyse.function_facts import FunctionFacts
-from inspector.model import Argument, Call, Stage
+from inspector.base.model import Argument, Call, Stage
 from inspector.recording.layout import DerivedCache
 from tests.helpers.cards import DATA, MATMUL, SQUARE, launch, ptx, stage, tensor, ttir
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from inspector.analyse.fusion import model_lines
+from inspector.base.model import Fusion, MadeFrom, Recording, Stage
 from inspector.listing import parse
-from inspector.model import Fusion, MadeFrom, Recording, Stage
 from inspector.reader.reader import Reader
 from inspector.recording import output_code
 from inspector.recording.assemble import Assembly

@@ -20,8 +20,8 @@ from inspector.analyse.isa import (
     closest,
     distance,
 )
+from inspector.base.model import Stage
 from inspector.listing import parse
-from inspector.model import Stage
 from inspector.reader import tables
 from inspector.system.process import run_tool
 from inspector.system.toolchain import need

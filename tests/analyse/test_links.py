@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import inspector
 from inspector.analyse.links import Links, StageNames, link
 from inspector.analyse.operations import Operations
+from inspector.base.model import Location, Stage
 from inspector.listing import parse
 from inspector.listing.line import Kind, Line, Listing
-from inspector.model import Location, Stage
 
 TABLE = Path(inspector.__file__).parent / "reference" / "operations.toml"
 KNOWN = Operations(tomllib.loads(TABLE.read_text()))

@@ -9,9 +9,9 @@ from pathlib import PurePath
 import pytest
 
 from inspector.analyse.links import StageNames, link
+from inspector.base.model import Stage
 from inspector.listing import parse
 from inspector.listing.line import Kind, Listing
-from inspector.model import Stage
 from tests.analyse.test_links import KNOWN, pairs
 from tests.helpers.samples import Disassembler, read_sample
 

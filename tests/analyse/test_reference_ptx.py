@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from inspector.analyse.isa import COSTS, INSTRUCTION, PTX
+from inspector.base.model import Stage
 from inspector.listing import parse
 from inspector.listing.ptx_statement import KNOWN
-from inspector.model import Stage
 from inspector.reader import tables
 from inspector.system import toolchain
 

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from inspector.analyse.isa import COSTS
-from inspector.capture.disassembly import ANNOTATED, plain_of
+from inspector.base.model import Stage
 from inspector.listing import parse
 from inspector.listing.cubin import is_cubin
 from inspector.listing.line import Kind
-from inspector.model import Stage
 from inspector.reader import tables
+from inspector.sources.disassembly import ANNOTATED, plain_of
 from inspector.system.toolchain import every
 from tests.helpers.samples import said_of
 
@@ -48,7 +48,7 @@ def disassembled(data: bytes, path: Path) -> str:
     """The text of the first nvdisasm that reads this cubin; fails where none does.
 
     It is asked with what most tests ask, and answers once; what is more than ``-c`` says is left
-    out (tests/capture/test_disassembly.py holds that against ``-c``).
+    out (tests/sources/test_disassembly.py holds that against ``-c``).
     """
     path.write_bytes(data)
     tools = list(every("nvdisasm"))

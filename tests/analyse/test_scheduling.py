@@ -13,11 +13,11 @@ from inspector import listing as parsers
 from inspector.analyse.flow.graph import Flow
 from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.scheduling import Schedule, schedule
-from inspector.capture.disassembly import disassemble
+from inspector.base.model import Stage
+from inspector.base.text import words
 from inspector.listing.line import Control, Function, Kind, Line, Listing
-from inspector.model import Stage
 from inspector.recording.layout import DerivedCache
-from inspector.text import words
+from inspector.sources.disassembly import disassemble
 
 TABLE = tomllib.loads(
     (Path(inspector.__file__).parent / "reference" / "scheduling.toml").read_text("utf-8")

@@ -10,11 +10,11 @@ import pytest
 
 from inspector import listing as parsers
 from inspector.analyse.accesses import accesses, mix, products
-from inspector.capture.disassembly import disassemble
+from inspector.base.model import Stage
 from inspector.listing.line import Function
-from inspector.model import Stage
 from inspector.reader import tables
 from inspector.recording.layout import DerivedCache
+from inspector.sources.disassembly import disassemble
 from inspector.system.process import run_tool
 from inspector.system.toolchain import need
 from tests.helpers.cards import MATMUL, SQUARE, ptx, stage

@@ -25,8 +25,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from inspector.capture import machine
-from inspector.capture.running import RunRequest, environment
+from inspector.sources import machine
+from inspector.sources.running import RunRequest, environment
 
 ROOT = Path(__file__).parents[2]
 STARTS = "import json, argparse, subprocess"

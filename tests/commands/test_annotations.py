@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from inspector.base.model import Stage
 from inspector.listing import parse
-from inspector.model import Stage
 from inspector.system import toolchain
 from tests.helpers.ptxview import DATA, REPOSITORY, SQUARE, Done, call, printed, tool
 

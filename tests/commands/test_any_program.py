@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from inspector.capture.opening import open_path
+from inspector.sources.opening import open_path
 from tests.helpers.ptxview import call, environment, ptxview
 from tests.helpers.tools import skip_without
 

@@ -235,8 +235,8 @@ def test_annotations_are_workflow_commands(tmp_path: Path, free: Path) -> None:
     assert done.status == 1 and len(lines) == 2
     for line in lines:
         assert re.fullmatch(r"::error title=[^:,]+::[^\n]+", line), line
-    from inspector.check.judging import Outcome, Place, Subject, Verdict
-    from inspector.model import Location
+    from inspector.base.model import Location
+    from inspector.diff.check.judging import Outcome, Place, Subject, Verdict
     from inspector.report.check import Checked, workflow_commands
 
     place = Place(source=Location(str(tmp_path / "a, b.py"), 7))

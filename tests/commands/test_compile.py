@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from inspector.cli import COMMANDS
+from inspector.commands.cli import COMMANDS
 from tests.helpers.ptxview import (
     REPOSITORY,
     Done,
@@ -613,7 +613,7 @@ def test_bad_input_is_one_sentence(
 def test_without_an_assembler_it_says_where_to_get_one(
     work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from inspector.capture import compilers
+    from inspector.sources import compilers
 
     monkeypatch.setattr(compilers, "assemblers", lambda: ())
     done = call("compile", "square.ptx", "-o", "x.ptxview")
@@ -738,8 +738,8 @@ def test_a_save_compiles_again_and_shows_what_changed(work: Path) -> None:
 
 @pytest.mark.nvcc
 def test_a_header_that_is_saved_compiles_what_includes_it(work: Path) -> None:
-    from inspector.capture import compiling
     from inspector.commands.compile_watch import Compiles
+    from inspector.sources import compiling
 
     tool("nvcc")
     (work / "factor.h").write_text("#define FACTOR 2.0f\n")

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from inspector.capture import spills
 from inspector.listing.cubin import read_cubin
+from inspector.sources import spills
 from tests.helpers.ptxview import (
     LECTURE,
     MATMUL,

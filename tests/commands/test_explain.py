@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from inspector.base.text import words
 from inspector.commands.explain import meaning, opcode_of
 from inspector.reader import tables
-from inspector.text import words
 from tests.helpers.ptxview import call
 
 FIELDS = words(

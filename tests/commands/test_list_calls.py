@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from inspector.cli import main
+from inspector.base.model import Argument, Call, Kernel, Origin, Recording, Variant
+from inspector.commands.cli import main
 from inspector.measure.time.results import Session, Timing, stored_session
-from inspector.model import Argument, Call, Kernel, Origin, Recording, Variant
 from inspector.recording.kept import keep
 from inspector.report import calls
 

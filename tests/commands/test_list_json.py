@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from inspector.text import words
+from inspector.base.text import words
 from tests.helpers.ptxview import (
     EXTENSION,
     LECTURE,

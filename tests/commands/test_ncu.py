@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from inspector.cli import main
 from inspector.commands import ncu as command
+from inspector.commands.cli import main
 from inspector.system import toolchain
 from tests.helpers.ncu_data import LECTURE, PAGES, ROOT, column, write
 from tests.helpers.tools import needs

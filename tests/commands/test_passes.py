@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 
 from inspector.analyse.passes import PassFilter, PassRun, named, operations, pipeline_of
-from inspector.capture.opening import open_path
+from inspector.base.errors import Stopped
+from inspector.base.model import Stage, StageFile
 from inspector.diff.passes import lines_changed
-from inspector.errors import Stopped
-from inspector.model import Stage, StageFile
 from inspector.reader import passes as reading
 from inspector.reader.passes import PassList, variant_passes
 from inspector.recording.layout import DerivedCache
+from inspector.sources.opening import open_path
 from tests.helpers.ptxview import EXTENSION, MATMUL, call
 from tests.helpers.sample import Bytes
 from tests.helpers.schemas import hold

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inspector.files import archive
 from inspector.recording.layout import read_events
+from inspector.system.files import archive
 from tests.helpers.ptxview import SQUARE, call
 from tests.probes.conftest import Outcome, Run, caches, forked, ok, parents, warm_python
 

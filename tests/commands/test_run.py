@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from inspector.capture.opening import open_path
+from inspector.sources.opening import open_path
 from tests.helpers.ptxview import Done, call, command, environment, ptxview
 from tests.helpers.tools import as_no_root, needs
 

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from inspector.cli import COMMANDS
+from inspector.commands.cli import COMMANDS
 from inspector.reader.schemas import names, schema
 from inspector.report import profile, timings
 from tests.helpers import json_page

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from inspector.base.model import Stage
 from inspector.listing import parse
-from inspector.model import Stage
 from inspector.report import brief
 from tests.helpers.ptxview import REPOSITORY, call, count_hints, variants_of, write_events
 

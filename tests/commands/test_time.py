@@ -13,18 +13,18 @@ from typing import Any
 
 import pytest
 
-from inspector.capture import machine
-from inspector.capture.opening import open_path
-from inspector.capture.running import RunOutcome
-from inspector.cli import main
+from inspector.base.model import Stage
 from inspector.commands import run
+from inspector.commands.cli import main
 from inspector.measure.time import calls
 from inspector.measure.time import child as running
 from inspector.measure.time.calls import Library
 from inspector.measure.time.planning import job_of, plan
-from inspector.model import Stage
 from inspector.recording.kept import keep, kept, place
 from inspector.recording.layout import recordings_folder
+from inspector.sources import machine
+from inspector.sources.opening import open_path
+from inspector.sources.running import RunOutcome
 from inspector.system.process import Finished
 
 LECTURE = Path(__file__).parents[2] / "examples" / "recordings" / "lecture-h200.ptxview"

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from inspector.capture.compilers import assemblers
-from inspector.capture.opening import open_path
-from inspector.capture.trying import AS_RECORDED, TryOutcome, TryRequest, TrySetting, try_stage
-from inspector.model import Stage
+from inspector.base.model import Stage
+from inspector.sources.compilers import assemblers
+from inspector.sources.opening import open_path
+from inspector.sources.trying import AS_RECORDED, TryOutcome, TryRequest, TrySetting, try_stage
 from tests.helpers.ptxview import REPOSITORY, Done, call, command, environment, ptxview
 from tests.helpers.schemas import hold
 from tests.helpers.shared import once

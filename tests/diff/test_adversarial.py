@@ -11,12 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from inspector.base.model import Stage
 from inspector.diff.canonical import digest
 from inspector.diff.hunks import Op, rows
 from inspector.diff.listings import ListingDiff, diff_listings
 from inspector.listing import parse
 from inspector.listing.line import Kind, Listing
-from inspector.model import Stage
 from tests.helpers.mutations import mutate, mutations, named, renamed
 from tests.helpers.specimens import SPECIMENS, text_of
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inspector.base.model import Stage
 from inspector.commands.common import open_reader
 from inspector.diff.beside import BesideRow, Sign, folded, loud, rows_beside
 from inspector.diff.compare import compare
@@ -17,7 +18,6 @@ from inspector.diff.hunks import Hunk, Op
 from inspector.diff.listings import diff_listings
 from inspector.listing import parse
 from inspector.listing.line import Line
-from inspector.model import Stage
 from inspector.report.diff_text import beside, fitted
 
 LECTURE = Path(__file__).parents[2] / "examples" / "recordings" / "lecture-h200.ptxview"

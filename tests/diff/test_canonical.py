@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from inspector.base.model import Stage
 from inspector.diff.beside import intra_line
 from inspector.diff.canonical import digest
 from inspector.diff.forms import plain, plain_name
@@ -11,7 +12,6 @@ from inspector.diff.hunks import Op
 from inspector.diff.listings import diff_listings, pair
 from inspector.listing import parse
 from inspector.listing.line import Listing
-from inspector.model import Stage
 
 
 def ptx(body: str, name: str = "k", header: str = ".reg .b32 %r<9>;\n.reg .pred %p<9>;") -> Listing:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from inspector.base.model import Resources, Stage
+from inspector.base.text import some
 from inspector.diff.explanation import ratio
 from inspector.listing import parse
 from inspector.listing.line import Function, Listing
-from inspector.model import Resources, Stage
-from inspector.text import some
 from tests.helpers.sides import LOAD, STORE, WIDE, side, tensor, told, using
 
 MMA = "\tmma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1}, {%r1}, {%r2}, {%f1};"

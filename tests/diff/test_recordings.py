@@ -8,8 +8,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inspector.base.model import Kernel, Origin, Variant
 from inspector.diff.recordings import RecordedVariant, pair
-from inspector.model import Kernel, Origin, Variant
 
 
 def entry(

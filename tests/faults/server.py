@@ -48,7 +48,7 @@ def load(probes: Path) -> None:
     for name in MODULES:
         import_module(name)
     import_module("triton.runtime.cache").triton_key()
-    import_module("ptxview_probes.target.executor").load("execute")
+    import_module("ptxview_probes.emulator.executor").load("execute")
 
 
 def attach() -> None:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from inspector.errors import PtxviewError, ToolMissing
+from inspector.base.errors import PtxviewError, ToolMissing
 from inspector.system import process
 from tests.fuzz.instrument import COUNTERS, MOST, install
 from tests.fuzz.mutate import Mutator

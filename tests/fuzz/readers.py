@@ -16,16 +16,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from inspector import printing
-from inspector.capture import torch_logs
-from inspector.capture.builds import harmless, parse_ninja
-from inspector.capture.disassembly import plain_of
-from inspector.capture.nvcc import again, architectures
-from inspector.capture.opening import open_path
+from inspector.base.errors import PtxviewError
+from inspector.base.model import Recording, Stage, StageFile, Variant
+from inspector.base.names import base_name
+from inspector.base.text import harmless as draws_itself
+from inspector.base.text import lines_shown
 from inspector.commands.explain import meaning
 from inspector.diff.hunks import rows
 from inspector.diff.listings import diff_listings
-from inspector.errors import PtxviewError
 from inspector.listing import parse
 from inspector.listing.cubin import (
     debug_ptx,
@@ -43,8 +41,6 @@ from inspector.measure.profile.model import Window
 from inspector.measure.profile.read import about, profiles
 from inspector.measure.profile.sum import stacks, summarise
 from inspector.measure.time import results
-from inspector.model import Recording, Stage, StageFile, Variant
-from inspector.names import base_name
 from inspector.reader import selecting
 from inspector.reader import tables as knowledge
 from inspector.reader.reader import Reader as RecordingReader
@@ -56,8 +52,12 @@ from inspector.recording.layout import BytesContent, DerivedCache
 from inspector.recording.origins import graph_lines, stack_places
 from inspector.report import jsons, tables
 from inspector.report.words import as_json
-from inspector.text import harmless as draws_itself
-from inspector.text import lines_shown
+from inspector.sources import torch_logs
+from inspector.sources.builds import harmless, parse_ninja
+from inspector.sources.disassembly import plain_of
+from inspector.sources.nvcc import again, architectures
+from inspector.sources.opening import open_path
+from inspector.system import printing
 from inspector.tui.app.config import read_config
 from inspector.tui.main.remembered import Memory
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from inspector import listing as parsers
-from inspector.capture.disassembly import disassemble
+from inspector.base.model import Argument, Call, Stage
 from inspector.listing.line import Function, Listing
-from inspector.model import Argument, Call, Stage
 from inspector.recording.layout import DerivedCache
+from inspector.sources.disassembly import disassemble
 
 DATA = Path(__file__).parents[1] / "data"
 TRITON = DATA / "core" / "lecture" / "triton"

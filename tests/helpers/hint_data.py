@@ -23,10 +23,10 @@ from typing import Any
 from inspector.analyse.hints import hints
 from inspector.analyse.hints.subject import Finding, HintSubject
 from inspector.analyse.occupancy import Device
+from inspector.base.model import Argument, Call, Kernel, Origin, Resources, Stage, Variant
+from inspector.base.names import base_name
 from inspector.listing import parse
 from inspector.listing.line import Listing
-from inspector.model import Argument, Call, Kernel, Origin, Resources, Stage, Variant
-from inspector.names import base_name
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "data" / "analyse" / "hints" / "pairs.json.xz"

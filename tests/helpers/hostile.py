@@ -22,7 +22,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from inspector.cli import main
+from inspector.commands.cli import main
 from tests.helpers.profile_traces import Made
 from tests.helpers.ptxview import Done
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
 
-from inspector.model import Stage
+from inspector.base.model import Stage
 
 COMMENTS = {Stage.PTX: "// {}", Stage.SASS: "// {}", Stage.LLIR: "; {}"}
 _PTX_NAME = re.compile(r"%(rd|rs|r|p|f|fd)(\d+)\b")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from inspector.cli import main
+from inspector.commands.cli import main
 from tests.helpers import samples, schemas, warm
 from tests.helpers.samples import said_of
 from tests.helpers.tools import path_of, skip_without

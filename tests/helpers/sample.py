@@ -14,10 +14,8 @@ from inspector.analyse.card import Card, card
 from inspector.analyse.hints.subject import Finding
 from inspector.analyse.source_groups import SourceGroups, by_links
 from inspector.analyse.telling import NOTHING, Explained, Register, Rolled, Telling, Told, Words
-from inspector.errors import ToolMissing, Unreadable
-from inspector.listing import parse
-from inspector.listing.line import Function, Kind, Line, Listing
-from inspector.model import (
+from inspector.base.errors import ToolMissing, Unreadable
+from inspector.base.model import (
     Graph,
     Kernel,
     Location,
@@ -29,6 +27,8 @@ from inspector.model import (
     StageFile,
     Variant,
 )
+from inspector.listing import parse
+from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.reader import tables
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache

@@ -120,7 +120,7 @@ def _plain(value: object, depth: int = 6) -> object:
     module = type(value).__module__
     if is_dataclass(value) and module.startswith(OURS):
         return {f.name: _plain(getattr(value, f.name), depth - 1) for f in fields(value)}
-    if is_dataclass(value) and module == "inspector.model":
+    if is_dataclass(value) and module == "inspector.base.model":
         return value
     if _is_part(value):
         names = _own(value)

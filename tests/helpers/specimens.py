@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from inspector.model import Stage
+from inspector.base.model import Stage
 from tests.helpers.samples import disassemble
 
 DATA = Path(__file__).parents[1] / "data"

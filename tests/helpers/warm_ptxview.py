@@ -17,14 +17,14 @@ from tests.helpers import samples, warm
 
 def prepare(modules: Sequence[str]) -> None:
     """Import what commands import, and these."""
-    for command in import_module("inspector.cli").COMMANDS:
+    for command in import_module("inspector.commands.cli").COMMANDS:
         import_module(command.module)
     for name in modules:
         import_module(name)
     if said := os.environ.pop("TESTS_SAID", None):
         # What NVIDIA's disassembler says of a content is asked once for all tests.
         samples.SAID = Path(said)
-        disassembly: Any = import_module("inspector.capture.disassembly")
+        disassembly: Any = import_module("inspector.sources.disassembly")
         disassembly.run_tool = samples.remembered
     del sys.path[0]
     gc.collect()
@@ -38,7 +38,7 @@ if __name__ == "__main__":
         sys.argv = ["ptxview", *program["argv"]]
         ended: BaseException | None = None
         try:
-            raise SystemExit(sys.modules["inspector.cli"].main())
+            raise SystemExit(sys.modules["inspector.commands.cli"].main())
         except BaseException as error:
             ended = error
         warm.end(ended)

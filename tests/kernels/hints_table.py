@@ -19,10 +19,10 @@ from pathlib import Path
 from inspector.analyse.hints import hints
 from inspector.analyse.hints.subject import HintSubject
 from inspector.analyse.occupancy import Device
+from inspector.base.errors import PtxviewError
+from inspector.base.model import Kernel, Stage, Variant
+from inspector.base.names import base_name
 from inspector.commands.common import open_reader
-from inspector.errors import PtxviewError
-from inspector.model import Kernel, Stage, Variant
-from inspector.names import base_name
 from inspector.reader.reader import Reader
 
 ROOT = Path(__file__).resolve().parents[2]

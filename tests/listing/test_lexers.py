@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from pygments.token import Comment, Error, Keyword, Name, String, _TokenType
 
+from inspector.base.model import Stage
 from inspector.listing.lexers import MlirLexer, NvSassLexer, OutputCodeLexer, lexer_for
-from inspector.model import Stage
 from tests.helpers.samples import Disassembler, read_sample
 from tests.listing.test_lossless import TEXTS
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from inspector.base.model import Location
 from inspector.listing.line import Kind, Line
 from inspector.listing.llvm import parse_llvm
-from inspector.model import Location
 from tests.helpers.samples import read_sample
 
 METADATA = """

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from inspector.base.model import Location
 from inspector.listing.line import Kind, Line
 from inspector.listing.mlir import definitions, parse_mlir
-from inspector.model import Location
 from tests.helpers.samples import read_sample
 
 A = Location("f.py", 1, 2)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from inspector.base.model import Stage
 from inspector.listing import parse
 from inspector.listing.ptx_declaration import (
     entries,
@@ -14,7 +15,6 @@ from inspector.listing.ptx_declaration import (
     register_declarations,
     variable_declaration,
 )
-from inspector.model import Stage
 from inspector.system.process import run_tool
 from inspector.system.toolchain import need
 

@@ -9,10 +9,10 @@ import pytest
 from elftools.dwarf.structs import DWARFStructs
 from elftools.elf.elffile import ELFFile
 
+from inspector.base.model import Location, Stage
 from inspector.listing import parse
 from inspector.listing.line import Kind, Line
 from inspector.listing.sass import parse_sass
-from inspector.model import Location, Stage
 from tests.helpers.samples import DATA, Disassembler, read_sample
 
 EVERY = sorted(path.name for path in DATA.glob("*.cubin"))

@@ -57,9 +57,9 @@ def become(program: dict[str, Any]) -> None:
     own = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     sys.path[1:1] = [path for path in own if path and path not in sys.path]
     # What the emulated device was asked for is read when the interpreter starts.
-    target: Any = sys.modules["ptxview_probes.target"]
+    target: Any = sys.modules["ptxview_probes.emulator"]
     target._current = target.read_settings(os.environ["PTXVIEW_TARGET"])
-    sys.modules["ptxview_probes.target.cuda"].__dict__["properties"].cache_clear()
+    sys.modules["ptxview_probes.emulator.cuda"].__dict__["properties"].cache_clear()
 
 
 def prepare(modules: Sequence[str]) -> None:
@@ -68,7 +68,7 @@ def prepare(modules: Sequence[str]) -> None:
     for name in modules:
         import_module(name)
     import_module("triton.runtime.cache").triton_key()
-    import_module("ptxview_probes.target.executor").load("execute")
+    import_module("ptxview_probes.emulator.executor").load("execute")
     gc.collect()
     gc.freeze()  # what children never change stays shared with them
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from inspector.capture.opening import open_path
+from inspector.sources.opening import open_path
 from tests.helpers.ptxview import call, environment, ptxview
 from tests.probes.conftest import INDUCTOR
 

@@ -15,11 +15,11 @@ from typing import Any, cast
 
 import pytest
 
-from inspector.capture.running import RunOutcome
+from inspector.base.model import Uncaptured
 from inspector.commands.run import summary
-from inspector.model import Uncaptured
 from inspector.probes import uncaptured
 from inspector.recording.assemble import MAX_NAMED, Assembly
+from inspector.sources.running import RunOutcome
 
 PROBES = Path(__file__).parents[2] / "inspector" / "probes"
 CUDA = """

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from inspector.capture.opening import open_path
-from inspector.model import Origin, Stage
+from inspector.base.model import Origin, Stage
 from inspector.reader.reader import Reader
 from inspector.recording.layout import kept_cache
+from inspector.sources.opening import open_path
 from tests.helpers.ptxview import environment, ptxview
 from tests.probes.conftest import INDUCTOR, caches, parents, warm_python
 

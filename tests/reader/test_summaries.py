@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from inspector.capture.opening import open_path
-from inspector.model import Recording, Stage, Variant
+from inspector.base.model import Recording, Stage, Variant
 from inspector.reader.reader import Reader
 from inspector.reader.summaries import Summaries
 from inspector.recording.layout import BytesContent, DerivedCache
+from inspector.sources.opening import open_path
 from tests.helpers.many import many
 from tests.helpers.ptxview import call
 

@@ -11,11 +11,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from inspector import printing
-from inspector.capture.opening import open_path
-from inspector.errors import PtxviewError
-from inspector.model import Recording, Stage
-from inspector.names import base_name
+from inspector.base.errors import PtxviewError
+from inspector.base.model import Recording, Stage
+from inspector.base.names import base_name
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
 from inspector.recording import output_code
@@ -23,6 +21,8 @@ from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent, DerivedCache
 from inspector.report import compiles, jsons, tables
 from inspector.report.compile_phases import Phases
+from inspector.sources.opening import open_path
+from inspector.system import printing
 from tests.helpers.ptxview import LECTURE, SQUARE, write_events
 
 BLOBS = {

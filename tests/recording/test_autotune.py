@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from inspector.capture.opening import open_path
+from inspector.base.model import Kernel, Recording, Resources, Stage
 from inspector.diff import variants
-from inspector.model import Kernel, Recording, Resources, Stage
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent
 from inspector.report import diff_json, diff_markdown, jsons, tables
+from inspector.sources.opening import open_path
 from tests.helpers.ptxview import SQUARE
 
 LECTURE = Path(__file__).parents[1] / "data" / "core" / "lecture"

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inspector.capture.opening import open_path
+from inspector.base.model import Recording
 from inspector.commands.run import arguments, emulation
-from inspector.model import Recording
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent
 from inspector.report import jsons
+from inspector.sources.opening import open_path
 from tests.helpers.ptxview import REPOSITORY, SQUARE
 
 HASH = "ab" * 32

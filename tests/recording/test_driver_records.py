@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from inspector.capture.opening import open_path
-from inspector.capture.running import Follower
 from inspector.listing.cubin import read_cubin
 from inspector.recording.driver_records import keep_records, operator_of
 from inspector.recording.layout import Writer, read_events
+from inspector.sources.opening import open_path
+from inspector.sources.running import Follower
 from tests.helpers.samples import DATA
 
 NAME = "driver-7-1a2b.records"

@@ -6,7 +6,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from inspector.model import Recording, Resources, Stage
+from inspector.base.model import Recording, Resources, Stage
 from inspector.reader.reader import Reader
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent, DerivedCache

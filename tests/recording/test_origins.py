@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from inspector.model import Content
+from inspector.base.model import Content
 from inspector.recording.layout import BytesContent
 from inspector.recording.origins import Origins, stack_places
 from inspector.recording.output_code import parse

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from inspector.capture.opening import open_path
-from inspector.errors import Unreadable
+from inspector.base.errors import Unreadable
 from inspector.recording.layout import DerivedCache, Writer, is_recording, pack, read_events
+from inspector.sources.opening import open_path
 from tests.helpers.ptxview import SQUARE, Done, call, write_events
 
 STARTED: dict[str, object] = {

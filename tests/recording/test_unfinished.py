@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from inspector.capture.opening import open_path
-from inspector.errors import Unreadable
+from inspector.base.errors import Unreadable
 from inspector.recording.layout import Writer, overtaken_by, pack, unfinished, work_folder
+from inspector.sources.opening import open_path
 from tests.helpers.ptxview import MATMUL, call, command, environment, ptxview, write_events
 from tests.helpers.tools import skip_without
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from inspector.model import CompilePhase, FrameCompile, KernelCompile, Recording
+from inspector.base.model import CompilePhase, FrameCompile, KernelCompile, Recording
 from inspector.reader.tables import table
 from inspector.report import compiles
 from inspector.report.compile_phases import Axis, Phases, by_part

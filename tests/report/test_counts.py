@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from inspector.base.model import Call
+from inspector.base.text import counted, first_error, kibibytes, plural
 from inspector.commands.common import open_reader
 from inspector.measure.ncu.model import NcuLaunch
 from inspector.measure.ncu.samples import sentence as ncu_sentence
 from inspector.measure.profile.model import Overhead
-from inspector.model import Call
 from inspector.report.calls import described
 from inspector.report.profile import sentence
 from inspector.report.tables import shared
-from inspector.text import counted, first_error, kibibytes, plural
 
 LECTURE = Path(__file__).parents[2] / "examples" / "recordings" / "lecture-h200.ptxview"
 

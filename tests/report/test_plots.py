@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from inspector.capture import machine
-from inspector.cli import main
+from inspector.commands.cli import main
 from inspector.measure.time import child as running
 from inspector.measure.time.roofline import TITLES, Peaks, Spot, dtypes_in, peaks_of_device
 from inspector.reader.tables import devices, table
 from inspector.report.plots import Figure, PlotLine, plot, ticks
 from inspector.report.plots import figure as roofline
+from inspector.sources import machine
 from inspector.system.process import Finished
 
 LECTURE = Path(__file__).parents[2] / "examples" / "recordings" / "lecture-h200.ptxview"

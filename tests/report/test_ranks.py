@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from inspector.capture.opening import open_path, open_paths
-from inspector.errors import Unreadable
-from inspector.model import Stage
+from inspector.base.errors import Unreadable
+from inspector.base.model import Stage
 from inspector.recording.layout import Writer, pack
 from inspector.report.ranks import differences, ranks
+from inspector.sources.opening import open_path, open_paths
 from tests.helpers.ptxview import SQUARE, call
 
 PTX = (SQUARE / "square_kernel.ptx").read_bytes()

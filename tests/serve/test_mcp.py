@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters, types
 
-from inspector.cli import COMMANDS
-from inspector.text import shown
+from inspector.base.text import shown
+from inspector.commands.cli import COMMANDS
 from tests.helpers.ptxview import REPOSITORY, call, count_hints, imported, ptxview, write_events
 from tests.helpers.schemas import hold
 
@@ -495,7 +495,7 @@ def test_without_the_sdk_it_says_how_to_get_it(tmp_path: Path) -> None:
         "find = u.find_spec\n"
         "u.find_spec = lambda name, *more: None if name == 'mcp' else find(name, *more)\n"
         "sys.modules['mcp'] = None\n"
-        "from inspector.cli import main\n"
+        "from inspector.commands.cli import main\n"
         "raise SystemExit(main(['mcp']))\n"
     )
     done = subprocess.run(

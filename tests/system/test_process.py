@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from inspector.errors import Stopped
+from inspector.base.errors import Stopped
 from inspector.system.process import cores, run_tool, side_by_side
 
 TOLD = "import os\nfrom inspector.system.process import cores\n"

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import pytest
 
-from inspector.capture.opening import open_path
+from inspector.sources.opening import open_path
 from tests.helpers.ptxview import command, environment, ptxview
 from tests.helpers.tools import needs, skip_without
 
@@ -919,7 +919,7 @@ def test_a_full_disk_is_reported_with_its_reason(tmp_path: Path) -> None:
     assert not list((tmp_path / "rec" / "blobs").glob(".*")), "what was begun takes no space"
     recording = open_path(tmp_path / "rec")
     ((_, variant),) = recording.variants()
-    from inspector.model import Stage
+    from inspector.base.model import Stage
 
     for stage in (Stage.PTX, Stage.SASS):
         assert why in variant.missing[stage] and "Triton left" not in variant.missing[stage]

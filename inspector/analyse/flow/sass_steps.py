@@ -10,9 +10,9 @@ import re
 from collections.abc import Sequence
 
 from inspector.analyse.flow.steps import Jump, Step, StepRows, Steps, Way
+from inspector.base.text import words
 from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.listing.sass_operands import BRANCHES, CALLS
-from inspector.text import words
 
 _LABEL = re.compile(r"`\(([^()\n]*)\)")
 _ADDRESS = re.compile(r"\b0x[0-9a-f]+\b")

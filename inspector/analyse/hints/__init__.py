@@ -22,7 +22,7 @@ from inspector.analyse.hints.launching import (
 from inspector.analyse.hints.masks import idle_lanes, masked_lanes
 from inspector.analyse.hints.order import barrier_in_loop, early_wait, uninlined_call
 from inspector.analyse.hints.subject import Finding, HintSubject, Thresholds
-from inspector.errors import PtxviewError
+from inspector.base.errors import PtxviewError
 
 __all__ = ["HINTS", "RULES", "Finding", "HintSubject", "Thresholds", "hints"]
 

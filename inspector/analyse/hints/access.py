@@ -26,9 +26,9 @@ from inspector.analyse.tensors import (
     pointed,
     uses,
 )
+from inspector.base.model import Origin, Stage
 from inspector.listing.line import Line
 from inspector.listing.ptx_code import Operand
-from inspector.model import Origin, Stage
 
 # -- narrow accesses of Triton --------------------------------------------------------------------
 # Rows that begin where nothing is aligned.

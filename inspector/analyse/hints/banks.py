@@ -14,7 +14,7 @@ from inspector.analyse.hints.subject import (
 )
 from inspector.analyse.hints.touched import runs
 from inspector.analyse.hints.warp import WarpAccess
-from inspector.model import Origin, Stage
+from inspector.base.model import Origin, Stage
 
 RULE = "bank-conflicts"
 

@@ -14,7 +14,7 @@ from inspector.analyse.hints.banks import RULE as CONFLICTS
 from inspector.analyse.hints.counts import ExecutedAccess, ExecutedBranch, ExecutedFacts
 from inspector.analyse.hints.masks import IDLE
 from inspector.analyse.hints.subject import WARP, Finding, HintSubject, Thresholds, number, plural
-from inspector.model import Origin, Stage
+from inspector.base.model import Origin, Stage
 
 DIVERGENCE = "divergence"
 REPEATED = "redundant-loads"

@@ -17,9 +17,9 @@ from inspector.analyse.hints.subject import (
 )
 from inspector.analyse.opcodes import base_of
 from inspector.analyse.tensors import blocked, operand_shape
+from inspector.base.model import Stage
+from inspector.base.text import words
 from inspector.listing.line import Line
-from inspector.model import Stage
-from inspector.text import words
 
 # -- divisions that are many instructions ---------------------------------------------------------
 # Integers by what is not constant, exact fp32, fp64.

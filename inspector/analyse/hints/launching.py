@@ -17,9 +17,9 @@ from inspector.analyse.hints.subject import (
     numbers,
     plural,
 )
+from inspector.base.model import Stage
 from inspector.listing.line import Line
 from inspector.listing.ptx_declaration import variable_declaration
-from inspector.model import Stage
 
 # -- local memory ---------------------------------------------------------------------------------
 # What spilled out of registers, and arrays that never were in them.

@@ -18,9 +18,9 @@ from inspector.analyse.hints.subject import (
     plural,
 )
 from inspector.analyse.tensors import Tensors, operand_shape, uses
+from inspector.base.model import Call, Origin, Stage
+from inspector.base.text import words
 from inspector.listing.line import Line
-from inspector.model import Call, Origin, Stage
-from inspector.text import words
 
 MASKED = "masked-lanes"
 IDLE = "idle-lanes"

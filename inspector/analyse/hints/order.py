@@ -18,10 +18,10 @@ from inspector.analyse.hints.subject import (
 )
 from inspector.analyse.opcodes import OpcodeLines
 from inspector.analyse.tensors import uses
+from inspector.base.model import Origin, Stage
+from inspector.base.names import base_name
+from inspector.base.text import words
 from inspector.listing.line import Line
-from inspector.model import Origin, Stage
-from inspector.names import base_name
-from inspector.text import words
 
 WAIT = "early-wait"
 BARRIER = "barrier-in-loop"

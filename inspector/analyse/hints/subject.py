@@ -11,11 +11,11 @@ from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.hints.counts import ExecutedFacts
 from inspector.analyse.occupancy import Device, Occupancy, occupancy
 from inspector.analyse.opcodes import OpcodeLines
+from inspector.base.model import Call, Kernel, Note, Resources, Stage, Variant
+from inspector.base.text import some as some_of
+from inspector.base.text import word_for
 from inspector.listing.line import Function, Line, Listing
 from inspector.listing.ptx_code import PtxFunction, read_function
-from inspector.model import Call, Kernel, Note, Resources, Stage, Variant
-from inspector.text import some as some_of
-from inspector.text import word_for
 
 WARP = 32
 MACHINE = (Stage.PTX, Stage.SASS)

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 from inspector.analyse.sentences.templates import fill
 from inspector.analyse.sentences.truth_tables import formula, named
+from inspector.base.text import plural
 from inspector.listing.ptx_operands import Operand, OperandKind, WordedStatement
 from inspector.listing.ptx_statement import has_result
-from inspector.text import plural
 
 
 def byte_picks(a: str, b: str, selector: int) -> str:

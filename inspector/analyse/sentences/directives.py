@@ -7,10 +7,10 @@ from math import prod
 
 from inspector.analyse.sentences.context import Context
 from inspector.analyse.sentences.templates import Templates, fill
+from inspector.base.text import plural
 from inspector.listing.ptx_declaration import register_declarations, variable_declaration
 from inspector.listing.ptx_operands import split
 from inspector.listing.ptx_statement import strip
-from inspector.text import plural
 
 _WORD = re.compile(r"\s*+(\.?[\w@]++)")
 _LINKING = re.compile(r"\s*+\.(?:visible|extern|weak|common)\b")

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from inspector.analyse.telling import Samples, total
-from inspector.errors import PtxviewError
+from inspector.base.errors import PtxviewError
+from inspector.base.text import plural
 from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.measure.ncu.model import Dim3, MeasuredInstruction, NcuLaunch
-from inspector.text import plural
 
 # -- whether the machine code is that of a listing ------------------------------------------------
 # Checks that a report's machine code is that of a listing, and places its samples there.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from inspector.analyse.telling import Samples
-from inspector.errors import Unreadable
+from inspector.base.errors import Unreadable
 from inspector.measure.ncu.model import (
     Dim3,
     MeasuredInstruction,

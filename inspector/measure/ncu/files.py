@@ -9,13 +9,8 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from inspector import files
-from inspector.errors import PtxviewError, ToolMissing, Unreadable
-from inspector.measure.ncu import export
-from inspector.measure.ncu.attach import text_of
-from inspector.measure.ncu.export import tables
-from inspector.measure.ncu.model import NcuLaunch, Report, joined
-from inspector.model import (
+from inspector.base.errors import PtxviewError, ToolMissing, Unreadable
+from inspector.base.model import (
     KERNEL_STAGES,
     Call,
     Kernel,
@@ -26,9 +21,14 @@ from inspector.model import (
     StageFile,
     Variant,
 )
-from inspector.names import shortest_ids
+from inspector.base.names import shortest_ids
+from inspector.measure.ncu import export
+from inspector.measure.ncu.attach import text_of
+from inspector.measure.ncu.export import tables
+from inspector.measure.ncu.model import NcuLaunch, Report, joined
 from inspector.recording.kept import REPORTS, keep, kept
 from inspector.recording.layout import BytesContent, is_recording
+from inspector.system import files
 from inspector.system.process import run_tool
 from inspector.system.toolchain import find
 

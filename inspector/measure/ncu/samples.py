@@ -5,15 +5,15 @@ from __future__ import annotations
 from math import prod
 
 from inspector.analyse.hints.subject import Finding
+from inspector.base.model import Kernel, Recording, Stage, Variant
+from inspector.base.text import plural, shown, word_for
 from inspector.listing.line import Function, Listing
 from inspector.measure.ncu.attach import Attached, Candidate, Key, NcuMeasured, attach, by_variant
 from inspector.measure.ncu.model import Dim3, NcuLaunch, Report
-from inspector.model import Kernel, Recording, Stage, Variant
 from inspector.reader.facts import WARP, Measured, Memo
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import names
 from inspector.recording.layout import DerivedCache
-from inspector.text import plural, shown, word_for
 
 NOTHING = Report(())
 SEVERITIES = {"OPT": "hint", "WRN": "warn"}

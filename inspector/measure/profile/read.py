@@ -9,17 +9,17 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from inspector import files
-from inspector.errors import PtxviewError, Unreadable
+from inspector.base.errors import PtxviewError, Unreadable
+from inspector.base.model import Kernel, Recording, Variant
+from inspector.base.names import base_name
+from inspector.base.text import plural
 from inspector.measure.profile.model import GpuWork, Profile, Shape, Window
 from inspector.measure.profile.sum import summarise
 from inspector.measure.profile.trace import whole
 from inspector.measure.profile.warnings import ProcessFacts, facts, warned
 from inspector.measure.restored import restored
-from inspector.model import Kernel, Recording, Variant
-from inspector.names import base_name
 from inspector.recording.layout import DerivedCache, Events, read_events
-from inspector.text import plural
+from inspector.system import files
 
 # -- which kernel of the recording it is ----------------------------------------------------------
 # Which kernel of the recording, and which variants of it, a kernel of the profile is.

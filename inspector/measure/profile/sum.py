@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
+from inspector.base.names import short_name
+from inspector.base.text import plural
 from inspector.measure.profile.model import (
     Chain,
     Compiling,
@@ -28,8 +30,6 @@ from inspector.measure.profile.trace import (
     Work,
     gather,
 )
-from inspector.names import short_name
-from inspector.text import plural
 
 KINDS = {OP: "op", ANNOTATION: "annotation", RUNTIME: "runtime"}
 LAUNCHES = ("cudaLaunch", "cuLaunch", "cudaGraphLaunch", "cuGraphLaunch", "hipLaunch")

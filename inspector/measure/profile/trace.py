@@ -11,9 +11,9 @@ from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from inspector.errors import Unreadable
+from inspector.base.errors import Unreadable
+from inspector.base.text import words
 from inspector.measure.profile.model import Three
-from inspector.text import words
 
 # -- what ran on the CPU --------------------------------------------------------------------------
 # What ran on the CPU, a lane for each thread: which call contains which, by torch's rules.

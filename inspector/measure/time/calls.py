@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
-from inspector import files
-from inspector.errors import Unreadable
+from inspector.base.errors import Unreadable
+from inspector.base.model import Call, Content, Origin, Recording, Stage
+from inspector.base.names import base_name
 from inspector.measure.time.planning import Found, argument, inputs, most_frequent
 from inspector.measure.time.results import KernelTime, Timing, median
-from inspector.model import Call, Content, Origin, Recording, Stage
-from inspector.names import base_name
+from inspector.system import files
 
 Event = Mapping[str, object]
 _TOKEN = re.compile(r"\w+|[^\w\s]")

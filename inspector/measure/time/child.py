@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from inspector import files
-from inspector.errors import PtxviewError, ToolMissing, Unreadable
+from inspector.base.errors import PtxviewError, ToolMissing, Unreadable
+from inspector.base.text import shown
 from inspector.measure.time.results import STOPWATCHES
+from inspector.system import files
 from inspector.system.process import Finished, run_tool
-from inspector.text import shown
 
 PROBES = Path(__file__).resolve().parents[2] / "probes"
 # The probes as a package, as a recorded program has them, without the current folder in the path.

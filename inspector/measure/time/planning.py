@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from inspector.base.model import Argument, Call, Kernel, Stage, Variant
+from inspector.base.text import plural
 from inspector.listing.cubin import kernel_parameters
 from inspector.measure.time.results import Timing
-from inspector.model import Argument, Call, Kernel, Stage, Variant
-from inspector.text import plural
 
 Found = tuple[Kernel, Variant]
 POINTER = 8

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from inspector.capture import machine
-from inspector.errors import ToolMissing, Unreadable, UsageError
+from inspector.base.errors import ToolMissing, Unreadable, UsageError
+from inspector.base.text import plural
 from inspector.measure.time import child
 from inspector.measure.time.calls import kernel_times
 from inspector.measure.time.child import Said, TimeWish
@@ -18,8 +18,8 @@ from inspector.measure.time.results import Peak, Timing, median
 from inspector.measure.time.roofline import Peaks, peaks_of_device
 from inspector.measure.time.take import data_sheet, numbers, peaks_of, row
 from inspector.reader import tables
+from inspector.sources import machine
 from inspector.system.process import Finished, run_tool
-from inspector.text import plural
 
 HOW = (
     "Write N=256:12672:128 (first:last:step), N=256:16384:*2 (each twice the one before), or "

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from inspector.base.model import Kernel, Variant
 from inspector.measure.time.results import Session, Timing, read
-from inspector.model import Kernel, Variant
 from inspector.recording.kept import kept
 
 OWN, COLD = "cupti", "cold"

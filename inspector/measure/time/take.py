@@ -16,8 +16,9 @@ from pathlib import Path
 
 from inspector.analyse.estimates import operations, tensor_bytes
 from inspector.analyse.occupancy import arch_of
-from inspector.capture import machine
-from inspector.errors import PtxviewError, ToolMissing, UsageError
+from inspector.base.errors import PtxviewError, ToolMissing, UsageError
+from inspector.base.model import Call, Recording, Stage
+from inspector.base.text import plural
 from inspector.measure.time import calls as again_calls
 from inspector.measure.time import child
 from inspector.measure.time.calls import ReplayableCall
@@ -32,13 +33,12 @@ from inspector.measure.time.results import (
     stored_session,
     with_time,
 )
-from inspector.model import Call, Recording, Stage
 from inspector.reader import tables
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import Found
 from inspector.recording.kept import keep
 from inspector.recording.layout import is_recording, read_events, recordings_folder
-from inspector.text import plural
+from inspector.sources import machine
 
 # Alignment in bytes of torch's allocator if the device is emulated.
 ALIGNED_EMULATED = 64

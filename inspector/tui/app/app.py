@@ -14,9 +14,9 @@ from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
-from inspector import printing
+from inspector.base.text import lines_shown, shown
 from inspector.reader.reader import Reader
-from inspector.text import lines_shown, shown
+from inspector.system import printing
 from inspector.tui.app.config import Config, read_config
 from inspector.tui.keys.places import config_path, memory_path
 from inspector.tui.main.main_screen import MainScreen

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 
-from inspector import files
-from inspector.errors import Unreadable
+from inspector.base.errors import Unreadable
+from inspector.system import files
 from inspector.tui.widgets.visible import label
 
 THEMES = ("dark", "light", "auto")

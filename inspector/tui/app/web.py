@@ -24,7 +24,7 @@ from typing import Any
 from aiohttp import web
 from textual_serve.server import Server
 
-from inspector.printing import narrate
+from inspector.system.printing import narrate
 
 DRIVER = "textual.drivers.web_driver:WebDriver"
 """What textual-serve names in TEXTUAL_DRIVER to the processes that it starts."""

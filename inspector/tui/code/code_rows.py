@@ -14,7 +14,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from inspector.model import Location
+from inspector.base.model import Location
 from inspector.tui.code.flow import FlowCell
 from inspector.tui.code.gutter import CHOICES, Gutter
 from inspector.tui.code.highlight import Highlighter, Spans

@@ -24,8 +24,8 @@ from textual.strip import Strip
 from inspector.analyse.flow.arrows import FlowLanes
 from inspector.analyse.source_groups import HUES, SourceGroups
 from inspector.analyse.telling import NOTHING, Register, Telling
-from inspector.model import Stage
-from inspector.text import plural
+from inspector.base.model import Stage
+from inspector.base.text import plural
 from inspector.tui.code.code_rows import CodeRows, Look, Part, breaks, place_words
 from inspector.tui.code.flow import FlowCell, along, arrow_at, cells, lanes_shown
 from inspector.tui.code.folding import LEVELS, USUAL, Fold, Folding, Region, RowMap

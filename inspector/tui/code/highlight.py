@@ -15,9 +15,9 @@ from operator import itemgetter
 from pygments.lexer import Lexer
 from pygments.token import Name, Token, _TokenType
 
+from inspector.base.model import Location, Stage
 from inspector.listing.line import Kind, Listing
 from inspector.listing.ptx_location import frames_of
-from inspector.model import Location, Stage
 from inspector.tui.widgets.visible import TAB_CELLS, label, squeezed, visible
 
 Span = tuple[int, int, _TokenType]

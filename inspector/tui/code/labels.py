@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from inspector.base.model import Stage
 from inspector.listing.line import Listing
-from inspector.model import Stage
 from inspector.tui.code.highlight import texts_of
 
 _LABEL = re.compile(r"\s*([\w$.^%]+):|\s*(\^\w+)\(")

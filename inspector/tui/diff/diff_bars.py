@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from textual.content import Content
 from textual.widget import Widget
 
+from inspector.base.model import Stage
+from inspector.base.text import plural
 from inspector.diff.beside import BesideRow, Sign
 from inspector.diff.compare import Compared
 from inspector.diff.passes import PassChange
-from inspector.model import Stage
 from inspector.report import diff_text
 from inspector.report.naming import differing
-from inspector.text import plural
 from inspector.tui.diff.diff_view import DiffView
 from inspector.tui.panes.locations import place
 from inspector.tui.widgets.figures import configuration

@@ -9,8 +9,8 @@ from textual import on
 from textual.app import ComposeResult
 from textual.content import Content
 
+from inspector.base.model import Stage
 from inspector.diff.compare import Compared
-from inspector.model import Stage
 from inspector.reader.reader import Reader
 from inspector.report import diff_text
 from inspector.tui.diff.diff_bars import DiffBar, DiffHeads, DiffSummary

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from textual import on
 
+from inspector.base.text import plural
 from inspector.diff.beside import BesideRow, Sign
-from inspector.text import plural
 from inspector.tui.diff.diff_bars import where
 from inspector.tui.diff.diff_view import DiffView
 from inspector.tui.diff.diff_work import Layout

@@ -8,7 +8,7 @@ from functools import partial
 from textual.content import Content
 from textual.screen import Screen
 
-from inspector.model import Recording
+from inspector.base.model import Recording
 from inspector.tui.find.ranking import Entry
 from inspector.tui.keys.command_table import MARKS, TABLE, Command, Where, there
 from inspector.tui.keys.keymap import shown

@@ -8,7 +8,7 @@ from functools import partial
 from textual.screen import Screen
 
 from inspector.analyse.hints.subject import Finding
-from inspector.model import Stage
+from inspector.base.model import Stage
 from inspector.tui.code.labels import labels_of
 from inspector.tui.find.finder import Finder
 from inspector.tui.find.help import palette_entries

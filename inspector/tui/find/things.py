@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from inspector.analyse.hints.subject import Finding
-from inspector.model import Stage
-from inspector.text import plural
+from inspector.base.model import Stage
+from inspector.base.text import plural
 from inspector.tui.code.gutter import SIGNS
 from inspector.tui.find.ranking import Entry
 from inspector.tui.tree.rows import TreeEntry, TreeKind, TreeRow

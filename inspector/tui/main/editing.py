@@ -7,8 +7,8 @@ import re
 import shlex
 from pathlib import Path
 
-from inspector.errors import UsageError
-from inspector.model import Stage, Variant
+from inspector.base.errors import UsageError
+from inspector.base.model import Stage, Variant
 from inspector.reader.reader import Reader
 from inspector.system.toolchain import which
 from inspector.tui.widgets.subject import TreeSubject

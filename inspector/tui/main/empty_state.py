@@ -6,8 +6,8 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from inspector.model import Recording
-from inspector.text import ended_by, plural
+from inspector.base.model import Recording
+from inspector.base.text import ended_by, plural
 from inspector.tui.main.title_bar import banner
 from inspector.tui.program.live import Live, ProgramState
 from inspector.tui.widgets.visible import label

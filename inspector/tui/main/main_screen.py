@@ -18,11 +18,11 @@ from textual.content import Content
 from textual.dom import DOMNode
 from textual.widget import Widget
 
-from inspector import files
-from inspector.errors import PtxviewError
+from inspector.base.errors import PtxviewError
+from inspector.base.model import BEFORE, EDIT, GRAPH_STAGES, Location, Stage, UserFrame, Variant
 from inspector.measure.time.results import Session
-from inspector.model import BEFORE, EDIT, GRAPH_STAGES, Location, Stage, UserFrame, Variant
 from inspector.reader.reader import Reader
+from inspector.system import files
 from inspector.system.process import run_program
 from inspector.tui.code.labels import labels, target_line
 from inspector.tui.keys.command_table import Where, bindings, command

@@ -15,8 +15,8 @@ from typing import Annotated
 
 import msgspec
 
-from inspector import files
-from inspector.errors import Unreadable
+from inspector.base.errors import Unreadable
+from inspector.system import files
 
 MAX_RECORDINGS = 200
 """The one not opened for longest is forgotten first."""

@@ -6,9 +6,9 @@ import re
 
 from textual.content import Content
 
-from inspector.model import Recording
+from inspector.base.model import Recording
+from inspector.base.text import plural
 from inspector.report.ranks import differences
-from inspector.text import plural
 from inspector.tui.keys.command_table import command
 from inspector.tui.keys.keymap import shown
 from inspector.tui.program.live import ending

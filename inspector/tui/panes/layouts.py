@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from textual.geometry import Region
 
-from inspector.model import Stage
+from inspector.base.model import Stage
 from inspector.tui.widgets.subject import TreeSubject
 
 

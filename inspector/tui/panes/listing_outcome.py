@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from inspector.base.model import Stage
 from inspector.listing.line import Kind, Listing
-from inspector.model import Stage
 from inspector.tui.code.highlight import Highlighter, highlighter_for, width_of
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.subject import TreeSubject, digit

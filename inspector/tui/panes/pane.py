@@ -16,8 +16,8 @@ from textual.widget import Widget
 
 from inspector.analyse.flow.arrows import FlowLanes, arrows
 from inspector.analyse.telling import NOTHING, Telling
+from inspector.base.model import GRAPH_STAGES, KERNEL_STAGES, Stage
 from inspector.listing.ptx_location import read_files
-from inspector.model import GRAPH_STAGES, KERNEL_STAGES, Stage
 from inspector.reader.reader import Reader
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.code.folding import Fold, Region, regions

@@ -11,8 +11,8 @@ from textual.content import Content
 from textual.dom import DOMNode
 
 from inspector.analyse.hints.subject import Finding
+from inspector.base.model import GRAPH_STAGES, Stage
 from inspector.listing.line import Line
-from inspector.model import GRAPH_STAGES, Stage
 from inspector.reader.reader import Reader
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.keys.command_table import Where

@@ -9,7 +9,7 @@ from textual.content import Content
 from textual.widget import Widget
 
 from inspector.analyse.telling import NO_WORDS, NOTHING_TOLD, Register, Told, Words
-from inspector.text import plural
+from inspector.base.text import plural
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.code.gutter import SIGNS
 from inspector.tui.widgets.notice import Notice

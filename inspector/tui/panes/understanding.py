@@ -16,12 +16,12 @@ from textual.widgets import OptionList
 
 from inspector.analyse.hints.subject import Finding
 from inspector.analyse.telling import Explained
-from inspector.model import Recording, Stage
-from inspector.printing import page
+from inspector.base.model import Recording, Stage
+from inspector.base.text import shown
 from inspector.reader.reader import Reader
 from inspector.recording.layout import is_recording, kept_cache
 from inspector.report import card as card_report
-from inspector.text import shown
+from inspector.system.printing import page
 from inspector.tui.code.gutter import SIGNS
 from inspector.tui.widgets.choice_list import ChoiceList
 from inspector.tui.widgets.figures import UNKNOWN

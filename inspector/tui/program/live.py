@@ -13,7 +13,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from inspector.text import ended_by
+from inspector.base.text import ended_by
 from inspector.tui.program.terminal_text import TerminalText
 
 if TYPE_CHECKING:

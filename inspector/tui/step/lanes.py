@@ -14,8 +14,8 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from inspector.execute.calls.stepper import WARP, LaneStrip
 from inspector.report import step as report
-from inspector.trace.stepper import WARP, LaneStrip
 from inspector.tui.widgets.visible import label
 
 Parts = Iterator[tuple[str, str]]

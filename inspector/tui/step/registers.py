@@ -9,8 +9,8 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
+from inspector.execute.calls.stepper import LaneValue, Stepper
 from inspector.report import step as report
-from inspector.trace.stepper import LaneValue, Stepper
 from inspector.tui.widgets.visible import cut, label
 
 WIDTH = 38

@@ -6,13 +6,11 @@ import shlex
 import threading
 from dataclasses import dataclass, field
 
-from inspector.errors import Stopped, UsageError
+from inspector.base.errors import Stopped, UsageError
+from inspector.base.model import Kernel, Variant
 from inspector.execute import Facts, Trace
-from inspector.measure.recorded_launch import ChosenLaunch, LaunchWish, choose_launch
-from inspector.model import Kernel, Variant
-from inspector.reader.reader import Reader
-from inspector.trace.stepper import Stepper
-from inspector.trace.tracing import (
+from inspector.execute.calls.stepper import Stepper
+from inspector.execute.calls.tracing import (
     BUDGET,
     TracedBlock,
     TracedLaunch,
@@ -20,6 +18,8 @@ from inspector.trace.tracing import (
     trace_block,
     trace_launch,
 )
+from inspector.measure.recorded_launch import ChosenLaunch, LaunchWish, choose_launch
+from inspector.reader.reader import Reader
 
 MAX_STEPS, MAX_BYTES = 500_000, 256 << 20
 """What is kept of a block's steps: as much as a laptop has to spare."""

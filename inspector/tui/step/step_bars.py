@@ -5,9 +5,9 @@ from __future__ import annotations
 from textual.content import Content
 from textual.widget import Widget
 
+from inspector.execute.calls.stepper import StepPlace
+from inspector.execute.calls.tracing import Triple
 from inspector.report import step as report
-from inspector.trace.stepper import StepPlace
-from inspector.trace.tracing import Triple
 from inspector.tui.widgets.visible import cut, label
 
 

@@ -7,13 +7,13 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from inspector.base.model import Stage
 from inspector.execute import Facts
-from inspector.model import Stage
+from inspector.execute.calls.lines import GLOBAL, SHARED, ExecutedLine, executed_lines, rolled_up
+from inspector.execute.calls.stepper import Stepper
+from inspector.execute.calls.tracing import TracedLaunch
 from inspector.report import step as report
 from inspector.report import trace as trace_report
-from inspector.trace.lines import GLOBAL, SHARED, ExecutedLine, executed_lines, rolled_up
-from inspector.trace.stepper import Stepper
-from inspector.trace.tracing import TracedLaunch
 from inspector.tui.code.gutter import (
     CONFLICTS,
     DIVERGES,

@@ -15,11 +15,11 @@ from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from inspector.model import Stage
+from inspector.base.model import Stage
+from inspector.execute.calls.stepper import StepAnswer, Stepper
+from inspector.execute.calls.tracing import TracedLaunch, Triple, parse_place
 from inspector.reader.reader import Reader
 from inspector.report.trace import percent
-from inspector.trace.stepper import StepAnswer, Stepper
-from inspector.trace.tracing import TracedLaunch, Triple, parse_place
 from inspector.tui.code.gutter import WARPS
 from inspector.tui.keys.command_table import BESIDE, Where, bindings, bindings_of, of_screen
 from inspector.tui.panes.pane import Pane

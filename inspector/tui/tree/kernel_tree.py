@@ -14,7 +14,7 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 
-from inspector.model import Recording, Resources, Variant
+from inspector.base.model import Recording, Resources, Variant
 from inspector.reader.reader import Reader
 from inspector.report.naming import apart
 from inspector.report.timings import duration

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import Enum
 
-from inspector.model import Kernel, Recording, Resources, Variant
+from inspector.base.model import Kernel, Recording, Resources, Variant
 from inspector.tui.tree.rows import Key, TreeEntry, TreeKind
 from inspector.tui.widgets.subject import TreeSubject
 

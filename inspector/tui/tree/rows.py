@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import chain
 
-from inspector.model import Graph, Kernel, Origin, Recording, Variant
+from inspector.base.model import Graph, Kernel, Origin, Recording, Variant
 from inspector.report.naming import labels, under
 from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.visible import label

@@ -12,13 +12,13 @@ from textual import on
 from textual.app import ComposeResult
 from textual.worker import get_current_worker
 
+from inspector.base.model import Configuration, Kernel, Recording, Stage, Variant
+from inspector.base.text import plural
 from inspector.diff import variants
 from inspector.diff.variants import VariantRow
-from inspector.model import Configuration, Kernel, Recording, Stage, Variant
 from inspector.reader.reader import Reader
 from inspector.report import diff_text
 from inspector.report.failure import refused
-from inspector.text import plural
 from inspector.tui.diff.diff_screen import DiffScreen
 from inspector.tui.keys.command_table import BARE, Where, bindings_of
 from inspector.tui.variants.columns import FIGURES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from inspector.model import Resources, Variant
+from inspector.base.model import Resources, Variant
 from inspector.report.naming import setting
 
 UNKNOWN = "–"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime
 from pathlib import Path
 
+from inspector.base.model import Kernel, Variant
 from inspector.measure.time import stored
 from inspector.measure.time.stored import Taken
-from inspector.model import Kernel, Variant
 from inspector.report import timings
 
 

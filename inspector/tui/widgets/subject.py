@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from inspector.model import (
+from inspector.base.model import (
     EDIT,
     GRAPH_STAGES,
     KERNEL_STAGES,

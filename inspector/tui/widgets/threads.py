@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from textual.dom import DOMNode
 from textual.worker import get_current_worker
 
-from inspector.errors import PtxviewError
+from inspector.base.errors import PtxviewError
 from inspector.tui.widgets.notice import Notice
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ import re
 
 from rich.cells import cell_len, set_cell_size
 
-from inspector.text import harmless, symbol
+from inspector.base.text import harmless, symbol
 
 TAB_CELLS = 4
 """Columns between tab stops; eight would spend half of a narrow pane on indentation."""

@@ -13,8 +13,8 @@ from textual.content import Content, Span
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from inspector.model import Content as FileText
-from inspector.model import Recording, UserFrame
+from inspector.base.model import Content as FileText
+from inspector.base.model import Recording, UserFrame
 from inspector.reader.tables import table
 from inspector.report import compiles
 from inspector.report.compile_phases import Phases

@@ -6,12 +6,12 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from math import prod
 
+from inspector.base.text import kibibytes, plural
 from inspector.measure.time.calls import ReplayableCall
 from inspector.measure.time.planning import Plan, PlannedLaunch, inputs
 from inspector.measure.time.results import Session
-from inspector.printing import page
 from inspector.report import timings
-from inspector.text import kibibytes, plural
+from inspector.system.printing import page
 from inspector.tui.widgets import recorded_times as times
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.visible import label, shorten

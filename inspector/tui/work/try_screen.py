@@ -10,12 +10,12 @@ from typing import ClassVar
 
 from textual.content import Content
 
-from inspector.capture.trying import TryRequest, try_stage
+from inspector.base.model import Stage
 from inspector.measure.experiment import Experiment, experiment_of
-from inspector.model import Stage
 from inspector.reader.reader import Reader
 from inspector.recording.layout import kept_cache
 from inspector.report import trying as report
+from inspector.sources.trying import TryRequest, try_stage
 from inspector.tui.keys.command_table import Where, bindings
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.subject import TreeSubject

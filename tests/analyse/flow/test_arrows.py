@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inspector.analyse.flow.arrows import MAX_LANES, Arrow, FlowLanes, arrows
+from inspector.base.model import Stage
 from inspector.listing import parse
 from inspector.listing.line import Kind
-from inspector.model import Stage
 from inspector.tui.code.flow import along, arrow_at, cells
 from tests.analyse.flow.test_flow import CUBINS, drawn
 from tests.helpers.samples import DATA, disassemble, read_sample

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from inspector.analyse.flow.ptx_steps import declared
+from inspector.base.model import Stage
 from inspector.listing import parse
-from inspector.model import Stage
 
 PTX = """.visible .entry k()
 {

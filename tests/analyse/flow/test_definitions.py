@@ -7,9 +7,9 @@ import tracemalloc
 from hypothesis import given, settings
 
 from inspector.analyse.function_facts import FunctionFacts
+from inspector.base.model import Stage
 from inspector.listing import parse
 from inspector.listing.line import Function, Line, Listing
-from inspector.model import Stage
 from tests.helpers.plr import stored
 from tests.helpers.ptx_programs import Program, programs
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from inspector.analyse.flow.graph import Flow, find_loops
 from inspector.analyse.function_facts import FunctionFacts
+from inspector.base.model import Stage
 from inspector.listing import parse
 from inspector.listing.line import Listing
-from inspector.model import Stage
 from tests.helpers.plr import stored
 from tests.helpers.ptx_programs import Program, programs
 from tests.helpers.samples import DATA, disassemble, read_sample

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 
 from inspector.analyse.function_facts import FunctionFacts
+from inspector.base.model import Stage
 from inspector.listing import parse
 from inspector.listing.line import Function, Listing
-from inspector.model import Stage
 from tests.helpers.ptx_programs import CLASSES, Program, programs
 from tests.helpers.samples import read_sample
 

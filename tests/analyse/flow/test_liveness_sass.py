@@ -7,9 +7,9 @@ import re
 import pytest
 
 from inspector.analyse.function_facts import FunctionFacts
+from inspector.base.model import Stage
 from inspector.listing import parse
 from inspector.listing.line import Listing
-from inspector.model import Stage
 from tests.helpers.plr import DATA as ANALYSED
 from tests.helpers.plr import live_sets, stored, stored_sets
 from tests.helpers.samples import DATA, Disassembler, disassemble

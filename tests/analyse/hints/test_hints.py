@@ -9,8 +9,8 @@ import pytest
 
 from inspector.analyse.hints.subject import HintSubject
 from inspector.analyse.occupancy import Device
+from inspector.base.model import Argument, Call, Kernel, Origin, Resources, Stage, Variant
 from inspector.listing import parse
-from inspector.model import Argument, Call, Kernel, Origin, Resources, Stage, Variant
 from tests.helpers.hint_data import DEVICES, H200, THRESHOLDS, everything, findings, pairs, rules
 
 RULES = {

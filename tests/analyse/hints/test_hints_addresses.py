@@ -14,8 +14,8 @@ from inspector.analyse.hints.banks import degree
 from inspector.analyse.hints.subject import HintSubject
 from inspector.analyse.hints.warp import Arguments, Warp, WarpAccess
 from inspector.analyse.tensors import Tensors, blocked
+from inspector.base.model import Stage
 from inspector.listing.ptx_code import PtxFunction
-from inspector.model import Stage
 from tests.analyse.hints.test_hints_ptx import ptx
 from tests.helpers.hint_data import pairs
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from inspector.base.model import Stage
 from inspector.listing import parse
-from inspector.model import Stage
 from inspector.system.toolchain import need
 from tests.helpers.hint_data import THRESHOLDS
 from tests.helpers.ptxview import tool

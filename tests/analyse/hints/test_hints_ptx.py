@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 
 from inspector.analyse.hints.subject import HintSubject
+from inspector.base.model import Kernel, Origin, Resources, Stage, Variant
 from inspector.listing import parse
-from inspector.model import Kernel, Origin, Resources, Stage, Variant
 from tests.helpers.hint_data import everything, findings, pairs, rules
 
 

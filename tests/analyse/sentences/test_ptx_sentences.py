@@ -17,14 +17,14 @@ from inspector.analyse.sentences.basic import byte_picks
 from inspector.analyse.sentences.context import Context, context_of, of_header
 from inspector.analyse.sentences.ptx import PtxReader
 from inspector.analyse.sentences.templates import Templates
-from inspector.capture.opening import open_path
+from inspector.base.model import Call, Kernel, Stage, Variant
+from inspector.base.names import argument_types
 from inspector.listing import parse
 from inspector.listing.line import Kind, Listing
-from inspector.model import Call, Kernel, Stage, Variant
-from inspector.names import argument_types
 from inspector.reader import tables
 from inspector.reader.reader import Reader
 from inspector.recording.layout import kept_cache
+from inspector.sources.opening import open_path
 from inspector.system.toolchain import need
 
 ROOT = Path(__file__).parents[3]

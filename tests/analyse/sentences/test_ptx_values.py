@@ -18,9 +18,9 @@ from inspector.analyse.sentences.forms import evaluated, wrapped
 from inspector.analyse.sentences.statements import Statements
 from inspector.analyse.sentences.values import Values
 from inspector.analyse.sentences.wording import Wording
+from inspector.base.model import Stage
 from inspector.listing import parse
 from inspector.listing.ptx_operands import operand
-from inspector.model import Stage
 
 BLOCK, GRID = (192, 2, 1), (1823, 7, 1)
 CONTEXT = Context(

@@ -11,9 +11,9 @@ import pytest
 
 from inspector.analyse.sentences.context import Context
 from inspector.analyse.sentences.sass import SassReader
+from inspector.base.model import Stage
 from inspector.listing import parse
 from inspector.listing.line import Kind, Listing
-from inspector.model import Stage
 from inspector.reader import tables
 
 DATA = Path(__file__).parents[2] / "data"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from inspector.analyse.telling import total
-from inspector.capture.opening import open_path
-from inspector.errors import Unreadable
+from inspector.base.errors import Unreadable
+from inspector.base.model import Stage, Variant
 from inspector.listing import parse
 from inspector.listing.line import Function
 from inspector.measure.ncu import files
@@ -19,10 +19,10 @@ from inspector.measure.ncu.attach import Attached, Candidate, attach, placed
 from inspector.measure.ncu.export import read
 from inspector.measure.ncu.model import NcuLaunch, Report
 from inspector.measure.ncu.samples import Profiled
-from inspector.model import Stage, Variant
 from inspector.reader.reader import Reader
 from inspector.recording.kept import REPORTS, place
 from inspector.recording.layout import kept_cache
+from inspector.sources.opening import open_path
 from inspector.tui.code.gutter import SAMPLES, Gutter
 from tests.helpers.ncu_data import LECTURE, PAGES, blocks, text, write
 

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from inspector.analyse.telling import Samples, hottest, roll_up_samples, total
-from inspector.errors import Unreadable
+from inspector.base.errors import Unreadable
 from inspector.measure.ncu.export import read
 from inspector.measure.ncu.model import NcuLaunch, Rule, function_of
 from tests.helpers.ncu_data import PAGES, blocks, column, rows, text

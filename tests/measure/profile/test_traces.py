@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from inspector.capture.opening import open_path
-from inspector.errors import Unreadable
+from inspector.base.errors import Unreadable
+from inspector.base.names import short_name
 from inspector.measure.profile import trace as profile_trace
 from inspector.measure.profile.model import Profile, Window
 from inspector.measure.profile.read import about, linked, profile_of, profiles, why_none, windows
 from inspector.measure.profile.sum import stacks, summarise
 from inspector.measure.profile.warnings import facts, warned
-from inspector.names import short_name
 from inspector.recording.layout import BlobContent, DerivedCache, Writer, read_events
 from inspector.report import profile as report
+from inspector.sources.opening import open_path
 from tests.helpers.profile_traces import Made
 
 LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"

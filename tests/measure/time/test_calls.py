@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from inspector.capture.opening import open_path
+from inspector.base.model import Kernel, Origin, Recording, Variant
 from inspector.measure.time.calls import Library, again, frequent, job_of_call, kernel_times, owner
-from inspector.model import Kernel, Origin, Recording, Variant
 from inspector.reader.selecting import select, select_calls
 from inspector.recording.layout import read_events
+from inspector.sources.opening import open_path
 
 LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 

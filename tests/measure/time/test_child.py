@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from inspector.errors import Stopped, ToolMissing, Unreadable
+from inspector.base.errors import Stopped, ToolMissing, Unreadable
 from inspector.measure.time import child as running
 from inspector.measure.time.child import BOOT, NO_DEVICE, PROBES, TimeWish, measure, watched
 from inspector.system.process import Finished, run_tool

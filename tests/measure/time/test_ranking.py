@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from inspector.capture import machine
-from inspector.cli import main
-from inspector.errors import UsageError
+from inspector.base.errors import UsageError
+from inspector.commands.cli import main
 from inspector.measure.time import ranking as time_script
 from inspector.measure.time.ranking import fixed, sweep
+from inspector.sources import machine
 from inspector.system.process import Finished
 from tests.helpers.schemas import hold
 

@@ -10,6 +10,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from inspector.base.text import words
 from inspector.measure.time.results import (
     KernelTime,
     Peak,
@@ -22,7 +23,6 @@ from inspector.measure.time.results import (
 )
 from inspector.report import timings
 from inspector.report.jsons import dumps
-from inspector.text import words
 
 BARE = Timing(
     "square_kernel",

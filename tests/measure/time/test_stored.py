@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from inspector.capture.opening import open_path
+from inspector.base.model import Kernel, Origin, Stage, Variant
 from inspector.diff.compare import compare, stage_of, variant_rows
 from inspector.measure.time.results import KernelTime, Session, Timing, stored_session
 from inspector.measure.time.stored import StoredTimes, sessions, timed_alike, times
-from inspector.model import Kernel, Origin, Stage, Variant
 from inspector.reader.reader import Reader
 from inspector.recording.kept import keep
 from inspector.recording.layout import kept_cache
 from inspector.report.timings import timing
+from inspector.sources.opening import open_path
 from inspector.system.process import run_tool
 from inspector.tui.widgets.recorded_times import RecordingTimes as Shown
 

@@ -44,7 +44,7 @@ def stopwatch(*times):
     return count
 
 import ptxview_probes.autotune.triton_tuner as ours, ptxview_probes.autotune.trials as trials
-from ptxview_probes.target import tuning
+from ptxview_probes.emulator import tuning
 ours.emulated = trials.emulated = lambda: False
 tuning.no_times = lambda quantiles=None, return_mode="mean": NOW[0]
 NOW = [None]

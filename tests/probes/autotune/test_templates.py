@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from inspector.analyse.graph_text import graph_rows
+from inspector.base.model import Origin, Recording, Stage, Tuning, Variant
 from inspector.diff.variants import VariantRow, without_variant
-from inspector.model import Origin, Recording, Stage, Tuning, Variant
 from inspector.reader.graphs import Graphs
 from inspector.reader.listings import Memo
 from inspector.report import compiles, jsons

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
+from inspector.probes.emulator import nvcc
 from inspector.probes.replay.calls import ReplayableCall
-from inspector.probes.target import nvcc
 from tests.helpers.tools import lack
 from tests.probes.conftest import BINDINGS, PROGRAMS, Outcome, Run, ok
 

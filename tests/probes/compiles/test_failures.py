@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from inspector.capture import failed_compiles
+from inspector.sources import failed_compiles
 from tests.helpers.ptxview import Done, call, environment, ptxview, write_events
 from tests.helpers.tools import needs, path_of
 from tests.probes.conftest import INDUCTOR

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from inspector.analyse.graph_view import GraphView
-from inspector.model import Graph, Recording, Stage
+from inspector.base.model import Graph, Recording, Stage
 from inspector.reader.reader import Reader
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent, kept_cache

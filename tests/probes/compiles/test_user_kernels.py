@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from inspector.model import Origin, Recording, Stage
+from inspector.base.model import Origin, Recording, Stage
 from inspector.reader.reader import Reader
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent, kept_cache

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from inspector.capture import machine
-from inspector.capture.running import Run, RunRequest
 from inspector.listing.cubin import read_cubin
 from inspector.recording.failures import of_launch
+from inspector.sources import machine
+from inspector.sources.running import Run, RunRequest
 from tests.helpers.samples import DATA
 from tests.probes.driver.conftest import Drive
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from inspector.capture.opening import open_path
 from inspector.recording.layout import read_events
+from inspector.sources.opening import open_path
 from tests.helpers.ptxview import Done, call, ptxview
 
 pytestmark = pytest.mark.skipif(

@@ -14,7 +14,7 @@ from textual._compositor import LayoutUpdate
 from textual.pilot import Pilot
 from textual.screen import Screen
 
-from inspector.errors import Unreadable
+from inspector.base.errors import Unreadable
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.diff import diff_screen

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.widgets._toast import Toast
 
-from inspector.model import Stage
+from inspector.base.model import Stage
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.app.config import Config, parse_config, read_config
 from inspector.tui.keys.command_table import TABLE, Where

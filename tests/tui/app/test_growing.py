@@ -19,11 +19,11 @@ import pytest
 from textual.content import Content
 from textual.pilot import Pilot
 
-from inspector.capture.opening import open_path
-from inspector.capture.running import Follower
-from inspector.model import Call, Kernel, Origin, Recording, Resources, Stage, Variant
+from inspector.base.model import Call, Kernel, Origin, Recording, Resources, Stage, Variant
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
+from inspector.sources.opening import open_path
+from inspector.sources.running import Follower
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.diff.diff_screen import DiffScreen

@@ -18,12 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.pilot import Pilot
 
-from inspector.capture.opening import open_path
-from inspector.capture.running import Follower, grows
+from inspector.base.model import Recording, Stage, Variant
 from inspector.listing.line import Listing
-from inspector.model import Recording, Stage, Variant
 from inspector.reader.reader import Reader
 from inspector.recording.layout import Writer
+from inspector.sources.opening import open_path
+from inspector.sources.running import Follower, grows
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.program.leaving import Leaving
 from inspector.tui.program.live import KEPT, Choice, Live, ProgramState, ending

@@ -17,7 +17,7 @@ KERNELS = 250
 MAX_RATIO = 3
 MAX_SECONDS = 120
 EMPTY = "from textual.app import App; App().run()"
-OURS = "import sys; from inspector.cli import main; sys.exit(main())"
+OURS = "import sys; from inspector.commands.cli import main; sys.exit(main())"
 LAST_LINE = b"\x1b[40;1H"
 """Moves the cursor to the last line of a frame."""
 

@@ -237,7 +237,7 @@ async def test_a_page_runs_nothing_from_the_folder_that_it_was_started_in(tmp_pa
     for name in ("json", "rich", "sitecustomize", "platformdirs", "asyncio", "textual"):
         (tmp_path / f"{name}.py").write_text(f"open({str(mark)!r}, 'a')\n")
     port = free_port()
-    code = "from inspector.cli import main; raise SystemExit(main())"
+    code = "from inspector.commands.cli import main; raise SystemExit(main())"
     server = subprocess.Popen(
         [sys.executable, "-P", "-c", code, "open", "node0", "node1", "--web", "--port", str(port)],
         cwd=tmp_path,

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from inspector.base.model import Location, Stage
 from inspector.listing.line import Function, Kind, Line, Listing
-from inspector.model import Location, Stage
 from inspector.tui.code.code_rows import MAX_ROWS_PER_LINE, breaks
 from inspector.tui.code.folding import Fold, Region, RowMap, regions
 from inspector.tui.code.labels import label_of, labels, target_line

@@ -13,10 +13,10 @@ from tempfile import TemporaryDirectory
 import pytest
 from textual.pilot import Pilot
 
+from inspector.base.model import Stage
 from inspector.commands.common import open_reader
 from inspector.listing import parse
 from inspector.listing.line import Listing
-from inspector.model import Stage
 from inspector.system.toolchain import need
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.code.code_view import CodeView

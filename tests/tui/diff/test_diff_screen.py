@@ -15,12 +15,8 @@ from time import thread_time
 import pytest
 from textual.pilot import Pilot
 
-from inspector.commands.common import open_reader
-from inspector.diff.beside import BesideRow, Sign
-from inspector.diff.variants import VariantRow
-from inspector.errors import Unreadable
-from inspector.listing.line import Listing
-from inspector.model import (
+from inspector.base.errors import Unreadable
+from inspector.base.model import (
     Configuration,
     Kernel,
     Origin,
@@ -31,6 +27,10 @@ from inspector.model import (
     Tuning,
     Variant,
 )
+from inspector.commands.common import open_reader
+from inspector.diff.beside import BesideRow, Sign
+from inspector.diff.variants import VariantRow
+from inspector.listing.line import Listing
 from inspector.reader.facts import VariantFigures
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache

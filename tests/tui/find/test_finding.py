@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
+from inspector.base.model import Stage
 from inspector.commands.common import open_reader
-from inspector.model import Stage
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.code.labels import labels_of
 from inspector.tui.find.finder import Finder

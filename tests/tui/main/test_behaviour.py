@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from textual import events
 
+from inspector.base.model import Kernel, Origin, Recording, Resources, Stage, Variant
 from inspector.listing.line import Kind, Line, Listing
-from inspector.model import Kernel, Origin, Recording, Resources, Stage, Variant
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.main.empty_state import EmptyState
 from inspector.tui.widgets.overlay import Overlay

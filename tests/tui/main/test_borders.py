@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from textual.pilot import Pilot
 
-from inspector.model import Stage
+from inspector.base.model import Stage
 from inspector.tui.main.main_screen import MainScreen
 from tests.helpers.sample import settle, text_of
 from tests.helpers.shared_app import small_app

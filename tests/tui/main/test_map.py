@@ -16,7 +16,7 @@ from textual.events import MouseScrollDown
 from textual.pilot import Pilot
 
 from inspector.analyse.source_groups import HUES
-from inspector.errors import Unreadable
+from inspector.base.errors import Unreadable
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.widgets.theme import DARK, LIGHT, TINTS
 from tests.helpers.sample import FakeReader, settle, text_of

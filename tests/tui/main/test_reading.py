@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from inspector.analyse.telling import NOTHING, Rolled, Told
+from inspector.base.model import Stage
 from inspector.listing import parse
 from inspector.listing.line import Kind, Line, Listing
-from inspector.model import Stage
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.code.gutter import Gutter
 from inspector.tui.panes.locations import location_of, place

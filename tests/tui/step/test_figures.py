@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from inspector.base.model import Stage
 from inspector.commands.common import open_reader
 from inspector.execute import Facts
+from inspector.execute.calls.stepper import LaneStrip, Stepper
+from inspector.execute.calls.tracing import trace_block, trace_launch
 from inspector.measure.recorded_launch import ChosenLaunch, LaunchWish, choose_launch
-from inspector.model import Stage
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import select_one
-from inspector.trace.stepper import LaneStrip, Stepper
-from inspector.trace.tracing import trace_block, trace_launch
 from inspector.tui.code.gutter import CONFLICTS, DIVERGES, LANES, SECTORS, VALUE, WARPS, Gutter
 from inspector.tui.step.lanes import lanes_text
 from inspector.tui.step.registers import register_rows

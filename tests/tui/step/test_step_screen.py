@@ -15,8 +15,17 @@ import pytest
 from textual.pilot import Pilot
 from textual.worker import WorkerCancelled, WorkerFailed
 
+from inspector.base.model import (
+    Argument,
+    Call,
+    Kernel,
+    Origin,
+    Recording,
+    Stage,
+    StageFile,
+    Variant,
+)
 from inspector.commands.common import open_reader
-from inspector.model import Argument, Call, Kernel, Origin, Recording, Stage, StageFile, Variant
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
 from inspector.tui.app.app import PtxviewApp
@@ -25,10 +34,10 @@ from inspector.tui.step import running
 from inspector.tui.step.lanes import LaneGrid
 from inspector.tui.step.step_screen import StepScreen
 from inspector.tui.widgets.overlay import Overlay
+from tests.execute.calls.programs import kernel
+from tests.execute.calls.test_block import LOOP, PARTED, at
 from tests.helpers.sample import Bytes, reader, settle, text_of
 from tests.helpers.shared_app import SharedApp, lecture_app
-from tests.trace.programs import kernel
-from tests.trace.test_block import LOOP, PARTED, at
 from tests.tui.main.test_looks import Compare
 
 LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from inspector.base.model import Stage
 from inspector.commands.common import open_reader
-from inspector.model import Stage
 from inspector.recording.layout import Writer
 from inspector.system.toolchain import need
 from inspector.tui.app.app import PtxviewApp

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from textual.events import MouseScrollDown
 
-from inspector.capture.opening import open_path
-from inspector.model import Stage, Variant
+from inspector.base.model import Stage, Variant
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
+from inspector.sources.opening import open_path
 from inspector.tui.app.app import PtxviewApp
 from tests.helpers.many import TEMPLATE, many
 from tests.helpers.sample import settle

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from textual.color import Color
 
-from inspector.model import Location, Resources, Stage
+from inspector.base.model import Location, Resources, Stage
 from inspector.report.tables import shared
 from inspector.tui.code.highlight import highlighter_for
 from inspector.tui.main.title_bar import banner, counts, device_name, recording_name

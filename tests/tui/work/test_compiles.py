@@ -9,8 +9,8 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
+from inspector.base.model import Stage
 from inspector.commands.common import open_profiled, open_reader
-from inspector.model import Stage
 from inspector.recording.layout import Writer
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.main.main_screen import MainScreen

@@ -14,9 +14,9 @@ from syrupy.assertion import SnapshotAssertion
 from textual.pilot import Pilot
 
 from inspector.analyse.passes import PassRun
+from inspector.base.errors import Stopped, ToolMissing
+from inspector.base.model import Graph, Kernel, Origin, Recording, Stage, StageFile, Variant
 from inspector.diff.passes import lines_changed
-from inspector.errors import Stopped, ToolMissing
-from inspector.model import Graph, Kernel, Origin, Recording, Stage, StageFile, Variant
 from inspector.reader.passes import PassList
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache

@@ -19,16 +19,16 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from inspector.capture import machine
-from inspector.capture.opening import open_path
+from inspector.base.errors import Stopped
 from inspector.commands.common import open_reader
-from inspector.errors import Stopped
 from inspector.measure.time import child as running
 from inspector.measure.time import take as time_take
 from inspector.measure.time.results import KernelTime, Session, Timing
 from inspector.reader.reader import Reader
 from inspector.recording.kept import keep, kept, place
 from inspector.recording.layout import kept_cache, recordings_folder
+from inspector.sources import machine
+from inspector.sources.opening import open_path
 from inspector.system.process import Finished
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.main.main_screen import MainScreen

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from inspector.capture.trying import TryOutcome, TryRequest
+from inspector.base.errors import Stopped
 from inspector.commands.common import open_reader
-from inspector.errors import Stopped
+from inspector.sources.trying import TryOutcome, TryRequest
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.diff.diff_screen import DiffScreen
 from inspector.tui.main import main_screen as acting

@@ -1,0 +1,1 @@
+"""Values, names and texts that every room shares, and what prints them."""

@@ -1,0 +1,818 @@
+"""The values that every part of the tool speaks in: frozen, plain, without I/O of their own.
+
+One module because it is one vocabulary: a recording names kernels, graphs, compiles and calls, each
+of which names others of them; read it from top to bottom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import PurePath
+from typing import Protocol
+
+from inspector.base.names import base_name, short_name
+
+EDIT, BEFORE = "edit", "before"
+"""What the configuration of a variant says that was compiled before its source was edited."""
+
+# -- autotuning -----------------------------------------------------------------------------------
+# What autotuning looked at and chose: frozen, plain values beside those of ``model``.
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """One configuration that an autotuner looked at, and the result.
+
+    ``variant`` is the id of what was compiled for it. ``time_us`` is the tuner's own figure, in
+    microseconds: Triton's median, Inductor's shortest or median by its benchmarker.
+    ``quantiles_us`` are the 20th, 50th and 80th percentile. None is "not measured", and
+    ``reason`` says why where it was pruned, failed, or was not needed.
+    """
+
+    config: Mapping[str, object]
+    variant: str | None = None
+    time_us: float | None = None
+    quantiles_us: tuple[float, ...] | None = None
+    reason: str | None = None
+    maker: str | None = None
+    """Whose code it is where an operation was tuned: Triton, ATen, CUTLASS."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceUse:
+    """An operation of a graph that max-autotune chose for: its node, and what became of it.
+
+    ``configuration`` is the place of the candidate that ``kernel``, by its id, was generated from;
+    both are None where that was not recorded, or where a library's function was taken.
+    """
+
+    graph: str
+    node: str | None
+    configuration: int | None = None
+    kernel: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """One time that a kernel was tuned, for one ``key``: configurations in the tuner's order.
+
+    ``by`` is triton or inductor. ``key`` holds what Triton tuned for by the arguments' names (bare
+    values where only a cache tells them), or Inductor's size hints. ``best`` is the place of the
+    winner, None if unknown. ``stopwatch`` is what measured, ``method`` how Inductor
+    searched where it was not all against all, ``seconds`` how long measuring took.
+    """
+
+    by: str
+    key: Mapping[str, object] | tuple[object, ...] | None
+    configurations: tuple[Configuration, ...]
+    best: int | None = None
+    stopwatch: str | None = None
+    method: str | None = None
+    from_cache: bool = False
+    seconds: float | None = None
+    operation: str | None = None
+    """What max-autotune chose a kernel for (``mm``); None where a kernel was tuned."""
+    uses: tuple[ChoiceUse, ...] = ()
+
+    @property
+    def winner(self) -> Configuration | None:
+        """The configuration that the tuner chose."""
+        return None if self.best is None else self.configurations[self.best]
+
+
+class Stage(StrEnum):
+    """The stages a kernel passes through, in order of lowering.
+
+    Those from ``dynamo`` to ``operations`` are a whole graph's, as ``output_code`` is; a kernel
+    alone has none of them. ``operations`` is no compiler's text: it tells, call by call, which
+    operators of which modules each kernel computes.
+    """
+
+    SOURCE = "source"
+    DYNAMO = "dynamo"
+    JOINT = "joint"
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    POST_GRAD = "post_grad"
+    IR_PRE_FUSION = "ir_pre_fusion"
+    IR_POST_FUSION = "ir_post_fusion"
+    OPERATIONS = "operations"
+    OUTPUT_CODE = "output_code"
+    TTIR = "ttir"
+    TTGIR = "ttgir"
+    LLIR = "llir"
+    PTX = "ptx"
+    SASS = "sass"
+
+    @property
+    def rank(self) -> int:
+        """0 for ``source``; the higher, the nearer to the machine."""
+        return _RANKS[self]
+
+
+_RANKS = {stage: rank for rank, stage in enumerate(Stage)}
+
+FX_STAGES = (Stage.DYNAMO, Stage.JOINT, Stage.FORWARD, Stage.BACKWARD, Stage.POST_GRAD)
+"""Graphs of torch.fx, printed as Python."""
+
+GRAPH_STAGES = (*FX_STAGES, Stage.IR_PRE_FUSION, Stage.IR_POST_FUSION, Stage.OPERATIONS)
+"""What a graph alone has, above its ``output_code``."""
+
+KERNEL_STAGES = tuple(stage for stage in Stage if stage not in GRAPH_STAGES)
+"""What a kernel may have."""
+
+
+class Origin(StrEnum):
+    """Who wrote the kernel."""
+
+    TRITON = "triton"
+    INDUCTOR = "inductor"
+    NVCC = "nvcc"
+    CPP = "cpp"
+    EXTERN = "extern"
+    FILE = "file"
+
+
+class Content(Protocol):
+    """Bytes that are read when they are asked for."""
+
+    def read(self) -> bytes:
+        """The whole content. Raises ``Unreadable`` where it is gone or damaged."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in a source file and, where code was inlined there, the chain of call sites.
+
+    ``line`` counts from 1; ``column`` is as the compiler wrote it, None if it wrote none.
+    ``inlined_at`` is the call site of the function that this location is in.
+    """
+
+    file: str
+    line: int
+    column: int | None = None
+    inlined_at: Location | None = None
+
+    def frames(self) -> tuple[Location, ...]:
+        """Innermost first, each with its own ``inlined_at``."""
+        out: list[Location] = []
+        here: Location | None = self
+        while here is not None:
+            out.append(here)
+            here = here.inlined_at
+        return tuple(out)
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One remark of the analysis; ``severity`` is info, hint or warn."""
+
+    rule: str
+    severity: str
+    text: str
+    estimated: bool = False
+    """Whether it is a guess, of the code alone."""
+    blocks: tuple[int, int] | None = None
+    """Of what was counted when blocks were run: how many of how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What one variant takes of the device; None is "not known", never "none".
+
+    Registers are a thread's; bytes of stack and spills a thread's; of shared memory a block's.
+    ``registers``, ``stack_bytes`` and ``static_shared_bytes`` are ``cuobjdump -res-usage``'s,
+    spills and ``barriers`` are ``ptxas -v``'s, ``dynamic_shared_bytes`` Triton's metadata's,
+    ``max_threads`` the kernel's own ``.reqntid`` or ``.maxntid``.
+    """
+
+    registers: int | None = None
+    stack_bytes: int | None = None
+    spill_store_bytes: int | None = None
+    spill_load_bytes: int | None = None
+    static_shared_bytes: int | None = None
+    dynamic_shared_bytes: int | None = None
+    barriers: int | None = None
+    max_threads: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StageFile:
+    """What a variant has of one stage.
+
+    ``origin_path`` is where the text lay on the machine that recorded it; it is shown and
+    compared, never opened. ``costly`` content runs a compiler when it is read for the first time.
+    """
+
+    content: Content
+    origin_path: str | None = None
+    text_from: str = ""
+    costly: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MadeFrom:
+    """A line of the user's Python that a generated kernel was made from.
+
+    ``code`` is the line as Dynamo saw it; ``targets`` are its operators that were
+    fused into the kernel (``aten.mul.Tensor``), in the order of the graph. ``file`` is shown and
+    compared, never opened.
+    """
+
+    file: str
+    line: int
+    code: str = ""
+    targets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """What a generated kernel was made from, as Inductor's comments and the graphs tell.
+
+    ``ops`` are the ATen operators of the program (``aten.mul``), ``made_from`` the user's lines,
+    ``unplaced`` the operators (``aten.ge.Scalar``) that Inductor added and that no line is known
+    of. ``calls`` are the lines of ``output_code`` that define and launch the kernel.
+    """
+
+    ops: tuple[str, ...] = ()
+    made_from: tuple[MadeFrom, ...] = ()
+    unplaced: tuple[str, ...] = ()
+    calls: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of a call: a tensor by its layout, or a scalar by its value.
+
+    ``type`` is as the kernel was given it (``*fp32``, ``i32``, ``constexpr``). ``shape`` and
+    ``strides`` are in elements. ``alignment`` is the largest power of two in bytes that the
+    tensor's address is a multiple of, 512 at most: torch's allocator begins every block at such
+    an address, and what is beyond it is chance (in the emulated device's memory, 64). ``low`` and
+    ``high`` are the range of an integer tensor's values before its first such call, None if it
+    was not taken. ``device`` is ``cuda`` or ``cpu``. ``python_type`` is the type of a value that
+    is identified by name or text (``dtype``, ``JITFunction``, ``str``), None if not recorded.
+    """
+
+    name: str
+    type: str | None = None
+    value: int | float | bool | str | None = None
+    dtype: str | None = None
+    shape: tuple[int, ...] | None = None
+    strides: tuple[int, ...] | None = None
+    alignment: int | None = None
+    low: int | None = None
+    high: int | None = None
+    device: str | None = None
+    python_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Something that can be run again, as often as it was run alike: ``count`` times.
+
+    ``kind`` is ``triton`` (a launch of a Triton kernel, generated ones too), ``graph`` (a compiled
+    graph), ``extension`` (a function of an extension) or ``cuda`` (any other launch, seen by the
+    emulated device or at the CUDA driver's boundary). ``name`` is the kernel's,
+    the graph's or the function's; ``hash`` the variant's, of a launch of Triton's. ``grid`` counts
+    blocks (programs, not clusters) and ``block`` threads, both x, y, z; ``shared_bytes`` a block's
+    dynamic ones.
+    ``first`` says how many calls of any kind its process had made before it. None is "not known".
+    ``operators`` are ATen's that were being called when it was first launched so, the outermost
+    first, as ``at::_ops`` names them (``square``, ``pow_Tensor_Scalar``).
+
+    Counts are reported while they grow: where the program was killed, up to an eighth of the true
+    count is missing. A launch of Triton's into a CUDA graph counts once, and the graph's replays
+    not at all; of kind ``cuda`` on a GPU, each replay counts, and what was only captured does not.
+    """
+
+    kind: str
+    name: str
+    hash: str | None = None
+    grid: tuple[int, int, int] | None = None
+    block: tuple[int, int, int] | None = None
+    shared_bytes: int | None = None
+    arguments: tuple[Argument, ...] = ()
+    count: int = 1
+    first: int | None = None
+    operators: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """A kernel of the user's that was compiled from a copy of it, as torch.compile does.
+
+    ``file`` is what the compiler names in its locations; ``first`` the line of ``source`` that
+    would be that file's line 1 (below 1 where the copy has more lines before the kernel than the
+    source has); ``span`` the kernel's lines in ``source``.
+    """
+
+    file: str
+    first: int
+    span: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Unmade:
+    """A place of the program where values were absent that it asked for.
+
+    ``what`` is ``check``, a comparison that was not made, or ``read``, what was taken for zero;
+    ``name`` is what was called there, ``place`` is ``file:line``, ``count`` how often.
+    """
+
+    what: str
+    name: str
+    place: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Uncaptured:
+    """A kernel that was seen to be made and that is not in the recording: its name, and by whom."""
+
+    name: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unwatched:
+    """A process that nothing could be recorded of, and why.
+
+    ``command`` is its interpreter, its options and what it runs, or the run's program. ``why`` is
+    the option (``-I``, ``-E``, ``-S``) with which Python does not load the probes, ``environment``
+    where it was given one that does not name them, ``sitecustomize`` where another would be found
+    before ours, ``none`` where no interpreter of the whole run loaded them.
+    """
+
+    command: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One compilation of a kernel.
+
+    ``symbol`` is the function's name in PTX and in the cubin, ``span`` the (first, last) lines
+    of the kernel in its ``source``, ``embedded`` where the kernel's own file begins in
+    ``output_code`` (path of that file, line of the graph's text that holds its line 1). Where
+    ``fusion`` is known the kernel was generated: its ``source`` is the user's model, in which
+    ``span`` says nothing and ``fusion.made_from`` which lines. ``copied`` is known where the user
+    wrote the kernel and the compiler was given a copy of it: it says where ``source`` has it.
+
+    ``error`` says why it failed: it did not compile, and has the stages that it came to,
+    or the device would not load it. ``maker`` is whose it is, in people's words (``ATen``,
+    ``cuBLAS``, ``CuPy``), of a kernel that was seen when it was launched; ``library`` is the file
+    that asked for the launch.
+
+    ``launches`` are the program's own, ``benchmarks`` those of autotuning; None if none was
+    seen. ``launches`` exceeds the sum of the calls' counts where there were more distinct calls
+    than are kept. ``launches_exact`` is False where it is a lower bound: a process was
+    killed, a launch could not be counted, or the driver's launches were seen for a part of the
+    time.
+
+    ``options`` are Triton's others than those of ``config``, with the ``triton_version`` that
+    compiled it, if recorded; ``unpassed`` is Triton's IR as it was before the
+    first pass.
+
+    ``made_by`` are the programs that made it with their versions, as they were recorded with it;
+    what its stages say of them besides is the reader's to find.
+
+    ``autotune`` is what tuning came to for this variant: of several, the tuning that it won, else
+    the last; ``Kernel.autotune`` has them all.
+    """
+
+    id: str
+    hash: str
+    symbol: str
+    cache_key: str | None = None
+    target: str | None = None
+    config: Mapping[str, object] = field(default_factory=dict)
+    stages: Mapping[Stage, StageFile] = field(default_factory=dict)
+    locations_cubin: Content | None = None
+    known: Resources = Resources()
+    ptxas: str | None = None
+    autotune: Mapping[str, object] | None = None
+    ranks: tuple[int, ...] = ()
+    launches: int | None = None
+    launches_exact: bool | None = None
+    benchmarks: int | None = None
+    signature: Mapping[str, str] = field(default_factory=dict)
+    specialization: Mapping[str, object] = field(default_factory=dict)
+    span: tuple[int, int] | None = None
+    embedded: tuple[str, int] | None = None
+    missing: Mapping[Stage, str] = field(default_factory=dict)
+    cache_hit: bool | None = None
+    fusion: Fusion | None = None
+    calls: tuple[Call, ...] = ()
+    copied: Copied | None = None
+    error: Failure | None = None
+    maker: str | None = None
+    library: str | None = None
+    options: Mapping[str, object] = field(default_factory=dict)
+    unpassed: Content | None = None
+    made_by: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> str | None:
+        """Why it failed, in one line; None where it was compiled and could be loaded."""
+        return None if self.error is None else self.error.said
+
+    @property
+    def uncompiled(self) -> bool:
+        """Whether a compiler refused it, so that there is nothing to launch."""
+        return self.error is not None and not self.error.at_load
+
+    def lines_in(self, stage: Stage) -> tuple[int, int] | None:
+        """The first and last line of the kernel in ``source`` or ``output_code``."""
+        if stage is Stage.SOURCE and self.copied is not None:
+            return self.copied.span
+        if stage is Stage.SOURCE and self.fusion is not None:
+            held = self.stages.get(stage)
+            path = held.origin_path if held is not None else None
+            lines = [m.line for m in self.fusion.made_from if m.file == path]
+            return (min(lines), max(lines)) if lines else None
+        return self.span if stage in (Stage.SOURCE, Stage.OUTPUT_CODE) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A GPU function by name, with who wrote it and every compilation of it.
+
+    ``fusion`` is known of what torch.compile generates or calls. ``autotune`` is every tuning of
+    it that was seen, in order. ``tried_for`` is the graph for which Inductor compared it with
+    others; it is no call of that graph.
+    """
+
+    id: str
+    name: str
+    demangled: str
+    origin: Origin
+    variants: tuple[Variant, ...]
+    fusion: Fusion | None = None
+    autotune: tuple[Tuning, ...] = ()
+    tried_for: str | None = None
+
+    @property
+    def called(self) -> str:
+        """Its name without its parameters; of a library's template, with what it computes."""
+        extern = self.origin is Origin.EXTERN
+        return short_name(self.demangled or self.name) if extern else base_name(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class TriedFusion:
+    """Operations that Inductor compiled as one kernel to measure whether that is faster.
+
+    ``nodes`` are those whose results it computes, one where it was measured alone. ``time_us`` is
+    the shortest that Inductor measured, None where it measured none.
+    """
+
+    nodes: tuple[str, ...]
+    kernel: str
+    time_us: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """One graph that Inductor compiled: its ``output_code`` and the kernels in it, by id.
+
+    ``calls`` are the lines of its ``output_code`` that define and launch each kernel. ``nodes`` is
+    what was recorded of its last graph's nodes and of what the scheduler made of them, ``dynamo``
+    of the nodes of Dynamo's graph: JSON, None where it was not recorded. ``passes`` are those of
+    Inductor on the graph itself, in their order: their name, the text before, the text after.
+    ``tried`` are the fusions that it measured before it decided, ``error`` says why it did not
+    compile: it has the stages that it came to.
+    """
+
+    id: str
+    origin: Origin
+    kernels: tuple[str, ...]
+    stages: Mapping[Stage, StageFile]
+    calls: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    nodes: Content | None = None
+    dynamo: Content | None = None
+    passes: tuple[tuple[str, Content, Content], ...] = ()
+    tried: tuple[TriedFusion, ...] = ()
+    error: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CompilerMessage:
+    """What a compiler said, and of which line.
+
+    ``severity`` is error, warning or note; ``tool`` is nvcc, ptxas or triton. ``file`` is as it was
+    given to the compiler, or ``ptx`` where the compiler read PTX that it had made itself.
+    ``line`` and ``column`` count from 1, ``text`` is that line; None where it was not said.
+    """
+
+    severity: str
+    message: str
+    tool: str
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    text: str | None = None
+
+    @property
+    def sentence(self) -> str:
+        """It on one line: ``x.cu:12:7: identifier "y" is undefined``."""
+        place = "" if self.file is None else PurePath(self.file).name
+        for number in (self.line, self.column):
+            if place and number is not None:
+                place += f":{number}"
+        return f"{place}: {self.message}" if place else self.message
+
+
+LOAD, LAUNCH = "load", "launch"
+"""Where a kernel fails that was compiled, and that the device refuses to load, or to launch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a variant, a graph or a build failed.
+
+    ``message`` is the compiler's own first error, ``messages`` all that it said with their places,
+    ``log`` its whole text. ``stage`` is what was being made (``sass`` where ptxas refused PTX), or
+    ``load`` or ``launch``; ``tool`` whose words they are, ``kind`` the exception's class or CUDA's
+    name of the error. ``command`` is the command that failed. ``required`` and ``limit`` are of the
+    ``resource`` that the device has too little of (bytes of ``shared memory``, ``threads``,
+    ``registers``). None is "not known".
+    """
+
+    message: str
+    stage: str | None = None
+    tool: str | None = None
+    kind: str | None = None
+    messages: tuple[CompilerMessage, ...] = ()
+    log: Content | None = None
+    command: str | None = None
+    required: int | None = None
+    limit: int | None = None
+    resource: str | None = None
+
+    @property
+    def at_load(self) -> bool:
+        """Whether it was compiled, and refused by the device."""
+        return self.stage in (LOAD, LAUNCH)
+
+    @property
+    def how(self) -> str:
+        """What did not come about, in words: ``did not compile``."""
+        refused = {LOAD: "could not be loaded", LAUNCH: "was not launched"}
+        return refused.get(self.stage or "", "did not compile")
+
+    @property
+    def first(self) -> CompilerMessage | None:
+        """The first error that names its line, else the first error."""
+        errors = [m for m in self.messages if m.severity == "error"]
+        return next((m for m in errors if m.line is not None), next(iter(errors), None))
+
+    @property
+    def said(self) -> str:
+        """It on one line, with its place: ``x.py:5:28: NameError('y is not defined')``."""
+        first = self.first
+        return self.message if first is None or first.file is None else first.sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """One attempt to compile a file, or a kernel of it, for one target with one set of options.
+
+    ``kernel`` is a kernel of Triton's, with its ``config`` and ``signature`` (``x: *fp32:16``);
+    None where the compiler took the file as a whole. ``hash`` and ``symbols`` name the result of
+    it: the variants with this hash and these functions. ``seconds`` is how long the compiler ran,
+    ``tool`` which it was, with its version. ``failed`` says why there is no machine code, None
+    where there is.
+    """
+
+    file: str
+    language: str
+    target: str
+    options: str = ""
+    kernel: str | None = None
+    config: Mapping[str, object] = field(default_factory=dict)
+    signature: str = ""
+    hash: str | None = None
+    symbols: tuple[str, ...] = ()
+    seconds: float | None = None
+    tool: str | None = None
+    failed: str | None = None
+    messages: tuple[CompilerMessage, ...] = ()
+
+    @property
+    def column(self) -> tuple[str, str]:
+        """The target and the options: what the columns of a table are."""
+        return self.target, self.options
+
+
+# -- torch.compile --------------------------------------------------------------------------------
+# What torch itself said of each compile: frozen, plain values beside those above.
+
+
+@dataclass(frozen=True, slots=True)
+class UserFrame:
+    """A frame of the program's stack, as torch told it; ``file`` is shown and compared, never
+    opened."""
+
+    file: str
+    line: int
+    function: str = ""
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CompilePhase:
+    """A part of a compile under torch's own name for it (``bytecode_tracing``).
+
+    ``began`` and ``seconds`` are by the program's clock, ``began`` since 1970; ``depth`` counts the
+    parts around it.
+    """
+
+    name: str
+    began: float
+    seconds: float
+    depth: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CacheLookup:
+    """A compile that was looked up in one of torch's caches.
+
+    ``cache`` is ``fx_graph``, ``fx_graph_bundled`` or ``aotautograd``; ``outcome`` is torch's word:
+    ``hit``, ``miss``, ``bypass`` and the like. ``saved_seconds`` is what torch says a hit saved.
+    """
+
+    cache: str
+    outcome: str
+    key: str | None = None
+    reason: str | None = None
+    saved_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeFact:
+    """What torch said of one symbolic size.
+
+    ``kind``: ``dynamic`` (a size that changed and became a symbol for that), ``symbol`` (a symbol
+    was made), ``unbacked`` (one whose value is known only when it runs), ``static`` (a symbol was
+    made a constant), ``guard`` (something was taken for granted of symbols). ``source`` is whose
+    size it is (``L['x'].size()[0]``), ``value`` the size that was seen or taken, ``bounds`` torch's
+    range, ``expression`` the guard's, ``reason`` torch's word for why. None is "not said".
+    """
+
+    kind: str
+    symbol: str | None = None
+    source: str | None = None
+    value: str | None = None
+    bounds: str | None = None
+    expression: str | None = None
+    reason: str | None = None
+    stack: tuple[UserFrame, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GraphBreak:
+    """A place where Dynamo ended a graph, and why, in its words.
+
+    ``stack`` is the program's, the innermost frame last. ``attempt`` is the one that it ended;
+    ``lost_seconds`` is how long that had taken, where Dynamo then began again. ``text`` is all that
+    torch said.
+    """
+
+    reason: str
+    explanation: str = ""
+    hints: tuple[str, ...] = ()
+    stack: tuple[UserFrame, ...] = ()
+    attempt: int | None = None
+    lost_seconds: float | None = None
+    text: str = ""
+
+    @property
+    def place(self) -> UserFrame | None:
+        """The user's own line."""
+        return self.stack[-1] if self.stack else None
+
+
+@dataclass(frozen=True, slots=True)
+class GuardFailure:
+    """A guard that a call did not meet: ``guard`` in torch's words, of the compile ``compile``
+    (``0/0``); ``code`` and ``place`` are of the line that made the guard, if known."""
+
+    guard: str
+    compile: str | None = None
+    code: str = ""
+    place: str = ""
+    stack: tuple[UserFrame, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FrameCompile:
+    """One time that torch.compile compiled a function, or the rest of one after a graph break.
+
+    ``id`` is torch's own: the frame's number and how often that was compiled before (``0/1``).
+    ``direction`` is ``forward``, ``backward``, or ``runtime`` for what is done when it first runs.
+    ``process`` is the program's process. ``began`` is since 1970. ``failures`` are the guards that
+    failed if it is a recompile. ``guards`` is torch's list of them, ``guard_count`` how many it
+    counts. ``figures`` are torch's ``CompilationMetrics``, those that are short. ``failed`` is why
+    it had no result. None is "not said".
+    """
+
+    id: str
+    direction: str = "forward"
+    process: int | None = None
+    function: str = ""
+    file: str = ""
+    line: int | None = None
+    began: float | None = None
+    seconds: float | None = None
+    stack: tuple[UserFrame, ...] = ()
+    phases: tuple[CompilePhase, ...] = ()
+    breaks: tuple[GraphBreak, ...] = ()
+    failures: tuple[GuardFailure, ...] = ()
+    caches: tuple[CacheLookup, ...] = ()
+    shapes: tuple[ShapeFact, ...] = ()
+    guard_count: int | None = None
+    guards: Content | None = None
+    failed: str | None = None
+    figures: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCompile:
+    """One time that a compiler was asked for a kernel, and how long each step took.
+
+    ``by`` is ``triton``, ``nvcc`` or ``numba.cuda``, or ``inductor`` for a graph that was no part
+    of a ``FrameCompile`` and did not compile. ``steps`` are Triton's stages (``cubin`` is ptxas),
+    or the files that a build made. ``hit`` is whether it was in the compiler's cache, None where it
+    did not compile. ``failed`` says why not, with its place; ``place`` is the line of the program
+    that is to blame, or at which the kernel begins.
+    """
+
+    name: str
+    by: str
+    process: int | None = None
+    began: float | None = None
+    seconds: float | None = None
+    steps: tuple[tuple[str, float], ...] = ()
+    hit: bool | None = None
+    hash: str | None = None
+    failed: str | None = None
+    place: UserFrame | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedProcess:
+    """A process that wrote events: its number, the ``RANK`` that torchrun gave it, and the name of
+    the recording that it is of, where several are read as one. None is "it has none"."""
+
+    number: int
+    rank: int | None = None
+    machine: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What one run left behind, or what lay in a cache or a file, ready to be walked."""
+
+    path: str
+    kernels: tuple[Kernel, ...]
+    graphs: tuple[Graph, ...] = ()
+    command: tuple[str, ...] | None = None
+    started: str | None = None
+    exit_status: int | None = None
+    complete: bool = True
+    tools: Mapping[str, str] = field(default_factory=dict)
+    device: Mapping[str, object] | None = None
+    mode: str = "files"
+    target: str | None = None
+    problems: tuple[str, ...] = ()
+    calls: tuple[Call, ...] = ()
+    uncaptured: tuple[Uncaptured, ...] = ()
+    unwatched: tuple[Unwatched, ...] = ()
+    unmade: tuple[Unmade, ...] = ()
+    compilations: tuple[Compilation, ...] = ()
+    """What ``ptxview compile`` tried, in order."""
+    removed: tuple[str, ...] = ()
+    """What was taken out before it was handed on: ``source``, ``paths``, ``args``."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Of the program's environment what shapes compiling and caching, by an allow-list."""
+    real: str = ""
+    """Where it lay when it was opened, without links: what they lead to may change since."""
+    seconds: float | None = None
+    """How long the program ran, None if that is not known."""
+    frame_compiles: tuple[FrameCompile, ...] = ()
+    """What torch.compile compiled, in order."""
+    kernel_compiles: tuple[KernelCompile, ...] = ()
+    """What Triton and nvcc were asked for, in order."""
+    processes: tuple[RecordedProcess, ...] = ()
+    """Those that wrote events, in order."""
+    machines: tuple[str, ...] = ()
+    """The names of the recordings that are read as one; none where it is one."""
+    user_files: Mapping[str, Content] = field(default_factory=dict)
+    """The user's own files by their paths, as they were when something of them was compiled."""
+
+    def variants(self) -> tuple[tuple[Kernel, Variant], ...]:
+        """Every variant with its kernel, in the order of the list."""
+        return tuple((k, v) for k in self.kernels for v in k.variants)

@@ -1,0 +1,605 @@
+"""One block of a launch, step by step, forwards and backwards: what ``step`` and a screen ask.
+
+Every step was kept when the block was run; going to one is reading what was in the registers.
+"""
+
+from __future__ import annotations
+
+import difflib
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from inspector.base.errors import PtxviewError
+from inspector.base.model import Location
+from inspector.execute import Fault, Program, Trace
+from inspector.execute.blocks import defines
+from inspector.execute.calls.inputs import LaunchInputs
+from inspector.execute.calls.tracing import TracedBlock
+from inspector.execute.facts import as_values
+from inspector.execute.kinds import WIDTHS, Array
+from inspector.listing.ptx_code import registers_in
+
+WARP = 32
+CONTEXT_LINES = 5
+"""Lines before and after the one at hand that ``list`` shows."""
+HELP = (
+    ("next [N]", "the next step, or N steps on"),
+    ("back [N]", "a step back, or N"),
+    ("mine [N]", "the next step that the chosen lane runs"),
+    ("until LINE", "the next step on a line of the PTX; until :LINE on one of the source"),
+    ("before LINE", "the last step before this one that is on a line of the PTX"),
+    ("nan", "the next step that gives a lane a NaN"),
+    ("parts A B", "the next step that one of two lanes runs and the other does not"),
+    ("store ADDRESS", "the next step that stores to an address: 0x7f…, or x+40 (bytes)"),
+    ("go N", "step N; start and end are the first and the last"),
+    ("print R…", "the chosen lane's value of registers, or of names of the source"),
+    ("lanes [R] [block]", "a register's values in the lanes of the warp, or of the whole block"),
+    ("registers [live]", "all that was written so far, or what is read after this step"),
+    ("list [N]", "the PTX around, with what each line gave the chosen lane; N lines each way"),
+    ("lane N", "choose another lane (thread of the block)"),
+    ("where", "this step again"),
+    ("quit", "the end"),
+)
+_SHORT = {
+    "n": "next",
+    "b": "back",
+    "m": "mine",
+    "u": "until",
+    "p": "print",
+    "l": "list",
+    "r": "registers",
+    "w": "where",
+    "q": "quit",
+    "h": "help",
+    "?": "help",
+    "exit": "quit",
+    "s": "next",
+    "goto": "go",
+    "regs": "registers",
+}
+
+
+STORES = ("st", "red")
+"""Instructions that give memory their second operand."""
+NO_STEP = "there is no step: nothing was run"
+
+
+class NotUnderstood(PtxviewError):
+    """A command of the loop that cannot be meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneValue:
+    """A register's value in one lane. ``name`` is the source's, None if it has none there.
+
+    ``value`` is None where nothing has written it yet; packed types have a tuple. ``line`` wrote
+    it last. ``address_in`` is the tensor that it is an address in, with its offset in bytes.
+    """
+
+    register: str
+    name: str | None
+    kind: str
+    value: float | int | tuple[float | int, ...] | None
+    line: int | None
+    address_in: tuple[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LaneStrip:
+    """A register in the lanes from ``first`` on: values (None: not written yet), who ran the step.
+
+    ``register`` is None where only the lanes are asked for.
+    """
+
+    register: str | None
+    name: str | None
+    kind: str
+    first: int
+    values: tuple[float | int | tuple[float | int, ...], ...] | None
+    active: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LineResult:
+    """What a line of the PTX last did, up to the step at hand: at ``step``.
+
+    ``values`` are what it last gave the chosen lane, by registers, or what that stored to memory
+    where ``stored``. ``runs``: whether the lane ran ``step``; if not, an earlier one gave them.
+    """
+
+    step: int
+    runs: bool
+    values: tuple[LaneValue, ...] = ()
+    stored: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ListedLine:
+    """A line of the PTX around the step at hand, and what it did; None if it was not run yet."""
+
+    n: int
+    text: str
+    result: LineResult | None
+    current: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StepPlace:
+    """Where one is. ``step`` counts from 0, of ``steps``.
+
+    ``values`` are what the step gave the chosen lane; ``runs``: whether that lane ran it.
+    """
+
+    step: int
+    steps: int
+    line: int
+    statement: str
+    source: Location | None
+    lane: int
+    runs: bool
+    warp_lanes: int
+    block_lanes: int
+    threads: int
+    values: tuple[LaneValue, ...]
+    strip: LaneStrip
+
+
+@dataclass(frozen=True, slots=True)
+class StepAnswer:
+    """Result of a command: the new place, the requested values, and a sentence if any."""
+
+    command: str
+    place: StepPlace | None
+    note: str | None = None
+    shows_place: bool = True
+    values: tuple[LaneValue, ...] = ()
+    strips: tuple[LaneStrip, ...] = ()
+    listing: tuple[ListedLine, ...] = ()
+    help: tuple[tuple[str, str], ...] = ()
+    understood: bool = True
+    ends: bool = False
+
+
+@dataclass(slots=True)
+class Stepper:
+    """The steps of a block and the one at hand; ``lane`` is a thread of the block.
+
+    ``names`` are the source's names of registers by number, ``source`` says where a line of PTX
+    comes from.
+    """
+
+    program: Program
+    trace: Trace
+    inputs: LaunchInputs
+    names: Mapping[int, str]
+    source: Callable[[int], Location | None]
+    lane: int = 0
+    fault: Fault | None = None
+    at: int = 0
+    _by_line: dict[int, list[int]] = field(default_factory=dict)
+    _own_steps: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    """By line and lane the steps that it ran, of the lane that was asked for last."""
+
+    def __post_init__(self) -> None:
+        for k, step in enumerate(self.trace.steps):
+            self._by_line.setdefault(step.line, []).append(k)
+
+    @classmethod
+    def of(
+        cls,
+        traced: TracedBlock,
+        names: Mapping[int, str],
+        source: Callable[[int], Location | None],
+        lane: int = 0,
+    ) -> Stepper:
+        """At the first step of a block that was run."""
+        return cls(
+            traced.trace.program, traced.trace, traced.inputs, names, source, lane, traced.fault
+        )
+
+    @property
+    def threads(self) -> int:
+        """Threads of the block."""
+        steps = self.trace.steps
+        return len(steps[0].active) if steps else 0
+
+    # -- what is at hand -------------------------------------------------------------------------
+
+    def place(self) -> StepPlace | None:
+        """The step at hand; None where the block has none."""
+        steps = self.trace.steps
+        if not steps:
+            return None
+        step = steps[self.at]
+        strip = self._strip(None, whole=False)
+        return StepPlace(
+            self.at,
+            len(steps),
+            step.line,
+            self.program.statement(step.line),
+            self.source(step.line),
+            self.lane,
+            bool(step.active[self.lane]),
+            sum(strip.active),
+            int(step.active.sum()),
+            self.threads,
+            tuple(self._value(r, self.at) for r, _ in step.changes if self._is_own(r)),
+            strip,
+        )
+
+    def _is_own(self, register: int) -> bool:
+        return register < len(self.program.code.registers)
+
+    def _value(self, register: int, at: int) -> LaneValue:
+        values = self.trace.values(register, at)
+        kind = self.trace.kinds[register]
+        value = None if values is None else _plain(values, self.lane, self.threads)
+        inside = None
+        if isinstance(value, int) and kind[1:] == "64":
+            tensor = self.inputs.at(value)
+            inside = None if tensor is None else (tensor.name, value - tensor.address)
+        written = self.trace.writer(register, at)
+        return LaneValue(
+            self.program.code.names[register],
+            self.names.get(register),
+            kind,
+            value,
+            None if written is None else self.trace.steps[written].line,
+            inside,
+        )
+
+    def _strip(self, register: int | None, *, whole: bool) -> LaneStrip:
+        first = 0 if whole else self.lane // WARP * WARP
+        lanes = range(first, self.threads if whole else min(first + WARP, self.threads))
+        return self._strip_of(register, self.at, lanes)
+
+    def _strip_of(self, register: int | None, at: int, lanes: range) -> LaneStrip:
+        """A register after a step, with the lanes that ran that step."""
+        active = self.trace.steps[at].active
+        here = tuple(bool(active[n]) for n in lanes)
+        if register is None:
+            return LaneStrip(None, None, "", lanes.start, None, here)
+        values = self.trace.values(register, at)
+        return LaneStrip(
+            self.program.code.names[register],
+            self.names.get(register),
+            self.trace.kinds[register],
+            lanes.start,
+            None if values is None else tuple(_plain(values, n, self.threads) for n in lanes),
+            here,
+        )
+
+    # -- what lines did up to the step at hand ---------------------------------------------------
+
+    def result(self, line: int) -> LineResult | None:
+        """What a line of the PTX last did; None if it was not run yet."""
+        steps = self._by_line.get(line, [])
+        count = bisect_right(steps, self.at)
+        if not count:
+            return None
+        own = self._ran(line)
+        at = bisect_right(own, self.at)
+        if not at:
+            return LineResult(steps[count - 1], runs=False)
+        values, stored = self._gave(own[at - 1])
+        return LineResult(steps[count - 1], own[at - 1] == steps[count - 1], values, stored)
+
+    def _ran(self, line: int) -> list[int]:
+        """The steps of a line that the chosen lane ran."""
+        key = line, self.lane
+        if key not in self._own_steps:
+            if any(lane != self.lane for _, lane in self._own_steps):
+                self._own_steps.clear()
+            steps = self.trace.steps
+            self._own_steps[key] = [k for k in self._by_line[line] if steps[k].active[self.lane]]
+        return self._own_steps[key]
+
+    def _gave(self, at: int) -> tuple[tuple[LaneValue, ...], bool]:
+        """What a step gave the chosen lane, and whether it went to memory."""
+        step = self.trace.steps[at]
+        written = [r for r, _ in step.changes if self._is_own(r)]
+        if written:
+            return tuple(self._value(r, at) for r in written), False
+        row = self.program.code.instructions[step.instruction]
+        if row.base not in STORES or len(row.operands) < 2:
+            return (), False
+        sources = registers_in(row.operands[1])
+        if sources:
+            return tuple(self._value(r, at) for r in sources), True
+        values = [one for touched in step.touched for one in touched.values]
+        lane = int(step.active[: self.lane].sum())
+        return tuple(
+            LaneValue("", None, row.kind, as_values(one, row.kind)[lane].item(), step.line)
+            for one in values
+            if row.kind in WIDTHS and lane < len(one)
+        ), True
+
+    def strips(self, line: int) -> tuple[LaneStrip, ...]:
+        """The whole block's lanes at a line's last step: one for each register that it wrote or
+        stored, one without values if missing; nothing if it was not run yet."""
+        steps = self._by_line.get(line, [])
+        count = bisect_right(steps, self.at)
+        if not count:
+            return ()
+        at = steps[count - 1]
+        registers: list[int | None] = [
+            r for r, _ in self.trace.steps[at].changes if self._is_own(r)
+        ]
+        row = self.program.code.instructions[self.trace.steps[at].instruction]
+        if not registers and row.base in STORES and len(row.operands) > 1:
+            registers += registers_in(row.operands[1])
+        lanes = range(self.threads)
+        return tuple(self._strip_of(r, at, lanes) for r in registers or [None])
+
+    def live(self) -> tuple[LaneValue, ...]:
+        """The registers that may be read after the step at hand and were written by then."""
+        if not self.trace.steps:
+            return ()
+        instruction = self.trace.steps[self.at].instruction
+        rows, blocks = self.program.code.instructions, self.program.blocks
+        block = next(b for b in blocks.blocks if b.first <= instruction < b.last)
+        live = set(block.live_out)
+        for row in reversed(rows[instruction + 1 : block.last]):
+            written, read = defines(row, blocks.carry)
+            live.difference_update(written)
+            live.update(read)
+        return tuple(
+            self._value(r, self.at)
+            for r in sorted(live)
+            if self._is_own(r) and self.trace.writer(r, self.at) is not None
+        )
+
+    # -- commands --------------------------------------------------------------------------------
+
+    def run(self, command: str) -> StepAnswer:
+        """Does what a line of the loop says; what is not understood is answered, not raised."""
+        words = command.split()
+        if not words:
+            words = ["next"]
+        word = _SHORT.get(words[0], words[0])
+        if word == "quit":
+            return StepAnswer(command, None, shows_place=False, ends=True)
+        if word == "help":
+            return StepAnswer(command, self.place(), shows_place=False, help=HELP)
+        if not self.trace.steps:
+            return StepAnswer(command, None, NO_STEP)
+        handler = _COMMANDS.get(word)
+        try:
+            if handler is None:
+                near = difflib.get_close_matches(word, list(_COMMANDS), n=1)
+                hint = f"; did you mean {near[0]}?" if near else "; help lists commands"
+                raise NotUnderstood(f"there is no command {word}{hint}")
+            return handler(self, command, words[1:])
+        except NotUnderstood as error:
+            return StepAnswer(
+                command, self.place(), error.message, shows_place=False, understood=False
+            )
+
+    def _move(self, command: str, to: int | None, missing: str) -> StepAnswer:
+        """Go to a step; stay if there is no such step, and say so."""
+        if to is None:
+            return StepAnswer(command, self.place(), f"{missing}; still here", shows_place=False)
+        last = len(self.trace.steps) - 1
+        note = None
+        if to > last or to < 0:
+            note = "this is the last step" if to > last else "this is the first step"
+        self.at = min(max(to, 0), last)
+        if self.fault is not None and self.at == last:
+            note = f"here the block ended: {self.fault.message}"
+        return StepAnswer(command, self.place(), note)
+
+    def _next(self, command: str, words: list[str]) -> StepAnswer:
+        return self._move(command, self.at + _count(words), "")
+
+    def _back(self, command: str, words: list[str]) -> StepAnswer:
+        return self._move(command, self.at - _count(words), "")
+
+    def _mine(self, command: str, words: list[str]) -> StepAnswer:
+        left, to = _count(words), None
+        for k in range(self.at + 1, len(self.trace.steps)):
+            if self.trace.steps[k].active[self.lane]:
+                left, to = left - 1, k
+                if not left:
+                    break
+        return self._move(command, to, f"lane {self.lane} runs no further step")
+
+    def _until(self, command: str, words: list[str]) -> StepAnswer:
+        text = _one(words, "until LINE, or until :LINE of the source")
+        if not text.startswith(":"):
+            line = _number(text)
+            steps = self._by_line.get(line, [])
+            after = bisect_right(steps, self.at)
+            to = steps[after] if after < len(steps) else None
+            return self._move(command, to, f"no further step is on line {line}")
+        line = _number(text[1:])
+        places = {n: self.source(n) for n in self._by_line}
+        lines = {n for n, at in places.items() if at and line in [f.line for f in at.frames()]}
+        return self.enter(lines, f"line {line} of the source", command)
+
+    def _before(self, command: str, words: list[str]) -> StepAnswer:
+        line = _number(_one(words, "before LINE"))
+        return self.leave((line,), f"line {line}", command)
+
+    def leave(self, lines: Collection[int], place: str, command: str = "before") -> StepAnswer:
+        """Goes to the last step before this one that is on one of these lines of the PTX.
+
+        ``place`` names them in the message that there is no such step.
+        """
+        to = -1
+        for line in lines:
+            steps = self._by_line.get(line, [])
+            before = bisect_left(steps, self.at)
+            to = max(to, steps[before - 1] if before else -1)
+        missing = f"no step before this one is on {place}"
+        return self._move(command, None if to < 0 else to, missing)
+
+    def enter(self, lines: Collection[int], place: str, command: str = "until") -> StepAnswer:
+        """Goes to the next step on one of these lines of the PTX that comes from another one.
+
+        ``place`` names them in the message that there is no such step.
+        """
+        if not self.trace.steps:
+            return StepAnswer(command, None, NO_STEP)
+        here = self.trace.steps[self.at].line
+        to = None
+        for k in range(self.at + 1, len(self.trace.steps)):
+            now = self.trace.steps[k].line
+            if now in lines and here not in lines:
+                to = k
+                break
+            here = now
+        return self._move(command, to, f"no further step is on {place}")
+
+    def _nan(self, command: str, words: list[str]) -> StepAnswer:
+        if words:
+            raise NotUnderstood("nan takes no words")
+        return self._move(command, self.trace.first_nan(self.at), "no further step gives a NaN")
+
+    def _parts(self, command: str, words: list[str]) -> StepAnswer:
+        if len(words) != 2:
+            raise NotUnderstood("say which two lanes: parts 0 1")
+        a, b = (self._thread(word) for word in words)
+        to = self.trace.parting(a, b, self.at)
+        return self._move(command, to, f"lanes {a} and {b} do not part after this")
+
+    def _store(self, command: str, words: list[str]) -> StepAnswer:
+        address = self._address("".join(words))
+        to = self.trace.store_to(address, self.at)
+        return self._move(command, to, f"no further step stores to {address:#x}")
+
+    def _go(self, command: str, words: list[str]) -> StepAnswer:
+        return self._move(command, _number(_one(words, "go N")), "")
+
+    def _start(self, command: str, words: list[str]) -> StepAnswer:
+        return self._move(command, 0, "")
+
+    def _end(self, command: str, words: list[str]) -> StepAnswer:
+        return self._move(command, len(self.trace.steps) - 1, "")
+
+    def _where(self, command: str, words: list[str]) -> StepAnswer:
+        return StepAnswer(command, self.place())
+
+    def _lane(self, command: str, words: list[str]) -> StepAnswer:
+        self.lane = self._thread(_one(words, "lane N"))
+        return StepAnswer(command, self.place())
+
+    def _print(self, command: str, words: list[str]) -> StepAnswer:
+        if not words:
+            raise NotUnderstood("say which register: print %r5")
+        values = tuple(self._value(r, self.at) for word in words for r in self._registers(word))
+        return StepAnswer(command, self.place(), shows_place=False, values=values)
+
+    def _lanes(self, command: str, words: list[str]) -> StepAnswer:
+        whole = "block" in words
+        names = [word for word in words if word not in ("block", "warp")]
+        registers: list[int | None] = [r for word in names for r in self._registers(word)]
+        strips = tuple(self._strip(r, whole=whole) for r in registers or [None])
+        return StepAnswer(command, self.place(), shows_place=False, strips=strips)
+
+    def _all(self, command: str, words: list[str]) -> StepAnswer:
+        if words and words != ["live"]:
+            raise NotUnderstood("say registers, or registers live")
+        written = sorted(r for r in self.trace.written(self.at) if self._is_own(r))
+        values = self.live() if words else tuple(self._value(r, self.at) for r in written)
+        note = None
+        if not values:
+            note = "nothing is read after this step" if words else "nothing was written yet"
+        return StepAnswer(command, self.place(), note, shows_place=False, values=values)
+
+    def _list(self, command: str, words: list[str]) -> StepAnswer:
+        around = _count(words, CONTEXT_LINES)
+        current = self.trace.steps[self.at].line
+        lines = sorted(self._by_line)
+        middle = lines.index(current)
+        listing = tuple(
+            ListedLine(n, self.program.statement(n), self.result(n), n == current)
+            for n in lines[max(0, middle - around) : middle + around + 1]
+        )
+        return StepAnswer(command, self.place(), shows_place=False, listing=listing)
+
+    # -- words -----------------------------------------------------------------------------------
+
+    def _thread(self, word: str) -> int:
+        thread = _number(word)
+        if thread >= self.threads:
+            raise NotUnderstood(f"there is no lane {thread}: they are 0 to {self.threads - 1}")
+        return thread
+
+    def _registers(self, word: str) -> list[int]:
+        """The registers that a word names: one of PTX, or all of a name of the source."""
+        names = self.program.code.names
+        if word in names:
+            return [names.index(word)]
+        of_source = [r for r, name in self.names.items() if name == word and self._is_own(r)]
+        if of_source:
+            return sorted(of_source)
+        candidates = [*names, *dict.fromkeys(self.names.values())]
+        near = difflib.get_close_matches(word, candidates, n=2)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise NotUnderstood(f"there is no register {word}{hint}")
+
+    def _address(self, text: str) -> int:
+        """``0x7f…``, ``x``, ``x+40``: an address of global memory."""
+        name, plus, offset = text.partition("+")
+        tensor = self.inputs.tensor(name)
+        if tensor is not None:
+            return tensor.address + (_number(offset) if plus else 0)
+        if name and not plus and (name[0].isdigit()):
+            return _number(name)
+        buffers = ", ".join(b.name for b in self.inputs.memory.buffers)
+        raise NotUnderstood(f"say where to: store 0x7f…, or a tensor's name and bytes ({buffers})")
+
+
+Handler = Callable[[Stepper, str, list[str]], StepAnswer]
+_COMMANDS: Mapping[str, Handler] = {
+    "next": Stepper._next,
+    "back": Stepper._back,
+    "mine": Stepper._mine,
+    "until": Stepper._until,
+    "before": Stepper._before,
+    "nan": Stepper._nan,
+    "parts": Stepper._parts,
+    "store": Stepper._store,
+    "go": Stepper._go,
+    "start": Stepper._start,
+    "end": Stepper._end,
+    "where": Stepper._where,
+    "lane": Stepper._lane,
+    "print": Stepper._print,
+    "lanes": Stepper._lanes,
+    "registers": Stepper._all,
+    "list": Stepper._list,
+}
+
+
+def _plain(values: Array, lane: int, threads: int) -> float | int | tuple[float | int, ...]:
+    """A lane's value as Python's own; a packed type's values as a tuple."""
+    each = len(values) // threads
+    if each > 1:
+        return tuple(one.item() for one in values[each * lane : each * lane + each])
+    one = values[lane]
+    return int(one) if values.dtype == np.bool_ else one.item()
+
+
+def _one(words: list[str], usage: str) -> str:
+    if len(words) != 1:
+        raise NotUnderstood(f"say {usage}")
+    return words[0]
+
+
+def _count(words: list[str], default: int = 1) -> int:
+    return _number(_one(words, "how many")) if words else default
+
+
+def _number(word: str) -> int:
+    """A whole number, also ``0x…``."""
+    try:
+        value = int(word, 0)
+    except ValueError:
+        value = -1
+    if value < 0 or len(word) > 20:
+        raise NotUnderstood(f"{word[:40]} is not a whole number")
+    return value

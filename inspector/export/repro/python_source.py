@@ -1,0 +1,394 @@
+"""A function cut out of a file of Python, with all of the file that it needs and nothing else.
+
+What a function needs are the names that it reads and does not bind: imports, assignments, classes
+and other functions at the top of its module, and what these need in turn. The text is parsed and
+never run.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+from inspector.base.errors import Unreadable, UsageError
+
+KNOWN_PACKAGES = frozenset(sys.stdlib_module_names) | {"torch", "triton", "numpy"}
+"""What a script may import that is to run wherever torch is."""
+_JIT = re.compile(r"(?:\w+\.)*jit")
+_TUNER = re.compile(r"(?:\w+\.)*(?:autotune|heuristics)(?:\(|$)|triton_heuristics\.")
+"""Decorators that choose a configuration or launch through Inductor; the script has the choice."""
+
+
+@dataclass(frozen=True, slots=True)
+class CutSource:
+    """A function's text with what it needs.
+
+    ``future`` are the features that its file imports from the future, ``imports`` lines,
+    ``statements`` texts in the order of the file, ``outside`` packages that are imported and not
+    everybody has, ``unknown`` names that are bound nowhere.
+    """
+
+    name: str
+    future: tuple[str, ...] = ()
+    imports: tuple[str, ...] = ()
+    statements: tuple[str, ...] = ()
+    outside: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The statements, as one text."""
+        return "\n\n\n".join(self.statements)
+
+
+@dataclass(slots=True)
+class _Module:
+    """A file that is cut: its lines, and which statement of it binds which name."""
+
+    path: str
+    lines: list[str]
+    tree: ast.Module
+    bound: dict[str, list[ast.stmt]] = field(default_factory=dict)
+
+
+def python_literal(value: object) -> str:
+    """A number, a text, None or a list of them as Python writes it."""
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return f'float("{value}")'
+    if isinstance(value, list | tuple):
+        inside = ", ".join(map(python_literal, value))
+        return f"({inside}{',' if len(value) == 1 else ''})"
+    literal = repr(value)
+    plain = isinstance(value, str) and literal[1:-1] == value and '"' not in value
+    return f'"{value}"' if plain else literal
+
+
+def cut_function(
+    text: str,
+    path: str,
+    name: str,
+    near: int | None = None,
+    *,
+    recorded: Mapping[str, Mapping[str, object]] | None = None,
+    others: Mapping[str, str] | None = None,
+    also: Iterable[str] = (),
+    jitted: bool = True,
+) -> CutSource:
+    """The function ``name`` of a file with all that it needs.
+
+    ``near`` is a line of it, where several have that name. ``recorded`` are globals, by file and
+    name, as they were when it was compiled, which win over the file's assignments; ``others`` are
+    texts of further files by path, in which what it imports is looked up, and the functions that
+    it is ``also`` given. Of a ``jitted`` function, decorators that tune it are left out.
+    Raises ``Unreadable`` where the text is no Python of this version, and ``UsageError`` where it
+    has no such function.
+    """
+    cutter = _Cutter(recorded or {}, others or {})
+    module = _module(text, path)
+    function = _function(module, name, near)
+    if function is None:
+        raise UsageError(
+            f"{PurePath(path).name} has no function {name}",
+            "The file may have been changed since it was recorded." if jitted else "",
+        )
+    cutter.take(module, function, cutter.function_text(module, function, jitted))
+    for wanted in also:
+        cutter.somewhere(module, wanted)
+    return cutter.cut(name, module)
+
+
+def _module(text: str, path: str) -> _Module:
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        said = getattr(error, "msg", None) or str(error)
+        raise Unreadable(
+            f"{PurePath(path).name} is not Python that can be read here: {said}"
+        ) from None
+    module = _Module(path, text.splitlines(), tree)
+    for statement in tree.body:
+        if isinstance(statement, ast.If) and "__name__" in ast.dump(statement.test):
+            continue  # the main program
+        for bound in _binds(statement):
+            module.bound.setdefault(bound, []).append(statement)
+    return module
+
+
+def _binds(statement: ast.stmt) -> Iterator[str]:
+    """Yield the names that a statement of a module binds."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield statement.name
+        return
+    for child in ast.iter_child_nodes(statement):
+        if isinstance(child, ast.stmt):
+            yield from _binds(child)
+        elif isinstance(child, ast.ExceptHandler):
+            for inner in child.body:
+                yield from _binds(inner)
+        elif isinstance(child, ast.alias):
+            yield child.asname or child.name.partition(".")[0]
+        else:
+            stored = (n for n in ast.walk(child) if isinstance(n, ast.Name))
+            yield from (name.id for name in stored if isinstance(name.ctx, ast.Store))
+
+
+def _function(module: _Module, name: str, near: int | None) -> ast.FunctionDef | None:
+    named = [n for n in ast.walk(module.tree) if isinstance(n, ast.FunctionDef) and n.name == name]
+    if near is not None:
+        around = [n for n in named if _first(n) <= near <= (n.end_lineno or n.lineno)]
+        named = around or named
+    return named[-1] if named else None
+
+
+def _first(node: ast.stmt) -> int:
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(d.lineno for d in decorators)])
+
+
+def _reads(nodes: Iterable[ast.AST]) -> set[str]:
+    """Names that are read and not bound within, annotations that are text included."""
+    read: set[str] = set()
+    bound: set[str] = set()
+    for top in nodes:
+        for node in ast.walk(top):
+            if isinstance(node, ast.Name):
+                (read if isinstance(node.ctx, ast.Load) else bound).add(node.id)
+            elif isinstance(node, ast.arg):
+                bound.add(node.arg)
+                read |= _quoted(node.annotation)
+            elif isinstance(node, ast.AnnAssign):
+                read |= _quoted(node.annotation)
+    return read - bound
+
+
+def _quoted(annotation: ast.expr | None) -> set[str]:
+    if not isinstance(annotation, ast.Constant) or not isinstance(annotation.value, str):
+        return set()
+    try:
+        tree = ast.parse(annotation.value, mode="eval")
+    except (SyntaxError, ValueError):
+        return set()
+    return {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
+
+
+class _Cutter:
+    """Collects what is needed, each statement once."""
+
+    def __init__(
+        self, recorded: Mapping[str, Mapping[str, object]], others: Mapping[str, str]
+    ) -> None:
+        self._recorded = recorded
+        self._others = dict(others)
+        self._modules: dict[str, _Module] = {}
+        self._texts: dict[tuple[str, int], tuple[int, str]] = {}
+        self._imports: dict[str, None] = {}
+        self._outside: dict[str, None] = {}
+        self._unknown: dict[str, None] = {}
+        self._done: set[tuple[str, str]] = set()
+        self._attributes: dict[str, set[str]] = {}
+        self._owners: dict[str, str] = {}  # names that are not imported, and the file they are of
+
+    def cut(self, name: str, module: _Module) -> CutSource:
+        """All that was taken."""
+        future = tuple(
+            alias.name
+            for statement in module.tree.body
+            if isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
+            for alias in statement.names
+        )
+        # Code of other files comes first; within a file the order is kept.
+        paths = dict.fromkeys(path for path, _ in self._texts)
+        others = [path for path in reversed(paths) if path != module.path]
+        order = {path: n for n, path in enumerate([*others, module.path])}
+        keys = sorted(self._texts, key=lambda key: (order[key[0]], self._texts[key][0]))
+        return CutSource(
+            name,
+            future,
+            tuple(sorted(self._imports)),
+            tuple(self._texts[k][1] for k in keys),
+            tuple(self._outside),
+            tuple(self._unknown),
+        )
+
+    def take(self, module: _Module, node: ast.stmt, text: str) -> None:
+        """A statement with all that it needs."""
+        key = (module.path, _first(node))
+        if key in self._texts:
+            return
+        self._texts[key] = (_first(node), text)
+        try:
+            body = ast.parse(text).body
+        except SyntaxError:
+            body = [node]
+        for each in (n for top in body for n in ast.walk(top)):
+            if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name):
+                self._attributes.setdefault(each.value.id, set()).add(each.attr)
+        needed = _reads(body)
+        for name in sorted(needed):
+            self._need(module, name)
+
+    def somewhere(self, module: _Module, name: str) -> None:
+        """A function of that name, of this file or of the first other one that has it."""
+        if name not in module.bound:
+            for path, text in self._others.items():
+                if f"def {name}(" in text:
+                    module = self._modules.setdefault(path, _module(text, path))
+                    break
+        self._need(module, name)
+
+    def _need(self, module: _Module, name: str) -> None:
+        if (module.path, name) in self._done:
+            return
+        self._done.add((module.path, name))
+        recorded = self._recorded.get(module.path, {})
+        statements = module.bound.get(name, [])
+        if name in recorded and not any(
+            isinstance(s, ast.FunctionDef | ast.ClassDef) for s in statements
+        ):
+            # A kernel sees no global but a constexpr, even if the program allowed it.
+            line = statements[0].lineno if statements else 0
+            literal = python_literal(recorded[name])
+            self._put(module, line, f"{name} = tl.constexpr({literal})")
+            return
+        owner = module.path
+        if statements and not all(map(_is_import, statements)):
+            owner = self._owners.setdefault(name, module.path)
+        if owner != module.path:
+            raise UsageError(
+                f"{PurePath(owner).name} and {PurePath(module.path).name} both define {name}, and "
+                "one script cannot hold both"
+            )
+        if not statements:
+            self._free(module, name)
+        for statement in statements:
+            if isinstance(statement, ast.Import | ast.ImportFrom):
+                self._import(module, statement, name)
+            elif isinstance(statement, ast.FunctionDef):
+                text = self.function_text(module, statement, True)
+                self.take(module, statement, text)
+            else:
+                self.take(module, statement, self._lines(module, statement))
+
+    def _put(self, module: _Module, line: int, text: str) -> None:
+        """Our text in place of that line of the file."""
+        self._texts[module.path, -len(self._texts) - 1] = (line, text)
+
+    def _free(self, module: _Module, name: str) -> None:
+        if hasattr(builtins, name):
+            return
+        stars = [
+            s
+            for s in module.tree.body
+            if isinstance(s, ast.ImportFrom) and any(a.name == "*" for a in s.names)
+        ]
+        for star in stars:
+            other = self._module_of(module, star)
+            if other is None:
+                self._imports[ast.unparse(star)] = None
+                self._outsider(star.module)
+            elif name in other.bound:
+                self._need(other, name)
+                return
+        if not stars:
+            self._unknown[name] = None
+
+    # -- texts -----------------------------------------------------------------------------------
+
+    def function_text(self, module: _Module, node: ast.FunctionDef, jitted: bool) -> str:
+        """A function without the decorators that tune it; jitted if it is to be."""
+        kept = [ast.unparse(d) for d in node.decorator_list]
+        if jitted:
+            kept = [text for text in kept if not _TUNER.match(text)]
+        body = textwrap.dedent("\n".join(module.lines[node.lineno - 1 : node.end_lineno]))
+        return "\n".join([*(f"@{text}" for text in kept), body])
+
+    def _lines(self, module: _Module, node: ast.stmt) -> str:
+        return "\n".join(module.lines[_first(node) - 1 : node.end_lineno])
+
+    # -- imports ---------------------------------------------------------------------------------
+
+    def _import(self, module: _Module, statement: ast.Import | ast.ImportFrom, name: str) -> None:
+        alias = next(
+            (a for a in statement.names if (a.asname or a.name.partition(".")[0]) == name), None
+        )
+        if alias is None:
+            return
+        if isinstance(statement, ast.Import):
+            plain = alias.asname is not None or "." not in alias.name
+            if not plain or not self._whole_module(module, None, 0, alias.name, name):
+                self._imports[ast.unparse(ast.Import([alias]))] = None
+                self._outsider(alias.name)
+            return
+        if statement.module == "__future__":
+            return
+        other = self._module_of(module, statement)
+        if other is not None and alias.name in other.bound:
+            self._need(other, alias.name)
+            if alias.asname and alias.asname != alias.name:
+                self._put(module, 0, f"{alias.asname} = {alias.name}")
+            return
+        if self._whole_module(module, statement.module, statement.level, alias.name, name):
+            return
+        self._imports[ast.unparse(ast.ImportFrom(statement.module, [alias], statement.level))] = (
+            None
+        )
+        self._outsider("." * statement.level + (statement.module or ""))
+
+    def _outsider(self, package: str | None) -> None:
+        top = (package or "").partition(".")[0]
+        if top not in KNOWN_PACKAGES:
+            self._outside[package or "."] = None
+
+    def _whole_module(
+        self, module: _Module, package: str | None, level: int, imported: str, name: str
+    ) -> bool:
+        """A module of which the kernel reads attributes: one of its name that has just these."""
+        other = self._file(module, ".".join(filter(None, (package, imported))), level)
+        if other is None:
+            return False
+        wanted = [n for n in sorted(self._attributes.get(name, ())) if n in other.bound]
+        for attribute in wanted:
+            self._need(other, attribute)
+        self._imports["import types"] = None
+        lines = [f'{name} = types.ModuleType("{name}")', *(f"{name}.{n} = {n}" for n in wanted)]
+        self._put(module, 0, "\n".join(lines))
+        return True
+
+    def _module_of(self, module: _Module, statement: ast.ImportFrom) -> _Module | None:
+        """The file that an import is from, if its text is at hand."""
+        return self._file(module, statement.module or "", statement.level)
+
+    def _file(self, module: _Module, dotted: str, level: int) -> _Module | None:
+        words = tuple(dotted.split(".")) if dotted else ()
+        if not words or (not level and words[0] in KNOWN_PACKAGES):
+            return None
+        base = PurePath(module.path).parents[max(level - 1, 0)] if level else None
+        for path in self._others:
+            parts = PurePath(path).with_suffix("").parts
+            parts = parts[:-1] if parts[-1:] == ("__init__",) else parts
+            if parts[-len(words) :] != words:
+                continue
+            if level and PurePath(*parts[: -len(words)]) != base:
+                continue
+            if path not in self._modules:
+                self._modules[path] = _module(self._others[path], path)
+            return self._modules[path]
+        return None
+
+
+def _is_import(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Import | ast.ImportFrom)
+
+
+def is_jitted(text: str) -> bool:
+    """Whether one of a function's decorators makes a kernel of it."""
+    tree = ast.parse(text)
+    function = next((n for n in tree.body if isinstance(n, ast.FunctionDef)), None)
+    decorators: list[ast.expr] = [] if function is None else function.decorator_list
+    return any(_JIT.fullmatch(ast.unparse(d).partition("(")[0]) for d in decorators)

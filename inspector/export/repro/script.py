@@ -1,0 +1,375 @@
+"""The script of a launch of a Triton kernel: its source, its call, a check and a time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from inspector.base.errors import UsageError
+from inspector.base.model import Argument
+from inspector.base.text import words
+from inspector.export.repro import support
+from inspector.export.repro.python_source import CutSource, is_jitted, python_literal
+
+CHECKS = ("interpreter", "reference", "none")
+"""What a launch can be compared with."""
+TL_TYPES = {
+    "int1": "tl.int1",
+    "int8": "tl.int8",
+    "int16": "tl.int16",
+    "int32": "tl.int32",
+    "int64": "tl.int64",
+    "uint8": "tl.uint8",
+    "uint16": "tl.uint16",
+    "uint32": "tl.uint32",
+    "uint64": "tl.uint64",
+    "fp16": "tl.float16",
+    "bf16": "tl.bfloat16",
+    "fp32": "tl.float32",
+    "fp64": "tl.float64",
+    "fp8e4nv": "tl.float8e4nv",
+    "fp8e5": "tl.float8e5",
+}
+"""How Triton's types call themselves, and where they are found."""
+COARSE = {
+    "": 1e-4,
+    r"\bdot(_scaled)?\(": 1e-2,
+    r"\b(float16|fp16)\b": 4e-3,
+    r"\b(bfloat16|bf16)\b": 3e-2,
+    r"\b(float8|fp8)": 0.25,
+}
+"""What says that a kernel computes with less than single precision (tf32, half …)."""
+TORCH_TYPES = {
+    "i1": "bool",
+    "i8": "int8",
+    "i16": "int16",
+    "i32": "int32",
+    "i64": "int64",
+    "u8": "uint8",
+    "u16": "uint16",
+    "u32": "uint32",
+    "u64": "uint64",
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "fp32": "float32",
+    "fp64": "float64",
+    "fp8e4nv": "float8_e4m3fn",
+    "fp8e5": "float8_e5m2",
+}
+"""torch's types by the words of Triton's signatures."""
+DEFAULTS = {"num_ctas": 1, "maxnreg": None, "enable_fp_fusion": True, "launch_pdl": False}
+"""Options of a compilation that are left out of a launch where they are Triton's own."""
+OPTIONS = ("num_warps", "num_stages", *DEFAULTS)
+_DESCRIPTOR = re.compile(r"tensordesc<\w{1,40}\[([0-9, ]{1,200})\]")
+_PLACED = re.compile(r"(\w{1,400})\[(\d{1,4})\]")
+STANDARD = words("argparse base64 inspect os statistics subprocess sys tempfile time zlib")
+
+
+@dataclass(frozen=True, slots=True)
+class TritonLaunch:
+    """What a script is made of.
+
+    ``call`` and ``calls`` say which recorded call of how many it is, ``count`` how often it was
+    made alike; None where what is launched was given. ``config`` is the variant's, ``where`` says
+    whose text the kernel is, ``recorded_on`` what it ran on. ``inputs`` are arrays kept in
+    the script, as (dtype, shape, base64 of the compressed bytes).
+    """
+
+    kernel: str
+    variant: str
+    source: CutSource
+    where: str
+    grid: tuple[int, int, int]
+    arguments: tuple[Argument, ...]
+    config: Mapping[str, object]
+    call: int | None = None
+    calls: int = 0
+    count: int | None = None
+    recorded_on: str = ""
+    check: str = "interpreter"
+    reference: CutSource | None = None
+    inputs: Mapping[str, tuple[str, tuple[int, ...], str]] | None = None
+
+
+def triton_script(launch: TritonLaunch) -> str:
+    """The script. Raises ``UsageError`` with the argument that cannot be made again."""
+    source = launch.source
+    cut = [source] if launch.reference is None else [source, launch.reference]
+    future = sorted({f for c in cut for f in c.future})
+    text = source.text
+    imports = {"import torch", "import triton", "import triton.language as tl"}
+    imports |= {line for c in cut for line in c.imports}
+    descriptors = any(_DESCRIPTOR.match(a.type or "") for a in launch.arguments)
+    if descriptors:
+        imports.add("from triton.tools.tensor_descriptor import TensorDescriptor")
+    checks = [c for c in CHECKS if c != "reference" or launch.reference is not None]
+    parts = [
+        f"NAME = {python_literal(source.name)}",
+        part(f"the kernel, from {launch.where}"),
+        *kernel_texts(source),
+        part("its arguments, and its launch"),
+        _arguments(launch),
+        _launch(launch),
+        *_reference(launch),
+        part("values of the arguments"),
+        *([] if launch.inputs is None else [_kept(launch.inputs)]),
+        support.INPUTS.strip(),
+        part("what it is compared with, and how long it takes"),
+        support.COMPARE.strip() % {"float32": _tolerance(launch, text)},
+        support.TIME.strip(),
+        support.INTERPRETER.strip(),
+        support.MAIN.strip()
+        % {"choices": tuple(checks), "default": launch.check, "interpret": support.INTERPRET},
+        support.CHECK.strip() % {"check": _check(checks)},
+        support.END.strip(),
+    ]
+    return script_of(_head(launch), future, imports, parts)
+
+
+def script_of(head: str, future: Iterable[str], imports: set[str], parts: Sequence[str]) -> str:
+    """A script of its parts, with what they import of the standard library."""
+    body = "\n\n\n".join(parts) + "\n"
+    standard = {f"import {n}" for n in STANDARD if re.search(rf"\b{n}\.", body)}
+    lines = [f"from __future__ import {', '.join(future)}", ""] if future else []
+    ours = sorted(imports - standard, key=lambda i: (i.startswith("from"), i))
+    return "\n".join([head, "", *lines, *sorted(standard), "", *ours, "", "", body])
+
+
+def _tolerance(launch: TritonLaunch, text: str) -> float:
+    """How far single precision may be off: by the precision that the kernel's text computes in."""
+    chosen = " ".join(str(a.value) for a in launch.arguments if a.type == "constexpr")
+    return max(far for word, far in COARSE.items() if re.search(word, f"{text} {chosen}"))
+
+
+def part(title: str) -> str:
+    """The comment that begins a part of a script."""
+    return f"# -- {harmless(title)} ".ljust(88, "-")
+
+
+def harmless(name: str) -> str:
+    """A name that a recording tells, as part of a comment: nothing ends the comment."""
+    return "".join(c if c.isprintable() and c not in '\\"' else "?" for c in name)
+
+
+def _head(launch: TritonLaunch) -> str:
+    which = "" if launch.call is None else f" as in call {launch.call} of {launch.calls}"
+    if launch.count is not None and launch.count > 1:
+        which += f", which was made {launch.count} times alike"
+    on = f" Recorded on {harmless(launch.recorded_on)}." if launch.recorded_on else ""
+    lines = [
+        f'"""{harmless(launch.kernel)}, launched{which}.',
+        "",
+        f"Variant {launch.variant}.{on} Inputs are new ones of the recorded kind: of the same",
+        "dtypes, shapes, strides, alignment and ranges of integers. It runs the kernel, checks",
+        "what it wrote and takes the time. Exits with 0: it agrees, or nothing is compared; 1: it",
+        "does not agree; 2: it could not be run, or not be checked.",
+    ]
+    outside = {o for c in (launch.source, launch.reference) if c is not None for o in c.outside}
+    if outside:
+        lines += ["", f"It imports {', '.join(sorted(outside))}, which must be installed here."]
+    lines.append('"""')
+    # Names come from a recording: none of them may end the text.
+    return "\n".join([lines[0], *(harmless(line) for line in lines[1:-1]), lines[-1]])
+
+
+def kernel_texts(source: CutSource, jitted: bool = True) -> list[str]:
+    """A function with what it needs; short statements, such as constants, stand together."""
+    statements = list(source.statements)
+    head = re.compile(rf"^\s*def {re.escape(source.name)}\(", re.MULTILINE)
+    for n, text in enumerate(statements):
+        if jitted and head.search(text) and not is_jitted(text):
+            statements[n] = "@triton.jit\n" + text
+    out = statements[:1]
+    for before, text in pairwise(statements):
+        if "\n" in before or "\n" in text:
+            out.append(text)
+        else:
+            out[-1] += "\n" + text
+    return out
+
+
+def _kept(inputs: Mapping[str, tuple[str, tuple[int, ...], str]]) -> str:
+    lines = [
+        f'    "{name}": ({dtype!r}, {shape!r}, "{data}"),'
+        for name, (dtype, shape, data) in inputs.items()
+    ]
+    return "\n".join(
+        [
+            "KEPT = {  # values of inputs: dtype, shape, and the bytes, compressed",
+            *lines,
+            "}",
+            "",
+            "",
+            "def kept():",
+            '    """The inputs that were given when this script was written."""',
+            "    out = {}",
+            "    for name, (dtype, shape, data) in KEPT.items():",
+            "        raw = bytearray(zlib.decompress(base64.b64decode(data)))",
+            "        flat = torch.frombuffer(raw, dtype=torch.uint8) if raw else torch.empty(0)",
+            "        out[name] = flat.view(getattr(torch, dtype)).reshape(shape)",
+            "    return out",
+        ]
+    )
+
+
+# -- arguments ------------------------------------------------------------------------------------
+
+
+def _arguments(launch: TritonLaunch) -> str:
+    rows, groups = [], _grouped(launch.arguments)
+    for name, several in groups.items():
+        values = [_value(one, launch) for one in several]
+        text = values[0] if name == several[0].name else f"({', '.join(values)},)"
+        rows.append(f"        {python_literal(name)}: {text},")
+    given = "given" if launch.inputs is None else "{**kept(), **given}"
+    return "\n".join(
+        [
+            "def make_inputs(device, seed, given):",
+            '    """The kernel\'s arguments by name, and the tensors among them."""',
+            f"    make = Inputs(device, seed, {given})",
+            "    return {",
+            *rows,
+            "    }, make.made",
+        ]
+    )
+
+
+def _grouped(arguments: Sequence[Argument]) -> dict[str, list[Argument]]:
+    """Items of a tuple, which are recorded as ``name[0]``, under its name."""
+    out: dict[str, list[Argument]] = {}
+    for one in arguments:
+        placed = _PLACED.fullmatch(one.name)
+        out.setdefault(placed[1] if placed else one.name, []).append(one)
+    return out
+
+
+def _value(one: Argument, launch: TritonLaunch) -> str:
+    if one.shape is not None and one.dtype:
+        return _tensor(one)
+    if one.type == "constexpr":
+        return _constant(one, launch)
+    if (one.type or "").startswith("*"):
+        if one.alignment is None and one.value is None:
+            return "None"
+        raise _not_made(one.name, "it was a bare address, and nobody knows of what size")
+    if one.value is None:
+        raise _not_made(one.name, "its value was not recorded")
+    return f"make.number({python_literal(one.name)}, {python_literal(one.value)})"
+
+
+def _tensor(one: Argument) -> str:
+    text = tensor_text(one)
+    block = _DESCRIPTOR.match(one.type or "")
+    return text if block is None else f"TensorDescriptor.from_tensor({text}, [{block[1]}])"
+
+
+def tensor_text(one: Argument, more: str = "") -> str:
+    """The expression that makes a tensor of a recorded layout again, with ``more`` words."""
+    shape, strides = one.shape or (), one.strides
+    if strides is None or len(strides) != len(shape) or min((*shape, *strides), default=0) < 0:
+        raise _not_made(one.name, "its strides were not recorded")
+    if not re.fullmatch(r"\w{1,40}", one.dtype or ""):
+        raise _not_made(one.name, "torch has no such dtype")
+    words = [python_literal(one.name), f"torch.{one.dtype}", *map(python_literal, (shape, strides))]
+    if one.alignment not in (None, 512):
+        words.append(f"alignment={one.alignment}")
+    if one.low is not None and one.high is not None:
+        words += [f"low={one.low}", f"high={one.high}"]
+    return f"make.tensor({', '.join(words)}{more})"
+
+
+def _constant(one: Argument, launch: TritonLaunch) -> str:
+    """A value that was compiled in. Recordings hold a type or a function by its name alone."""
+    value = one.value if one.value is not None else launch.config.get(one.name)
+    if not isinstance(value, str):
+        return python_literal(value)
+    if one.python_type == "str":
+        return python_literal(value)
+    if value in TL_TYPES:
+        return TL_TYPES[value]
+    return value if is_function(one, launch.source.text) else python_literal(value)
+
+
+def is_function(one: Argument, text: str) -> bool:
+    """Whether a constexpr, by its name, is a function that is passed to the kernel."""
+    if one.type != "constexpr" or not isinstance(one.value, str) or not one.value.isidentifier():
+        return False
+    if one.python_type is not None:
+        return one.python_type in ("JITFunction", "function")
+    return re.search(rf"\b{re.escape(one.name)}\s*\(", text) is not None
+
+
+def _not_made(name: str, why: str) -> UsageError:
+    return UsageError(
+        f"{name} cannot be made again: {why}", "--inputs FILE.npz gives arguments values by name."
+    )
+
+
+# -- the launch -----------------------------------------------------------------------------------
+
+
+def _launch(launch: TritonLaunch) -> str:
+    options = {
+        name: launch.config[name]
+        for name in OPTIONS
+        if name in launch.config and launch.config[name] != DEFAULTS.get(name, ...)
+    }
+    words = "".join(f", {name}={python_literal(value)}" for name, value in options.items())
+    return "\n".join(
+        [
+            f"GRID = {launch.grid!r}",
+            "",
+            "",
+            "def launch(arguments):",
+            '    """Launch it once."""',
+            f"    {launch.source.name}[GRID](**arguments{words})",
+        ]
+    )
+
+
+def _reference(launch: TritonLaunch) -> list[str]:
+    if launch.reference is None:
+        return [
+            "# A reference of your own: ptxview repro --check-with FILE.py:FUNCTION puts it here.\n"
+            "# It takes arguments by their names, and returns what the kernel is to have written:\n"
+            "# a tensor, several in the order of the arguments, or a dict by their names."
+        ]
+    reference = launch.reference
+    named = [] if reference.name == "reference" else [f"reference = {reference.name}"]
+    return [
+        part("the reference"),
+        *kernel_texts(reference, False),
+        *named,
+        support.CHECK_REFERENCE.strip(),
+    ]
+
+
+def _check(checks: Sequence[str]) -> str:
+    lines = [
+        '    if args.check == "none":',
+        '        print("nothing was compared")',
+        "        return 0",
+        "    wrote = {}",
+    ]
+    if "reference" in checks:
+        lines += [
+            '    if args.check == "reference":',
+            "        expected = expected_by_reference(args, written)",
+            '        compared = "the reference"',
+            "    else:",
+        ]
+    inside = "        " if "reference" in checks else "    "
+    return "\n".join(
+        [
+            *lines,
+            f"{inside}told, why = interpreted(args)",
+            f"{inside}if told is None:",
+            f'{inside}    print(f"NOT CHECKED: Triton\'s interpreter cannot run it: {{why}}")',
+            f"{inside}    return 2",
+            f'{inside}expected, wrote = told["tensors"], told["wrote"]',
+            f'{inside}some, every = told["programs"]',
+            f'{inside}compared = f"Triton\'s interpreter, {{some}} of {{every}} programs"',
+        ]
+    )

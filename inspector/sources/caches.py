@@ -1,0 +1,311 @@
+"""Reads existing caches: Triton's, Inductor's, and build folders of extensions.
+
+Pickles are never loaded: Inductor's ``fxgraph`` and ``aotautograd`` entries are ignored.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from inspector.base.errors import Unreadable
+from inspector.recording import output_code
+from inspector.recording.autotune import configuration, finite
+from inspector.recording.facts import CONFIG, as_map
+from inspector.recording.layout import FileContent
+from inspector.sources import torch_logs
+from inspector.sources.disassembly import carries_device_code
+from inspector.system import files
+
+# -- autotuning -----------------------------------------------------------------------------------
+# What the caches of Triton and Inductor keep of autotuning, as events. Both are JSON.
+
+BEST_CONFIG = ".best_config"
+TIMINGS = ".autotune.json"
+# What Inductor writes into a .best_config beside the configuration itself.
+_NOT_CONFIG = frozenset(
+    {
+        "configs_hash",
+        "extra_options",
+        "found_by_coordesc",
+        "num_buffers_warp_spec",
+        "num_consumer_groups",
+        "time_saved_ns",
+        "time_taken_ms",
+        "triton_cache_hash",
+    }
+)
+
+
+def is_tuning(name: str) -> bool:
+    """Whether a file of this name holds a tuner's result."""
+    return name.endswith((BEST_CONFIG, TIMINGS))
+
+
+def from_file(path: Path, inside: Path, beside: Sequence[str]) -> Iterator[dict[str, object]]:
+    """The tuning that a ``.best_config`` of Inductor's or a ``.autotune.json`` of Triton's holds.
+
+    The file is in the folder ``inside``, which was opened. A ``.best_config`` has the winner
+    without its time: ``time_taken_ms`` is how long tuning took. ``beside`` are the names of the
+    Python files in its folder.
+    """
+    try:
+        data = files.read(path, files.limits().line, inside=inside)
+        stored = files.parsed(data, what=str(path))
+    except files.TooLarge as error:
+        yield _problem(path, error.message)
+        return
+    except (Unreadable, ValueError):
+        yield _problem(path, "is no JSON: truncated, or half-written")
+        return
+    event = None
+    if isinstance(stored, dict):
+        event = _best(beside, stored) if path.name.endswith(BEST_CONFIG) else _timings(path, stored)
+    if event is None:
+        yield _problem(path, "holds no tuning: half-written, or foreign")
+    else:
+        yield {"event": "autotune", "from_cache": True, "kept": True, **event}
+
+
+def _best(beside: Sequence[str], stored: Mapping[str, object]) -> dict[str, object] | None:
+    config = {k: v for k, v in stored.items() if k not in _NOT_CONFIG}
+    if not isinstance(stored.get("num_warps"), int):
+        return None
+    # Without the winner's hash, the kernel's file is the only Python file beside it, if any.
+    milliseconds = finite(stored.get("time_taken_ms"))
+    return {
+        "by": "inductor",
+        "file": beside[0] if len(beside) == 1 else None,
+        "method": "coordinate descent" if stored.get("found_by_coordesc") is True else None,
+        "seconds": None if milliseconds is None else milliseconds / 1000,
+        "configurations": [{"config": config, "cache_key": stored.get("triton_cache_hash")}],
+        "winner": 0,
+    }
+
+
+def _timings(path: Path, stored: Mapping[str, object]) -> dict[str, object] | None:
+    pairs = stored.get("configs_timings")
+    configurations: list[dict[str, object]] = []
+    for pair in pairs if isinstance(pairs, list) else []:
+        if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], dict):
+            return None
+        constants = as_map(pair[0].get("kwargs"))
+        tuned = {*constants, *CONFIG, "ir_override"}
+        config = {**constants, **pair[0]}
+        config = {k: v for k, v in config.items() if v is not None and k in tuned}
+        times = pair[1] if isinstance(pair[1], list) else [pair[1]]
+        failed = bool(times) and all(t == math.inf for t in times)
+        reason = "failed when it was measured, in another run" if failed else None
+        configurations.append({"config": config, "times_ms": times, "reason": reason})
+    if not configurations:
+        return None
+    medians = [configuration(c, "triton").time_us for c in configurations]
+    measured = [t for t in medians if t is not None]
+    return {
+        "by": "triton",
+        "name": path.name[: -len(TIMINGS)],
+        "key": stored.get("key"),
+        "configurations": configurations,
+        "winner": medians.index(min(measured)) if measured else None,
+    }
+
+
+_INDUCTOR_FILE = re.compile(r"c[a-z2-7]{51}\.py")
+KNOWN = {".source", ".ttir", ".ttgir", ".llir", ".ptx", ".cubin"}
+PICKLES = {"fxgraph", "aotautograd"}
+MAX_DEPTH = 6
+MAX_FOLDERS = 200_000
+GROUP = "__grp__"
+
+Event = dict[str, object]
+
+
+def scan(root: Path, allowance: files.Allowance | None = None) -> Iterator[Event]:
+    """Events of every known file under a folder, and a ``problem`` for each damaged one.
+
+    The memory that they take is drawn from the ``allowance``.
+    """
+    taking = allowance or files.Allowance()
+    names_left = taking.limits.names
+    pending = [(root, 0)]
+    deeper: Path | None = None
+    folders = 0
+    while pending:
+        directory, depth = pending.pop()
+        folders += 1
+        if folders > MAX_FOLDERS:
+            yield _problem(root, f"more than {MAX_FOLDERS} folders; the rest was not looked at")
+            return
+        try:
+            entries, cut = files.names(directory, names_left)
+        except Unreadable as error:
+            yield _problem(directory, error.message)
+            continue
+        names_left -= len(entries)
+        below: list[Path] = []
+        names: list[str] = []
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name not in PICKLES:
+                    below.append(directory / entry.name)
+            elif entry.name.endswith((*KNOWN, ".best_config", ".json", ".py", ".log", ".ninja")):
+                if _is_file(entry):
+                    if entry.is_symlink() and files.leads_out(directory / entry.name, root):
+                        text = f"is a link that leads out of {root}, and was not followed"
+                        yield _problem(directory / entry.name, text)
+                    else:
+                        names.append(entry.name)
+                elif (why := files.why_not(directory / entry.name, follow=True)) is not None:
+                    yield _problem(directory / entry.name, why)
+            elif entry.name.startswith(GROUP):
+                names.append(entry.name)
+        yield from _folder(directory, names, root, taking)
+        if cut:
+            yield _problem(root, files.more_names(root, taking.limits))
+            return
+        if depth < MAX_DEPTH:
+            pending.extend((folder, depth + 1) for folder in reversed(below))
+        elif below and deeper is None:
+            deeper = below[0]
+    if deeper is not None:
+        yield _problem(root, f"folders deeper than {MAX_DEPTH} levels were not looked at: {deeper}")
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file()
+    except OSError:  # a link in a circle
+        return False
+
+
+def _folder(
+    directory: Path, names: list[str], root: Path, allowance: files.Allowance
+) -> Iterator[Event]:
+    by_stem: dict[str, list[str]] = {}
+    for name in names:
+        stem, suffix = os.path.splitext(name)  # noqa: PTH122  a Path for each takes ten times as long
+        if suffix in KNOWN:
+            by_stem.setdefault(stem, []).append(name)
+    groups = [n for n in names if n.startswith(GROUP)]
+    tunings = [n for n in names if is_tuning(n) and not n.startswith(GROUP)]
+    tuned = frozenset(tunings)
+    metadata = [
+        n for n in names if n.endswith(".json") and not n.startswith(GROUP) and n not in tuned
+    ]
+    if by_stem and metadata:
+        for name in metadata:
+            yield from _triton(
+                directory, name, by_stem.get(name[: -len(".json")], []), root, allowance
+            )
+    elif by_stem and not tunings and groups:
+        yield _problem(directory, "Triton's metadata is missing: a half-written entry")
+    scripts = [n for n in names if n.endswith(".py")] if tunings else []
+    for name in tunings:
+        yield from from_file(directory / name, root, scripts)
+    if "build.ninja" in names:
+        yield {"event": "build_folder", "directory": str(directory)}
+    for name in names:
+        if _INDUCTOR_FILE.fullmatch(name):
+            yield from _inductor(directory / name, root)
+        elif name.endswith(".log") and "torch_trace" in name:
+            yield from _trace(directory / name, root)
+
+
+def _triton(
+    directory: Path, name: str, beside: list[str], root: Path, allowance: files.Allowance
+) -> Iterator[Event]:
+    """``beside``: the files of the metadata's own name."""
+    stem = name[: -len(".json")]
+    try:
+        data = files.read(directory / name, allowance.limits.line, inside=root)
+        metadata = files.parsed(data, allowance, name)
+    except files.TooLarge as error:
+        yield _problem(directory / name, error.message)
+        return
+    except (Unreadable, ValueError):
+        yield _problem(directory / name, "is no JSON: truncated, or half-written")
+        return
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("hash"), str):
+        if beside:
+            yield _problem(directory / name, "is not Triton's metadata: half-written, or foreign")
+        return
+    contents: dict[str, object] = {}
+    paths: dict[str, str] = {}
+    for file_name in beside:
+        suffix = Path(file_name).suffix
+        file = directory / file_name
+        try:
+            size = file.stat().st_size
+        except OSError as error:
+            yield _problem(file, f"cannot be read: {error.strerror}")
+            continue
+        if size == 0:
+            yield _problem(file, "is empty")
+            continue
+        if size > allowance.limits.one and (why := files.why_not(file, follow=True)) is not None:
+            yield _problem(file, why)
+        contents[suffix[1:]] = FileContent(file, root)
+        paths[suffix[1:]] = str(file)
+    if contents:
+        yield {
+            "event": "triton",
+            "name": metadata.get("name") or stem,
+            "hash": metadata.get("hash"),
+            "cache_key": directory.name,
+            "metadata": metadata,
+            "files": contents,
+            "paths": paths,
+        }
+
+
+def _inductor(path: Path, root: Path) -> Iterator[Event]:
+    try:
+        text = files.text(path, files.limits().text, inside=root)
+    except Unreadable as error:
+        yield _problem(path, error.message)
+        return
+    if output_code.is_output_code(text):
+        yield {"event": "graph", "path": str(path), "blob": FileContent(path, root)}
+
+
+def _trace(path: Path, root: Path) -> Iterator[Event]:
+    try:
+        yield from torch_logs.from_trace_file(path, root)
+    except Unreadable as error:
+        yield _problem(path, error.message)
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        # One damaged file: the rest of the folder is still read.
+        yield _problem(path, f"is not as torch writes it: {type(error).__name__}")
+
+
+def objects(directory: Path, say: Callable[[str], None]) -> list[Path]:
+    """The files of a build folder that hold device code: objects, else libraries.
+
+    ``say`` is called with a sentence for each file that was left out. Raises ``Unreadable``.
+    """
+    entries, more = files.names(directory)
+    if more:
+        say(files.more_names(directory, files.limits()))
+    for suffixes in ((".o", ".obj"), (".so",), (".fatbin", ".cubin")):
+        matches = []
+        for entry in entries:
+            if not entry.name.endswith(suffixes) or entry.is_dir():
+                continue
+            file = directory / entry.name
+            try:
+                with files.opened(file, inside=directory) as opened:
+                    if suffixes[0] == ".fatbin" or carries_device_code(opened):
+                        matches.append(file)
+            except Unreadable as error:
+                say(error.message)
+        if matches:
+            return matches
+    return []
+
+
+def _problem(path: Path, text: str) -> Event:
+    """A problem with the file at ``path``, which a ``text`` need not repeat."""
+    return {"event": "problem", "where": str(path), "text": text.removeprefix(f"{path} ")}

@@ -1,0 +1,421 @@
+"""Opens a path of any kind: a recording, a cache, a build folder, one file, a log."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from inspector.base.errors import PtxviewError, Unreadable, UsageError
+from inspector.base.model import Content, Recording, Stage
+from inspector.listing.cubin import debug_ptx, is_cubin, is_elf, read_cubin
+from inspector.listing.ptx_declaration import entries
+from inspector.recording.assemble import Assembly, Blob
+from inspector.recording.facts import as_map
+from inspector.recording.kept import problems as kept_problems
+from inspector.recording.layout import (
+    SUFFIX,
+    BytesContent,
+    DerivedCache,
+    FileContent,
+    is_recording,
+    kept_cache,
+    overtaken_by,
+    read_events,
+    recordings_folder,
+    unfinished,
+)
+from inspector.recording.merging import merged
+from inspector.sources import aot_packages, torch_logs, tritonparse
+from inspector.sources.builds import Found, event_of, read_folder, read_object
+from inspector.sources.caches import scan
+from inspector.sources.disassembly import FATBIN_MAGIC, arch_of, carries_device_code, images
+from inspector.system import files
+from inspector.system.files import unpacking
+
+TEXT_STAGES = {
+    ".ptx": Stage.PTX,
+    ".ttir": Stage.TTIR,
+    ".ttgir": Stage.TTGIR,
+    ".llir": Stage.LLIR,
+    ".ll": Stage.LLIR,
+    ".sass": Stage.SASS,
+}
+KINDS = (
+    "a recording, a .triton or Inductor cache, an extension's build folder, a .ptx .cubin .so .o "
+    ".fatbin .ttir .ttgir .llir .sass file, saved TORCH_LOGS=output_code text, a TORCH_TRACE "
+    "folder, a trace of tritonparse's, an AOTInductor package (.pt2), or a .tgz .tar.xz .tar.bz2 "
+    ".zip of any of them"
+)
+_TT_FUNC = re.compile(r"tt\.func public @([\w$.]+)")
+_DEFINE = re.compile(
+    r"^define [^@\n]*ptx_kernel[^@\n]* @\"?([\w$.]+)|^define void @([\w$.]+)", re.MULTILINE
+)
+_SASS_TEXT = re.compile(r"^[ \t]*+\.text\.([^\s:,]++):|^[ \t]*+Function : (\S++)", re.MULTILINE)
+LOG_HEAD = 1 << 22
+
+
+def newest() -> Path:
+    """The newest recording of this user. Raises ``UsageError`` without one."""
+    root = recordings_folder()
+    entries = files.names(root)[0] if root.is_dir() else []
+    recordings = [p for p in map(root.joinpath, (e.name for e in entries)) if is_recording(p)]
+    if not recordings:
+        raise UsageError(
+            "there is no recording yet",
+            "Make one with: ptxview run script.py    or name a path to open.",
+        )
+    return max(recordings, key=lambda p: p.stat().st_mtime)
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is something to open at a path, or of a run that was to make it."""
+    return standing(path).exists()
+
+
+def standing(path: Path) -> Path:
+    """A path, or the folder of a run that was to make it and has not, or not yet."""
+    if path.exists() or path.suffix != SUFFIX:
+        return path
+    return unfinished(path) or path
+
+
+def open_path(path: Path) -> Recording:
+    """The content of a path as a recording.
+
+    Raises ``Unreadable`` if it does not exist, cannot be read, is damaged or of no known kind.
+    """
+    if not path.exists():
+        folder = standing(path)
+        if folder == path:
+            raise Unreadable(f"{path} does not exist", "Give " + KINDS + ".")
+        said = f"{path} was not made, or not yet: what its run recorded is read from {folder}"
+        return _with_problem(open_path(folder), said)
+    if not path.is_dir() and not path.is_file():
+        kind = files.kind(path.stat().st_mode)
+        raise Unreadable(f"{path} is {kind}: neither a file nor a folder", "Give " + KINDS + ".")
+    try:
+        recording = _open(path)
+    except OSError as error:
+        raise Unreadable(f"{path} cannot be read: {error.strerror or error}") from None
+    if path.suffix == SUFFIX and path.is_file() and (later := overtaken_by(path)) is not None:
+        return _with_problem(recording, f"{later} is of a later run, which has not replaced it")
+    return recording
+
+
+def _with_problem(recording: Recording, said: str) -> Recording:
+    return replace(recording, problems=(said, *recording.problems))
+
+
+def _open(path: Path) -> Recording:
+    if is_recording(path):
+        real = path.resolve()
+        # A link may be changed later, so its target is opened; other paths are shown as given.
+        events = read_events(path if path.absolute() == real else real)
+        problems = [*events.problems, *kept_problems(path)]
+        ordered = list(events.events)
+        # The assembly frees events once they are variants: no other reference may keep them.
+        events = replace(events, events=())
+        assembly = Assembly(partial(events.blob, say=problems.append))
+        assembly.problems = problems
+        return replace(assembly.recording(str(path), ordered), real=str(real))
+    if path.is_file() and unpacking.is_archive(path):
+        return _packed(path)
+    return _read(path)
+
+
+def open_paths(paths: Sequence[Path]) -> Recording:
+    """The recordings of several machines as one; of one path what ``open_path`` gives.
+
+    Raises ``Unreadable`` as that does, and for what is no recording.
+    """
+    if len(paths) == 1:
+        return open_path(paths[0])
+    parts = []
+    for path in map(standing, paths):
+        if not is_recording(path):
+            raise Unreadable(
+                f"{path} is not a recording" if path.exists() else f"{path} does not exist",
+                "Several paths are read as one where each is a recording of ptxview run's.",
+            )
+        parts.append(read_events(path))
+    whole = merged(parts)
+    assembly = Assembly(partial(whole.blob, say=(problems := list(whole.problems)).append))
+    assembly.problems = problems
+    made = assembly.recording(" + ".join(map(str, paths)), list(whole.events))
+    return replace(made, machines=whole.machines)
+
+
+def _packed(path: Path) -> Recording:
+    """What an archive holds, unpacked to a folder that is removed when this process ends."""
+    held = unpacking.unpacked(path)
+    inner = _inner(held.folder, path)
+    if is_recording(inner):
+        recording = _open(inner)
+    else:
+        try:
+            recording = _read(inner, path)
+        except Unreadable as error:
+            said = error.message.replace(str(inner), str(path)).replace(str(held.folder), str(path))
+            left = f"; {'; '.join(held.problems[:3])}" if held.problems else ""
+            raise Unreadable(f"{said}{left}", error.hint) from None
+    problems = (*held.problems, *recording.problems)
+    return replace(recording, path=str(path), real=str(path.resolve()), problems=problems)
+
+
+def _inner(folder: Path, path: Path) -> Path:
+    """Where what was packed begins: a recording, or the first folder with more than a folder in it.
+
+    Raises ``Unreadable`` where there are several recordings.
+    """
+    while True:
+        entries = files.names(folder)[0]
+        recordings = [p for p in (folder / e.name for e in entries) if is_recording(p)]
+        if is_recording(folder):
+            return folder
+        if len(recordings) == 1:
+            return recordings[0]
+        if recordings:
+            listed = ", ".join(p.name for p in recordings[:5])
+            raise Unreadable(
+                f"{path} holds {len(recordings)} recordings: {listed}",
+                "Unpack it, and open one of them.",
+            )
+        if len(entries) != 1 or not entries[0].is_dir(follow_symlinks=False):
+            return folder
+        folder = folder / entries[0].name
+
+
+def _read(path: Path, packed: Path | None = None) -> Recording:
+    """What a folder or a file that is no recording holds; ``packed`` is what it was unpacked from,
+    by which it goes by then."""
+    return Assembly(_content).recording(str(path), _found_in(path, packed))
+
+
+def _found_in(path: Path, packed: Path | None = None) -> list[dict[str, object]]:
+    """The events that a cache, a folder or a file amounts to. Raises ``Unreadable`` for none."""
+    allowance = files.Allowance()
+    items = _folder(path, allowance) if path.is_dir() else _file(path)
+    if packed is not None:
+        items = (_renamed(event, str(path), str(packed)) for event in items)
+    events_found = list(_within(allowance, items, path))
+    if not any(e.get("event") != "problem" for e in events_found):
+        reasons = dict.fromkeys(f"{e.get('where')} {e.get('text')}" for e in events_found)
+        # A reason that a limit was met comes first.
+        listed = "; ".join(sorted(reasons, key=lambda text: files.VARIABLE not in text)[:3])
+        raise Unreadable(
+            f"{path} holds nothing that ptxview knows" + (f": {listed}" if listed else ""),
+            "Give " + KINDS + ".",
+        )
+    return events_found
+
+
+def raw_events(path: Path) -> tuple[list[dict[str, object]], Blob]:
+    """What a path holds as events, and what gives the content that a value of one names.
+
+    For who copies a recording; ``open_path`` makes values of it. Raises ``PtxviewError``.
+    """
+    if is_recording(path):
+        events = read_events(path)
+        return list(events.events), events.blob
+    if path.is_file() and unpacking.is_archive(path):
+        held = unpacking.unpacked(path)
+        inner = _inner(held.folder, path)
+        if is_recording(inner):
+            return raw_events(inner)
+        said: list[dict[str, object]] = [
+            {"event": "problem", "where": str(path), "text": text} for text in held.problems
+        ]
+        return [*_found_in(inner, path), *said], _content
+    return _found_in(path), _content
+
+
+def _renamed(event: dict[str, object], real: str, said: str) -> dict[str, object]:
+    """An event of an unpacked file, with paths as they are within the archive."""
+    out = {k: v.replace(real, said) if isinstance(v, str) else v for k, v in event.items()}
+    contents = as_map(event.get("files"))
+    places = {k: str(c.path) for k, c in contents.items() if isinstance(c, FileContent)}
+    paths = {**places, **{k: str(v) for k, v in as_map(event.get("paths")).items()}}
+    if paths:
+        out["paths"] = {kind: path.replace(real, said) for kind, path in paths.items()}
+    return out
+
+
+def open_text(data: bytes, name: str, stage: Stage) -> Recording:
+    """One stage's text without a file, as a recording; ``name`` is what it is called."""
+    content = BytesContent(data)
+    event: dict[str, object] = {
+        "event": "file",
+        "stage": stage.value,
+        "path": name,
+        "blob": content,
+        "symbols": _symbols(stage, content),
+    }
+    return Assembly(_content).recording(name, [event])
+
+
+def _content(value: object) -> Content | None:
+    """The content in an event of a cache, which carries it itself; None for other values."""
+    return value if hasattr(value, "read") else None
+
+
+EVENT, PROBLEM = 2000, 300
+"""Bytes of memory that an event of a cache takes, besides its contents."""
+
+
+def _within(
+    allowance: files.Allowance, events: Iterable[dict[str, object]], path: Path
+) -> Iterator[dict[str, object]]:
+    """Events until they would take more memory than the allowance; then a problem."""
+    for event in events:
+        carried = sum(len(v.data) for v in event.values() if isinstance(v, BytesContent))
+        size = PROBLEM if event.get("event") == "problem" else EVENT + carried
+        try:
+            allowance.take(size, str(event.get("path") or event.get("object") or path))
+        except files.TooLarge as error:
+            yield {"event": "problem", "where": str(path), "text": error.message}
+            return
+        yield event
+
+
+def _folder(path: Path, allowance: files.Allowance) -> Iterable[dict[str, object]]:
+    cache = kept_cache()
+    any_event = False
+    if packaged := aot_packages.models(path):
+        for model in packaged:
+            yield from aot_packages.events(model, path)
+        return
+    for event in scan(path, allowance):
+        if event["event"] == "build_folder":
+            for item in read_folder(Path(str(event["directory"])), cache):
+                any_event = True
+                yield _of_build(item, cache, path)
+        else:
+            any_event = any_event or event["event"] != "problem"
+            yield event
+    if not any_event:
+        for item in read_folder(path, cache):
+            any_event = True
+            yield _of_build(item, cache, path)
+    if not any_event:
+        for entry in files.names(path)[0]:  # the scan has said if there are more
+            file = path / entry.name
+            if not entry.name.endswith((*TEXT_STAGES, ".cubin", *tritonparse.ENDINGS)):
+                continue
+            if entry.is_symlink() and files.leads_out(file, path):
+                continue
+            try:
+                yield from _file(file, path)
+            except Unreadable as error:
+                yield _of_build(error.message, cache, file)
+
+
+def _of_build(item: Found | str, cache: DerivedCache, path: Path) -> dict[str, object]:
+    if isinstance(item, str):
+        return {"event": "problem", "where": str(path), "text": item.removeprefix(f"{path} ")}
+    return event_of(item, cache)
+
+
+def _file(path: Path, inside: Path | None = None) -> Iterable[dict[str, object]]:
+    """Events of a file that the user named, or of one in the folder ``inside`` that was named."""
+    with files.opened(path, inside=inside) as file:
+        head = file.take(LOG_HEAD)
+        if not head:
+            raise Unreadable(f"{path} is empty")
+        if is_elf(head) or FATBIN_MAGIC in head[:64]:
+            yield from _binary(file, head)
+            return
+        if tritonparse.is_trace(unpacking.head(path, tritonparse.HEAD, inside=inside)):
+            yield from tritonparse.from_trace_file(path, inside)
+            return
+        yield from _text(file, head, inside)
+
+
+def _text(file: files.File, head: bytes, inside: Path | None) -> Iterable[dict[str, object]]:
+    path = file.path
+    text = head.decode("utf-8", "surrogateescape")
+    stage = TEXT_STAGES.get(path.suffix.lower())
+    if stage is not None:
+        if (why := files.why_not(path, follow=True)) is not None:
+            raise Unreadable(why)
+        content = FileContent(path, inside)
+        if b"\0" in head[:4096] and stage is not Stage.PTX:
+            raise Unreadable(f"{path} is binary, not {stage.value}")
+        yield {
+            "event": "file",
+            "stage": stage.value,
+            "path": str(path),
+            "blob": content,
+            "symbols": _symbols(stage, content),
+        }
+    elif torch_logs.is_trace(text):
+        yield from torch_logs.from_trace_file(path, inside)
+    elif torch_logs.is_log(text):
+        yield from torch_logs.from_log(_whole(file))
+
+
+def _binary(file: files.File, head: bytes) -> Iterable[dict[str, object]]:
+    path = file.path
+    if is_cubin(head):
+        file.seek(0)
+        data = file.whole()
+        cubin = read_cubin(data)
+        if cubin is None:
+            raise Unreadable(f"{path} is a damaged cubin", "Compile it again.")
+        yield {
+            "event": "device_code",
+            "origin": "file",
+            "object": str(path),
+            "cubin": BytesContent(data),
+            "arch": arch_of(file),
+            **_left_ptx(data),
+        }
+        return
+    cache = kept_cache()
+    if path.suffix in (".so", ".o", ".obj"):
+        build = path.parent / "build.ninja"
+        if build.is_file():
+            for item in read_folder(path.parent, cache):
+                if isinstance(item, Found) and item.object == path:
+                    yield event_of(item, cache)
+                    build = path
+            if build == path:
+                return
+    own = list(aot_packages.of_library(file))
+    yield from own
+    if own and not carries_device_code(file):
+        return
+    images(path, cache)  # raises with one sentence if something is wrong
+    for item in read_object(path, None, path.parent, cache):
+        yield _of_build(item, cache, path)
+
+
+def _left_ptx(data: bytes) -> dict[str, object]:
+    text = debug_ptx(data)
+    if text is None:
+        return {"why": "the cubin was built without -lineinfo, which would have kept it"}
+    return {
+        "ptx": BytesContent(text),
+        "ptx_from": "the cubin's .nv_debug_ptx_txt, which ptxas keeps without its comments",
+    }
+
+
+def _whole(file: files.File) -> str:
+    file.seek(0)
+    return file.whole().decode("utf-8", "surrogateescape")
+
+
+def _symbols(stage: Stage, content: Content) -> list[str]:
+    try:
+        text = content.read().decode("utf-8", "surrogateescape")
+    except PtxviewError:
+        return []
+    if stage is Stage.PTX:
+        return [name for name, _ in entries(text)]
+    if stage is Stage.SASS:
+        return list(dict.fromkeys(a or b for a, b in _SASS_TEXT.findall(text)))
+    if stage in (Stage.TTIR, Stage.TTGIR):
+        return _TT_FUNC.findall(text)
+    return [a or b for a, b in _DEFINE.findall(text)]

@@ -1,0 +1,433 @@
+"""Runs the user's program with the probes in its interpreter, and keeps what they wrote."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+import secrets
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from inspector import __version__
+from inspector.base.errors import PtxviewError, RunFailed, Stopped, Unreadable
+from inspector.base.text import without_secrets
+from inspector.recording.driver_records import keep_records
+from inspector.recording.layout import (
+    SCHEMA,
+    SUFFIX,
+    Writer,
+    event_files,
+    file_stamp,
+    is_recording,
+    is_watched,
+    kept_cache,
+    pack,
+    recordings_folder,
+    remove,
+    unwritten,
+    work_folder,
+)
+from inspector.sources import machine
+from inspector.sources.machine import PROBES
+from inspector.system.process import (
+    instead_of_ending,
+    run_program,
+    stop_tools,
+)
+
+if TYPE_CHECKING:
+    from inspector.base.model import Recording
+
+# What the end of a run needs is imported when it comes, or while the program runs (``run``): a
+# program waits for all that is imported before it begins.
+
+# -- following a recording that grows -------------------------------------------------------------
+# Follows a growing recording: reads it again as soon as there is something new.
+
+SPARE = 8
+"""A look waits so many times as long as the last one took, so as not to slow the program down."""
+
+
+class Follower:
+    """Reads a recording's folder again on request; for one thread at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._sizes: dict[str, int] | None = None
+        self._not_before = 0.0
+
+    def look(self) -> Recording | None:
+        """The recording as it is by now; None if nothing is new since the last look.
+
+        A folder that is gone, or cannot be read at the moment, has nothing new.
+        """
+        if time.monotonic() < self._not_before:
+            return None
+        from inspector.sources.opening import open_path
+
+        try:
+            sizes = {file.name: file.stat().st_size for file in event_files(self.path)}
+        except (PtxviewError, OSError):
+            return None
+        if not sizes or sizes == self._sizes:
+            return None
+        began = time.monotonic()
+        try:
+            recording = open_path(self.path)
+        except (PtxviewError, OSError):
+            return None
+        finally:
+            self._not_before = time.monotonic() + SPARE * (time.monotonic() - began)
+        self._sizes = sizes
+        return recording
+
+
+def grows(path: Path, recording: Recording) -> bool:
+    """Whether a recording is worth following: a folder without the event of the run's end."""
+    return path.is_dir() and not recording.complete and os.access(path, os.R_OK)
+
+
+INJECTION = "CUDA_INJECTION64_PATH"
+NVIDIA_TOOLS = frozenset((
+    "ncu", "nsys", "nsys-launcher", "nv-nsight-cu-cli", "compute-sanitizer", "cuda-gdb", "nvprof",
+    "cuda-memcheck", "nvidia-smi", "nvcc", "ptxas", "cuobjdump", "nvdisasm", "dcgmi",
+))  # fmt: skip
+"""NVIDIA's own programs: some are at the driver themselves, and refuse to run beside another."""
+NO_DRIVER = (
+    "launches at the CUDA driver are not recorded: ptxview was installed without a C compiler "
+    "(apt install gcc, then pip install --force-reinstall --no-deps ptxview)"
+)
+DEFAULT_TARGET = "sm_90"
+ENVIRONMENT = (
+    "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING", "CC", "CXX",
+    "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVIDIA_TF32_OVERRIDE", "MAX_JOBS",
+    "TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_DEBUG", "TRITON_INTERPRET", "TRITON_ALWAYS_COMPILE",
+    "TRITON_DEFAULT_FP_FUSION", "TRITON_DISABLE_LINE_INFO", "TRITON_PTXAS_PATH",
+    "TRITON_PTXAS_BLACKWELL_PATH", "TRITON_OVERRIDE_ARCH", "TRITON_PRINT_AUTOTUNING",
+    "TRITON_CACHE_AUTOTUNING", "DISABLE_PTXAS_OPT", "DISABLE_LLVM_OPT", "MLIR_ENABLE_DUMP",
+    "TORCH_LOGS", "TORCH_TRACE", "TORCH_COMPILE_DEBUG", "TORCH_CUDA_ARCH_LIST",
+    "TORCH_EXTENSIONS_DIR", "TORCHDYNAMO_DISABLE", "TORCHINDUCTOR_CACHE_DIR",
+    "TORCHINDUCTOR_COMPILE_THREADS", "TORCHINDUCTOR_COORDINATE_DESCENT_TUNING",
+    "TORCHINDUCTOR_CPP_WRAPPER", "TORCHINDUCTOR_CUDAGRAPHS", "TORCHINDUCTOR_FORCE_DISABLE_CACHES",
+    "TORCHINDUCTOR_FREEZING", "TORCHINDUCTOR_FX_GRAPH_CACHE", "TORCHINDUCTOR_MAX_AUTOTUNE",
+    "TORCHINDUCTOR_MAX_AUTOTUNE_GEMM", "TORCHINDUCTOR_MAX_AUTOTUNE_GEMM_BACKENDS",
+    "TORCHINDUCTOR_UNIQUE_KERNEL_NAMES", "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF",
+    "RANK", "LOCAL_RANK", "WORLD_SIZE",
+)  # fmt: skip
+"""Variables that are recorded, no other: they shape what is compiled and where it is kept."""
+MAX_VARIABLE_CHARS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """What to run and how: ``kind`` is script, module or command; ``words`` its command line.
+
+    ``driver``: whether launches are seen at the CUDA driver's boundary, where there is a GPU.
+    """
+
+    kind: str
+    words: tuple[str, ...]
+    out: Path | None = None
+    target: str | None = None
+    python: str | None = None
+    driver: bool = True
+    environment: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutcome:
+    """The end of a run: exit status, the recording's path and content, seconds of run and after."""
+
+    status: int
+    path: Path
+    recording: Recording | None
+    seconds: float
+    after: float
+
+
+def prepare(request: RunRequest) -> tuple[Path, Path | None]:
+    """The folder to record into and the file to pack it into, or None; both are writable.
+
+    Raises ``RunFailed`` if they are not, before the program has begun.
+    """
+    out = request.out
+    pack_to = out if out is not None and out.suffix == SUFFIX else None
+    if out is not None and pack_to is None:
+        folder = out
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise RunFailed(
+                f"{folder} exists already and is not empty",
+                "Give another -o, or delete it first.",
+            )
+    else:
+        # Beside the file, where a user looks for it even if we are killed.
+        folder = recordings_folder() / _name(request) if pack_to is None else work_folder(pack_to)
+    try:
+        if pack_to is not None:
+            if pack_to.is_dir():
+                raise RunFailed(f"{pack_to} is a folder", "Give -o a file's name.")
+            if not os.access(pack_to.resolve().parent, os.W_OK | os.X_OK):
+                raise PermissionError(13, "Permission denied", str(pack_to.parent))
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder.resolve(), pack_to
+    except OSError as error:
+        if out is None:  # a home that cannot be written: it is recorded all the same
+            with suppress(OSError):
+                folder = Path(tempfile.mkdtemp(prefix="ptxview-")) / folder.name
+                folder.mkdir()
+                return folder.resolve(), None
+        raise RunFailed(
+            f"the recording cannot be written: {error.filename}: {error.strerror}",
+            "Give another place with -o.",
+        ) from None
+
+
+def _name(request: RunRequest) -> str:
+    words = [w for w in request.words if not w.startswith("-")]
+    name = re.sub(r"[^\w.-]+", "_", Path(words[0]).stem if words else "run")[:60] or "run"
+    now = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    return f"{now}-{name}-{secrets.token_hex(2)}"
+
+
+def command_of(request: RunRequest) -> tuple[list[str], str]:
+    """The command to start, and the interpreter whose versions are recorded."""
+    python = machine.interpreter(request.python)
+    if request.kind == "command":
+        return list(request.words), python
+    if request.kind == "module":
+        return [python, "-m", *request.words], python
+    if request.words[0] == "-":  # from standard input, as Python itself reads it
+        return [python, *request.words], python
+    script = Path(request.words[0])
+    if not script.exists():
+        raise RunFailed(f"{script} does not exist", "Give the path of a Python script.")
+    if is_recording(script):
+        # Python would run a __main__.py in it, which anybody may have put there.
+        raise RunFailed(
+            f"{script} is a recording, and no program",
+            "ptxview open, list and show read it, ptxview time takes its times, ptxview profile "
+            "--stored shows its profile.",
+        )
+    if script.is_dir() and not (script / "__main__.py").exists():
+        raise RunFailed(f"{script} is a folder without a __main__.py", "Give a script in it.")
+    return [python, *request.words], python
+
+
+def allowed(variables: Mapping[str, str]) -> dict[str, str]:
+    """Those variables that are recorded: of an allow-list, none that may hold a secret."""
+    return {n: variables[n][:MAX_VARIABLE_CHARS] for n in ENVIRONMENT if n in variables}
+
+
+def environment(folder: Path, request: RunRequest, target: str | None) -> dict[str, str]:
+    """The program's environment: the user's, with the probes first on PYTHONPATH."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PTXVIEW_")}
+    if "ptxview_driver" in Path(env.get(INJECTION, "")).name:
+        del env[INJECTION]  # of a run around this one
+    python_path = env.get("PYTHONPATH")
+    env["PYTHONPATH"] = f"{PROBES}{os.pathsep}{python_path}" if python_path else str(PROBES)
+    env["PTXVIEW_RECORDING"] = str(folder)
+    if target is not None:
+        env["PTXVIEW_TARGET"] = target
+    env.update(request.environment)
+    return env
+
+
+class Run:
+    """A run whose recording has begun; the caller starts its program, ``argv`` in ``env``."""
+
+    def __init__(self, request: RunRequest, here: Sequence[str] | None = None) -> None:
+        """Begin the recording, of a program to be started or of this one, whose words are ``here``.
+
+        Raises ``RunFailed`` if that is not possible.
+        """
+        self.argv, self._python = (
+            command_of(request) if here is None else (list(here), sys.executable)
+        )
+        folder, self._pack_to = prepare(request)
+        self._over = None if self._pack_to is None else file_stamp(self._pack_to)
+        self._asked_for = request.out is not None
+        target = request.target
+        if target is None and here is None and not machine.gpu_present():
+            target = DEFAULT_TARGET
+        self._mode = "gpu" if target is None else "target"
+        self._hurries = False
+        self._watches = here is not None
+        self._began = time.monotonic()
+        try:
+            self._writer = Writer(folder)
+            self._writer.event(
+                event="recording",
+                schema=SCHEMA,
+                time=time.time(),
+                ptxview=__version__,
+                command=without_secrets(self.argv),
+                environment=allowed(os.environ),
+                cwd=str(Path.cwd()),
+                started=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+                mode=self._mode,
+                target=target,
+            )
+        except OSError as error:
+            if self._pack_to is not None:
+                remove(folder)
+            raise RunFailed(
+                f"the recording cannot be written in {folder}: {error.strerror or error}",
+                "Give another place with -o.",
+            ) from None
+        self.env = environment(folder, request, target)
+        if target is None:
+            wanted = request.driver and here is None and not self._is_profiled(request)
+            if wanted and machine.driver_library() is None:
+                self._writer.event(event="problem", where="driver", text=NO_DRIVER)
+            elif wanted:
+                self._see_launches(str(machine.driver_library()))
+
+    @staticmethod
+    def _is_profiled(request: RunRequest) -> bool:
+        """Whether another is at the driver: torch.profiler, or a tool of NVIDIA's."""
+        tool = request.kind == "command" and Path(request.words[0]).name in NVIDIA_TOOLS
+        return tool or any(name == "PTXVIEW_PROFILE" for name, _ in request.environment)
+
+    def _see_launches(self, library: str) -> None:
+        """Have the driver load the library, in the program and in its children."""
+        self.env["PTXVIEW_DRIVER"] = library
+        # Another tool's is left alone: the probes then report it.
+        self.env.setdefault(INJECTION, library)
+
+    @property
+    def folder(self) -> Path:
+        """The recording's folder."""
+        return self._writer.folder
+
+    def elsewhere(self) -> str | None:
+        """A sentence if the recording is not in its usual place, else None."""
+        if self._asked_for or self.folder.is_relative_to(recordings_folder().resolve()):
+            return None
+        return f"{recordings_folder()} cannot be written: the recording is made in {self.folder}"
+
+    def abandon(self) -> None:
+        """Remove the recording, since the program could not be started."""
+        self._writer.close()
+        remove(self._writer.folder)
+
+    def ended(self, status: int, say: Callable[[str], None]) -> RunOutcome:
+        """Complete the recording, and pack it if that was asked for."""
+        seconds = time.monotonic() - self._began
+        if not self.folder.is_dir():
+            self._writer.close()
+            say(f"the recording in {self.folder} was deleted while the program ran")
+            return RunOutcome(status, self.folder, None, seconds, 0.0)
+        try:
+            self._writer.event(
+                event="end", time=time.time(), exit_status=status, seconds=seconds, finishing=True
+            )
+            if not self._watches and not is_watched(self.folder):
+                program = Path(self.argv[0]).name
+                self._writer.event(event="unwatched", command=program, why="none")
+            keep_records(self.folder, self._writer.blob)
+            for text, mark in unwritten(self.folder):
+                self._writer.event(event="problem", where="recording", text=text)
+                mark.unlink(missing_ok=True)
+        except Unreadable as error:
+            say(f"the end of the run could not be recorded: {error.message}")
+        except OSError as error:
+            say(f"the end of the run could not be recorded: {error.strerror or error}")
+        if self._pack_to is not None:
+            # From here on the user knows where the recording is, even if we are killed.
+            say(f"writing {self._pack_to}; should that not end, open {self.folder}")
+        return self._close(status, say)
+
+    def hurry(self) -> None:
+        """Finish early, because we are asked to end: what is not derived yet is left out."""
+        self._hurries = True
+        stop_tools()
+
+    @contextmanager
+    def lasting(self) -> Iterator[None]:
+        """A context in which a signal to end makes us hurry; the recording is still completed."""
+        with instead_of_ending(self.hurry):
+            yield
+
+    def _close(self, status: int, say: Callable[[str], None]) -> RunOutcome:
+        ended = time.monotonic()
+        from inspector.sources.completing import complete
+        from inspector.sources.opening import open_path
+
+        writer, pack_to = self._writer, self._pack_to
+        recording: Recording | None = None
+        try:
+            recording = complete(
+                writer, kept_cache(), self._python, self._mode, say, lambda: not self._hurries
+            )
+        except (KeyboardInterrupt, Stopped):
+            say("interrupted: the recording is kept without what was still to be made of it")
+        except (PtxviewError, OSError) as error:
+            say(f"the recording is kept as the program left it: {error}")
+        try:
+            writer.event(event="finished", time=time.time())
+            if recording is not None:
+                recording = replace(recording, complete=True)
+        except OSError as error:
+            say(f"the end of the run could not be recorded: {error.strerror or error}")
+        writer.close()
+        path = writer.folder
+        if pack_to is not None:
+            try:
+                path = self._packed(writer.folder, pack_to, say)
+                remove(writer.folder)
+            except (PtxviewError, OSError) as error:
+                why = error.strerror if isinstance(error, OSError) else None
+                say(f"{pack_to} could not be written ({why or error}); the recording is in {path}")
+        if recording is None or pack_to is not None:
+            try:
+                recording = open_path(path)
+            except (PtxviewError, OSError) as error:
+                say(f"the recording cannot be read: {error}")
+        return RunOutcome(status, path, recording, ended - self._began, time.monotonic() - ended)
+
+    def _packed(self, folder: Path, target: Path, say: Callable[[str], None]) -> Path:
+        """The file that was made of it: by another name where another run has taken this one.
+
+        What lay there when we began is replaced, as was asked for.
+        """
+        try:
+            pack(folder, target, quickly=self._hurries, over=self._over)
+            return target
+        except FileExistsError:
+            other = target.with_name(f"{target.stem}-{secrets.token_hex(3)}{SUFFIX}")
+            pack(folder, other, quickly=self._hurries, over=None)
+            say(f"another program has written {target}: this recording is {other}")
+            return other
+
+
+def load_the_rest() -> None:
+    """Import what completes a recording."""
+    import inspector.sources.completing  # noqa: F401
+
+
+def run(
+    request: RunRequest,
+    say: Callable[[str], None],
+    preload: Callable[[], None] = load_the_rest,
+) -> RunOutcome:
+    """Run the program, then complete the recording and pack it if that was asked for.
+
+    ``preload`` is called in another thread when the program has run for a second.
+    """
+    started = Run(request)
+    if (elsewhere := started.elsewhere()) is not None:
+        say(elsewhere)
+    with started.lasting():
+        try:
+            status = run_program(started.argv, started.env, preload=preload)
+        except PtxviewError:
+            started.abandon()
+            raise
+        return started.ended(status, say)

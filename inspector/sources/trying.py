@@ -1,0 +1,652 @@
+"""Takes a recorded kernel through its compiler again: a stage that was edited, other options.
+
+An edited TTIR, TTGIR or LLVM IR goes through what follows it in Triton's compiler, in a child of
+the user's interpreter; PTX goes through the ptxas that made the recorded machine code, where one of
+this machine's does. Options that are decided earlier begin again from the recorded TTIR. The
+recorded text goes the same way beside it, which separates the effect of another compiler from
+that of the edit. Nothing is written into the recording, and the result is no variant of its kernel.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from inspector.base.errors import PtxviewError, Unreadable, UsageError
+from inspector.base.model import (
+    EDIT,
+    Compilation,
+    Kernel,
+    Origin,
+    Recording,
+    Resources,
+    Stage,
+    StageFile,
+    Variant,
+)
+from inspector.listing.cubin import read_cubin
+from inspector.listing.ptx_declaration import bounds, entries
+from inspector.recording.facts import CONFIG, as_map, from_ptxas, merge
+from inspector.recording.layout import BytesContent, kept_cache
+from inspector.sources import machine, spills
+from inspector.sources.compile_job import GoOn
+from inspector.sources.compilers import (
+    CompilerInput,
+    assemblers,
+    compile_ptx,
+    own_target,
+)
+from inspector.sources.compiling import targets_of
+from inspector.sources.nvcc import same_code
+from inspector.sources.opening import raw_events
+from inspector.sources.remaining_stages import compile_on, job_of
+from inspector.system.process import side_by_side
+from inspector.system.toolchain import Tool, version_of
+
+STAGES = (Stage.TTIR, Stage.TTGIR, Stage.LLIR, Stage.PTX)
+"""What can be edited: the rest of a compiler begins there."""
+ABOVE = (Stage.SOURCE, Stage.OUTPUT_CODE)
+TRITON = (Origin.TRITON, Origin.INDUCTOR)
+DECIDED = {"num_warps": Stage.TTIR, "num_stages": Stage.TTIR, "maxnreg": Stage.TTIR}
+"""Options of Triton's, and the last stage from which each is honoured: making TTGIR of it does."""
+FLAGS = {"num_warps": "--num-warps", "num_stages": "--num-stages", "maxnreg": "--maxnreg"}
+EDITED, AGAIN, TRIED = "edited", "as recorded", "tried"
+MAX_COLUMNS = 64
+LEVELLED = (3, 9)
+"""The first version of Triton that tells ptxas's register allocator its level."""
+# Options that Triton sets by the target where nobody does.
+_OF_TARGET = frozenset(("max_num_imprecise_acc_default", "ptx_version"))
+_OF_LLVM = frozenset(
+    (
+        "num_warps",
+        "shared",
+        "global_scratch_size",
+        "profile_scratch_size",
+        "tmem_size",
+        "launch_cooperative_grid",
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TrySetting:
+    """Options of one column; what is not set is as recorded. ``ptxas`` are ptxas's own words."""
+
+    target: str | None = None
+    triton: Mapping[str, int] = field(default_factory=dict)
+    ptxas: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """``sm_100 num_warps=8 -O1``; "" where all is as recorded."""
+        words = [self.target or "", *(f"{k}={v}" for k, v in self.triton.items()), *self.ptxas]
+        return " ".join(filter(None, words))
+
+
+AS_RECORDED = TrySetting()
+
+
+@dataclass(frozen=True, slots=True)
+class TryRequest:
+    """What to try of a variant: ``text`` is an edited stage, None for the recorded one.
+
+    ``name`` is what messages call the file; ``limit`` the most seconds that a compiler may take.
+    """
+
+    recording: Recording
+    kernel: Kernel
+    variant: Variant
+    stage: Stage
+    text: bytes | None
+    name: str
+    settings: tuple[TrySetting, ...] = (AS_RECORDED,)
+    python: str | None = None
+    limit: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class TriedColumn:
+    """The result of one column: ``variant`` is None where it did not compile.
+
+    ``metadata`` is Triton's (warps, shared memory, scratch), if known.
+    """
+
+    label: str
+    setting: TrySetting
+    compilation: Compilation
+    variant: Variant | None = None
+    metadata: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TryOutcome:
+    """A request with its columns in order.
+
+    ``again`` is the recorded text by the same way, ``alike`` the stages that it made and whether
+    each is as recorded: None where nothing could be made. ``recording`` has the recorded variant
+    and those that were tried, as one kernel; ``remarks`` are sentences on what is to be known of
+    them; ``versions`` are the compilers that were used here.
+    """
+
+    request: TryRequest
+    recording: Recording
+    columns: tuple[TriedColumn, ...]
+    again: TriedColumn
+    alike: Mapping[Stage, bool] | None
+    remarks: tuple[str, ...] = ()
+    recorded_metadata: Mapping[str, object] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel with the recorded variant first, then those that were tried."""
+        return self.recording.kernels[0]
+
+    @property
+    def same_compiler(self) -> bool:
+        """Whether what is here makes of the recorded text the machine code that was recorded.
+
+        Texts may differ where that is the same: an operation whose place is not written in the text
+        gets the place at which it was read.
+        """
+        alike = self.alike or {}
+        return alike.get(Stage.SASS, bool(alike) and all(alike.values()))
+
+    @property
+    def recorded_versions(self) -> dict[str, str]:
+        """The compilers of the recorded variant, if it or its machine code names them."""
+        variant = self.request.variant
+        triton = variant.options.get("triton_version") or self.request.recording.tools.get("triton")
+        sass = variant.stages.get(Stage.SASS)
+        cubin = None if sass is None else read_cubin(sass.content.read())
+        out = {"triton": str(triton)} if triton and self.request.kernel.origin in TRITON else {}
+        return out | ({"ptxas": cubin.ptxas} if cubin is not None and cubin.ptxas else {})
+
+    @property
+    def failed(self) -> int:
+        """How many columns did not compile."""
+        return sum(one.variant is None for one in self.columns)
+
+
+def begin_of(
+    kernel: Kernel, variant: Variant, settings: Sequence[TrySetting], asked: Stage | None
+) -> Stage:
+    """The stage from which options are tried: the one asked for, else the latest that has them.
+
+    Raises ``UsageError`` where an option cannot be honoured from there.
+    """
+    wants_triton = any(one.triton or one.target for one in settings)
+    there = [stage for stage in STAGES if stage in variant.stages]
+    if not there:
+        reasons = ", ".join(dict.fromkeys(variant.missing.get(s, "") for s in STAGES))
+        raise UsageError(f"{kernel.demangled} has no stage to begin from: {reasons}")
+    stage = asked or (there[0] if wants_triton else there[-1])
+    if stage not in variant.stages:
+        why = variant.missing.get(stage, "it was not recorded")
+        raise UsageError(f"there is no {stage.value} of {kernel.demangled}: {why}")
+    check(kernel, stage, settings)
+    return stage
+
+
+def check(kernel: Kernel, stage: Stage, settings: Sequence[TrySetting]) -> None:
+    """Raise ``UsageError`` for an option that nothing after a stage honours."""
+    for name in dict.fromkeys(name for one in settings for name in one.triton):
+        if name == "maxnreg" and stage is Stage.PTX:
+            continue  # ptxas has it, too
+        if kernel.origin not in (*TRITON, Origin.FILE):
+            raise UsageError(
+                f"{FLAGS[name]} is Triton's, and {kernel.demangled} was not made by Triton"
+            )
+        if stage.rank > DECIDED[name].rank:
+            hint = {
+                "maxnreg": 'In TTGIR it is the module\'s attribute "ttg.maxnreg" = N : i32.'
+                if stage is Stage.TTGIR
+                else "In PTX it is the directive .maxnreg N behind the kernel's parameters.",
+            }.get(name, f"Begin from the {DECIDED[name].value}: --stage {DECIDED[name].value}")
+            raise UsageError(
+                f"{FLAGS[name]} cannot be honoured from {stage.value} on: Triton decides it where "
+                f"it makes TTGIR of TTIR",
+                hint,
+            )
+
+
+def try_stage(
+    request: TryRequest, say: Callable[[str], None], go_on: GoOn = lambda: True
+) -> TryOutcome:
+    """Compile every column, and the recorded text beside them.
+
+    Raises ``ToolMissing`` where a compiler is not there, ``Unreadable`` where a stage cannot be
+    read. What fails to compile raises nothing.
+    """
+    variant, stage = request.variant, request.stage
+    recorded = variant.stages[stage].content.read()
+    metadata = _recorded_metadata(request)
+    trial = _Trial(request, metadata, recorded, go_on)
+    say(f"{request.name} through {'ptxas' if stage is Stage.PTX else 'Triton and ptxas'}")
+    wanted = [(AS_RECORDED, None), *((one, request.text) for one in request.settings)]
+    made = trial.by_ptxas(wanted) if stage is Stage.PTX else trial.by_triton(wanted)
+    again, columns = made[0], tuple(made[1:])
+    alike = None if again.variant is None else _alike(variant, again.variant, stage)
+    tried = tuple(one.variant for one in columns if one.variant is not None)
+    beside: tuple[Variant, ...] = ()
+    same = None if alike is None else alike.get(Stage.SASS, all(alike.values()))
+    if again.variant is not None and same is False:
+        beside = (again.variant,)
+    kernel = replace(request.kernel, variants=(variant, *beside, *tried), autotune=())
+    return TryOutcome(
+        request,
+        replace(request.recording, kernels=(kernel,), graphs=(), compilations=()),
+        columns,
+        again,
+        alike,
+        tuple(dict.fromkeys(trial.remarks)),
+        metadata,
+        trial.versions,
+    )
+
+
+def _recorded_metadata(request: TryRequest) -> dict[str, object]:
+    """Triton's own of the recorded variant; empty where none is kept."""
+    path = Path(request.recording.real or request.recording.path)
+    if request.kernel.origin not in TRITON or not path.exists():
+        return {}
+    events, _ = raw_events(path)
+    for event in events:
+        told = as_map(event.get("metadata"))
+        if event.get("event") == "triton" and request.variant.hash in (
+            event.get("hash"),
+            told.get("hash"),
+        ):
+            return told
+    return {}
+
+
+def _alike(recorded: Variant, again: Variant, stage: Stage) -> dict[Stage, bool]:
+    """Of each stage after one that both have, whether it is byte for byte, or in machine code, the
+    same."""
+    out: dict[Stage, bool] = {}
+    for one in (*STAGES, Stage.SASS):
+        pair = [v.stages.get(one) for v in (recorded, again)]
+        if one.rank <= stage.rank or None in pair:
+            continue
+        a, b = (file.content.read() for file in pair if file is not None)
+        out[one] = same_code(read_cubin(a), read_cubin(b)) if one is Stage.SASS else a == b
+    return out
+
+
+Wanted = tuple[TrySetting, bytes | None]
+"""Options, and the text that they are for: None is the recorded one."""
+
+
+class _Trial:
+    """One request under way."""
+
+    def __init__(
+        self, request: TryRequest, metadata: Mapping[str, object], recorded: bytes, go_on: GoOn
+    ) -> None:
+        self.request, self.metadata, self.recorded = request, metadata, recorded
+        self.go_on = go_on
+        self.remarks: list[str] = []
+        self.versions: dict[str, str] = {}
+        self._own: list[Tool] | None = None
+
+    # -- Triton ------------------------------------------------------------------------------
+
+    def by_triton(self, wanted: Sequence[Wanted]) -> list[TriedColumn]:
+        """The columns by what follows the stage in Triton's compiler, then by ptxas for options of
+        its own."""
+        python = machine.interpreter(self.request.python)
+
+        def run(item: Wanted) -> TriedColumn:
+            setting, text = item
+            made = self._child(python, replace(setting, ptxas=()), text)
+            return self._again_by_ptxas(made, setting, text) if setting.ptxas else made
+
+        out = list(side_by_side(run, wanted))
+        self._name_tools(out)
+        return out
+
+    def _child(self, python: str, setting: TrySetting, text: bytes | None) -> TriedColumn:
+        """Compile one column in a child."""
+        request = self.request
+        name = request.name if text is not None else f"the recorded {request.stage.value}"
+        job = job_of(request.variant, request.stage.value)
+        options = {**job.options, **setting.triton}
+        if not job.target:  # a single file
+            own = CompilerInput(Path(name), name, request.stage.value, job.text)
+            job = replace(job, target=targets_of(own, ())[0])
+        if setting.target is not None:
+            job = replace(job, target=setting.target)
+            options = {k: v for k, v in options.items() if k not in _OF_TARGET}
+        job = replace(job, name=name, options=options, text=job.text if text is None else text)
+        made = compile_on(job, python, seconds=request.limit, go_on=self.go_on)
+        unknown = [option for option in made.unknown if option in setting.triton]
+        failed = made.failed
+        if unknown:
+            failed = f"Triton {made.triton} has no option {unknown[0]}"
+        elif made.unknown:
+            self.remarks.append(
+                f"Triton {made.triton} has not all options that were recorded: "
+                f"{', '.join(made.unknown)}"
+            )
+        label = self._label(setting, text)
+        symbol = str(made.metadata.get("name") or request.variant.symbol)
+        one = Compilation(
+            name,
+            request.stage.value,
+            job.target,
+            shlex.join(_words(setting)),
+            symbols=() if failed else (symbol,),
+            seconds=sum(made.seconds.values()) if made.seconds else None,
+            tool=f"triton {made.triton}".strip(),
+            failed=failed,
+            messages=made.messages,
+        )
+        if failed is not None:
+            return TriedColumn(label, setting, one)
+        metadata = {**self._of_text(), **made.metadata}
+        stages = {
+            Stage(stage) if stage != "cubin" else Stage.SASS: StageFile(
+                BytesContent(data), None, "nvdisasm -c" if stage == "cubin" else "Triton"
+            )
+            for stage, data in made.texts.items()
+        }
+        ptx = made.texts.get("ptx", b"").decode("utf-8", "replace")
+        variant = Variant(
+            id="",
+            hash=hashlib.sha256(made.texts.get("cubin", b"")).hexdigest(),
+            symbol=symbol,
+            target=own_target(ptx) or job.target,
+            config={n: metadata[n] for n in CONFIG if n in metadata},
+            stages=stages,
+            known=Resources(dynamic_shared_bytes=_int(metadata.get("shared"))),
+        )
+        variant = self._variant(variant, setting, text)
+        return TriedColumn(label, setting, one, variant, metadata)
+
+    def _of_text(self) -> dict[str, object]:
+        """What Triton told of the recorded variant, where what is compiled does not tell it: LLVM
+        IR says nothing of warps, shared memory and scratch."""
+        if self.request.stage is not Stage.LLIR:
+            return {}
+        return {k: v for k, v in self.metadata.items() if k in _OF_LLVM}
+
+    # -- ptxas -------------------------------------------------------------------------------
+
+    def by_ptxas(self, wanted: Sequence[Wanted]) -> list[TriedColumn]:
+        """The columns by ptxas alone."""
+        variant = self.request.variant
+        by, options = self._assembler(variant, self.recorded)
+
+        def run(item: Wanted) -> TriedColumn:
+            setting, text = item
+            data = self.recorded if text is None else text
+            own = own_target(data.decode("utf-8", "replace"))
+            target = setting.target or own or variant.target or "sm_90"
+            return self._assembled(data, target, setting, text, by, options, self.metadata)
+
+        out = list(side_by_side(run, wanted))
+        self._name_tools(out)
+        return out
+
+    def _assembler(self, variant: Variant, ptx: bytes) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
+        """The assembler that made a variant's machine code, with its options; else none."""
+        sass = variant.stages.get(Stage.SASS)
+        if sass is None or variant.target is None:
+            return (), ()
+        tools = [tool.path for tool in (*self._of_triton(), *assemblers())]
+        try:
+            found = spills.reproduction(
+                ptx,
+                sass.content.read(),
+                variant.target,
+                list(dict.fromkeys(tools)),
+                kept_cache(),
+                self._likeliest(),
+            )
+        except PtxviewError:
+            found = None
+        if found is None:
+            return (), ()
+        tool = Tool("ptxas", found.tool, version_of(found.tool), "")
+        return (tool,), tuple(word for word in found.options if word != "-lineinfo")
+
+    def _likeliest(self) -> list[tuple[str, ...]]:
+        """Sets of options for ptxas, those first that the Triton that was recorded gives it."""
+        options = self.request.variant.options
+        version = re.match(r"(\d{1,3})\.(\d{1,3})", str(options.get("triton_version") or ""))
+        level = version is not None and (int(version[1]), int(version[2])) >= LEVELLED
+        plain = options.get("enable_fp_fusion") is False
+
+        def unlike(words: tuple[str, ...]) -> int:
+            return (("--regAllocOptLevel=2" in words) != level) + (
+                ("--fmad=false" in words) != plain
+            )
+
+        return sorted(spills.OPTIONS, key=unlike)
+
+    def _of_triton(self) -> list[Tool]:
+        """The assemblers of the interpreter that has Triton."""
+        if self._own is None:
+            folder = None
+            if self.request.kernel.origin in TRITON:
+                found = machine.versions(machine.interpreter(self.request.python))
+                folder = found.get("triton_folder")
+            paths = spills.assemblers([folder]) if folder else []
+            self._own = [Tool("ptxas", p, version_of(p), "") for p in paths]
+        return self._own
+
+    def _assembled(
+        self,
+        data: bytes,
+        target: str,
+        setting: TrySetting,
+        text: bytes | None,
+        by: Sequence[Tool],
+        options: Sequence[str],
+        metadata: Mapping[str, object],
+        upper: Mapping[Stage, StageFile] | None = None,
+    ) -> TriedColumn:
+        request = self.request
+        name = request.name if text is not None else f"the recorded {request.stage.value}"
+        maxnreg = setting.triton.get("maxnreg") if request.stage is Stage.PTX else None
+        words = [*options, *setting.ptxas]
+        words += [] if maxnreg is None else [f"--maxrregcount={maxnreg}"]
+        source = CompilerInput(Path(name), name if upper is None else "ptx", "ptx", data)
+        made = compile_ptx(source, target, words, seconds=request.limit, go_on=self.go_on, by=by)
+        label = self._label(setting, text)
+        shown = " ".join(setting.label.split()[1 if setting.target else 0 :])
+        symbol = self._symbol(made.symbols)
+        failed = made.failed
+        if failed is None and symbol is None:
+            failed = f"it has no kernel {request.variant.symbol}"
+        one = Compilation(
+            name,
+            request.stage.value,
+            target,
+            shown,
+            symbols=made.symbols,
+            seconds=made.seconds,
+            tool=made.tool,
+            failed=failed,
+            messages=made.messages,
+        )
+        if failed is not None or made.cubin is None or symbol is None:
+            return TriedColumn(label, setting, one)
+        figures = from_ptxas(made.printed).get(symbol, Resources())
+        dynamic = Resources(
+            dynamic_shared_bytes=request.variant.known.dynamic_shared_bytes
+            if upper is None
+            else _int(metadata.get("shared"))
+        )
+        stages = {
+            **(upper or {}),
+            Stage.PTX: StageFile(BytesContent(data), None, f"the file {name}"),
+            Stage.SASS: StageFile(BytesContent(made.cubin), None, "nvdisasm -c"),
+        }
+        variant = Variant(
+            id="",
+            hash=hashlib.sha256(made.cubin).hexdigest(),
+            symbol=symbol,
+            target=target,
+            config=request.variant.config,
+            stages=stages,
+            known=merge(figures, dynamic),
+        )
+        variant = self._variant(variant, setting, text)
+        return TriedColumn(label, setting, one, variant, metadata)
+
+    def _again_by_ptxas(
+        self, made: TriedColumn, setting: TrySetting, text: bytes | None
+    ) -> TriedColumn:
+        """A column of Triton's with options for ptxas: its PTX is assembled once more."""
+        variant = made.variant
+        if variant is None:
+            return replace(made, setting=setting, label=self._label(setting, text))
+        ptx = variant.stages[Stage.PTX].content.read()
+        by, options = self._assembler(variant, ptx)
+        machine_code = (Stage.PTX, Stage.SASS)
+        upper: dict[Stage, StageFile] = {
+            s: f for s, f in variant.stages.items() if s not in machine_code
+        }
+        again = self._assembled(
+            ptx,
+            variant.target or made.compilation.target,
+            setting,
+            text,
+            by,
+            options,
+            made.metadata,
+            upper,
+        )
+        seconds = [one.compilation.seconds for one in (made, again)]
+        whole = None if None in seconds else sum(s for s in seconds if s is not None)
+        return replace(again, compilation=replace(again.compilation, seconds=whole))
+
+    def _symbol(self, symbols: Sequence[str]) -> str | None:
+        """The kernel's name in the product: its own, else the only one."""
+        own = self.request.variant.symbol
+        if own in symbols:
+            return own
+        return symbols[0] if len(symbols) == 1 else None
+
+    # -- both --------------------------------------------------------------------------------
+
+    def _label(self, setting: TrySetting, text: bytes | None) -> str:
+        if text is not None:
+            return f"{EDITED} {setting.label}".rstrip()
+        return setting.label or AGAIN
+
+    def _variant(
+        self,
+        made: Variant,
+        setting: TrySetting,
+        text: bytes | None,
+    ) -> Variant:
+        """The product as a variant beside the recorded one; its configuration says so.
+
+        Its hash is of what it was tried with, too: the same machine code may be there twice.
+        """
+        request = self.request
+        own, stage = request.variant, request.stage
+        what = self._label(setting, text)
+        stages = {s: f for s, f in own.stages.items() if s in ABOVE}
+        if text is None:
+            stages |= {s: f for s, f in own.stages.items() if s in STAGES and s.rank <= stage.rank}
+        stages |= {
+            s: replace(f, content=BytesContent(f.content.read()), origin_path=None)
+            for s, f in made.stages.items()
+        }
+        if text is not None and stage is not Stage.PTX:
+            stages[stage] = StageFile(BytesContent(text), None, f"the file {request.name}")
+        reason = f"the {stage.value} was {EDITED}: this is not made of it"
+        missing = {s: reason for s in STAGES if s not in stages and s.rank < stage.rank}
+        missing |= {s: w for s, w in own.missing.items() if s not in stages and s not in missing}
+        config = dict(own.config)
+        config |= {n: v for n, v in made.config.items() if n in config or n in setting.triton}
+        config |= dict(setting.triton)
+        if setting.ptxas:
+            config["ptxas_options"] = " ".join(setting.ptxas)
+        config[EDIT] = f"{EDITED} {stage.value}" if text is not None else TRIED
+        if text is None and not setting.label:
+            config[EDIT] = AGAIN
+        digest = hashlib.sha256(f"{what}\0{made.hash}\0".encode("utf-8", "surrogateescape"))
+        for one in STAGES:
+            if one in stages:
+                digest.update(stages[one].content.read())
+        return replace(
+            own,
+            id=digest.hexdigest()[:8],
+            hash=digest.hexdigest(),
+            symbol=made.symbol,
+            cache_key=None,
+            target=made.target,
+            config=config,
+            stages={s: stages[s] for s in Stage if s in stages},
+            locations_cubin=None,
+            known=made.known,
+            ptxas=None,
+            autotune=None,
+            ranks=(),
+            launches=None,
+            benchmarks=None,
+            missing=missing,
+            cache_hit=None,
+            calls=(),
+            error=None,
+        )
+
+    def _name_tools(self, made: Sequence[TriedColumn]) -> None:
+        """Which compilers were used here, for where they are not the recording's."""
+        for one in made:
+            name, _, version = (one.compilation.tool or "").partition(" ")
+            if name:
+                self.versions[name] = version
+            sass = None if one.variant is None else one.variant.stages.get(Stage.SASS)
+            cubin = None if sass is None else read_cubin(sass.content.read())
+            if cubin is not None and cubin.ptxas is not None:
+                self.versions.setdefault("ptxas", cubin.ptxas)
+
+
+def _words(setting: TrySetting) -> tuple[str, ...]:
+    return tuple(f"{name}={value}" for name, value in setting.triton.items())
+
+
+def _int(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def block_of(column: TriedColumn, recorded: tuple[int, int, int]) -> tuple[int, int, int]:
+    """The threads of a block: what the PTX demands, else Triton's warps, else those recorded."""
+    variant = column.variant
+    if variant is not None and Stage.PTX in variant.stages:
+        text = variant.stages[Stage.PTX].content.read().decode("utf-8", "surrogateescape")
+        for name, header in entries(text):
+            demanded = bounds(header).get("reqntid") if name == variant.symbol else None
+            if demanded:
+                x, y, z = (*demanded, 1, 1)[:3]
+                return x, y, z
+    warps = _int(column.metadata.get("num_warps"))
+    return recorded if warps is None else (32 * warps, 1, 1)
+
+
+def shared_of(column: TriedColumn, recorded: int | None) -> int | None:
+    """Dynamic shared memory of a block in bytes: Triton's of it, else that of the recorded call."""
+    shared = _int(column.metadata.get("shared"))
+    return recorded if shared is None else shared
+
+
+def read_edited(path: str, stage: Stage) -> bytes:
+    """The text of an edited stage. Raises ``Unreadable`` for anything else."""
+    from inspector.system import files
+
+    data = files.read(Path(path))
+    if not data.strip():
+        raise Unreadable(f"{path} is empty")
+    if b"\0" in data[:65536].rstrip(b"\0\n"):
+        raise Unreadable(f"{path} is binary, and no {stage.value}")
+    return data

@@ -1,0 +1,795 @@
+"""The only code that opens what it did not write: regular files and zips of them, within bounds.
+
+What somebody sent may be a pipe that never ends, a device, a sparse file of a terabyte, a line of
+half a gigabyte, a zip that unpacks to more than there is. Here each thing is opened once, and what
+it is and how large it is are asked of what was opened, never of its path. All bounds follow from
+one number, which a user raises with ``PTXVIEW_MAX_BYTES``; a sentence says which one was met.
+
+One module because nothing else may open a thing: a second reader would have other bounds.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import lzma
+import os
+import re
+import stat
+import struct
+import threading
+import weakref
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from inspector.base.errors import Unreadable, UsageError
+
+VARIABLE = "PTXVIEW_MAX_BYTES"
+ROOTS = "PTXVIEW_ROOTS"
+"""The variable that names the only folders of which anything may be read, a line each."""
+DEFAULT = 1 << 30
+MIN_TOTAL_BYTES = 1 << 16
+CHUNK = 1 << 20
+LIGHT = 1 << 16
+MAX_JSON_DEPTH = 100
+"""Lists and objects inside each other; ptxview's records have a dozen."""
+
+_NUMBER = re.compile(r"(\d{1,18})([KMGT]?)")
+_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
+_STRING = re.compile(rb'"[^"]*"')
+_BRACKETS = b"[]{}"
+_OTHER = bytes(c for c in range(256) if c not in _BRACKETS)
+# What Python's zipfile lets through on damaged, encrypted or hostile archives.
+DAMAGE = (
+    OSError,
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+    IndexError,
+    struct.error,
+    lzma.LZMAError,
+)
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_ENTRY = b"PK\x01\x02"
+_BEGINS = (b"PK\x03\x04", b"PK\x05\x06")
+
+
+class Absent(Unreadable):
+    """There is nothing of that name."""
+
+
+class NotAFile(Unreadable):
+    """It is a pipe, a socket, a device or a folder."""
+
+
+class TooLarge(Unreadable):
+    """A bound was met."""
+
+
+# -- bounds ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much is taken in. All follow from ``total``, the bytes of memory for what is opened."""
+
+    total: int = DEFAULT
+
+    @property
+    def one(self) -> int:
+        """Bytes of one file or member that is read as a whole."""
+        return self.total // 2
+
+    @property
+    def streamed(self) -> int:
+        """Bytes of one file or member that is gone through line by line."""
+        return self.total * 2
+
+    @property
+    def line(self) -> int:
+        """Bytes of one line, of one record."""
+        return self.total // 64
+
+    @property
+    def text(self) -> int:
+        """Bytes of a text that is gone through more than once: a script, a build's description."""
+        return self.total // 16
+
+    @property
+    def names(self) -> int:
+        """Files and folders below one folder, members of one zip."""
+        return self.total // 2048
+
+    def raising(self, factor: float = 2.0) -> str:
+        """How to raise the bounds by at least this factor, in words."""
+        wanted = MIN_TOTAL_BYTES
+        while wanted < self.total * factor:
+            wanted *= 2
+        return f"{VARIABLE}={_short(wanted)} raises that"
+
+
+def limits() -> Limits:
+    """The bounds that hold. Raises ``UsageError`` where the variable says no number of bytes."""
+    said = os.environ.get(VARIABLE)
+    if not said:
+        return Limits()
+    number = _NUMBER.fullmatch(said.strip().upper())
+    if number is None or not number[1].isascii():
+        raise UsageError(
+            f"{VARIABLE} is {said[:40]!r}, and no number of bytes",
+            f"Give one as 2147483648 or 2G (without it: {_short(DEFAULT)}).",
+        )
+    return Limits(max(MIN_TOTAL_BYTES, int(number[1]) << _UNITS[number[2]]))
+
+
+def _short(number: int) -> str:
+    for unit, shift in reversed(_UNITS.items()):
+        if number % (1 << shift) == 0:
+            return f"{number >> shift}{unit}"
+    return str(number)
+
+
+class Allowance:
+    """What may still be taken in of one thing that is opened: the bound in total."""
+
+    def __init__(self, share: int = 1) -> None:
+        """``share``: one of so many equal parts of the total."""
+        self.limits = limits()
+        self.most = self.left = self.limits.total // share
+
+    def take(self, size: int, what: str) -> None:
+        """Count what is kept. Raises ``TooLarge`` once that is more than the total."""
+        self.left -= size
+        if self.left < 0:
+            raise TooLarge(
+                f"{what} and all behind it was left out: with it more than "
+                f"{self.most:,} bytes of memory are needed ({self.limits.raising()})"
+            )
+
+
+# -- files ----------------------------------------------------------------------------------------
+
+
+def kind(mode: int) -> str:
+    """What a file's mode says that it is, in words."""
+    for test, word in (
+        (stat.S_ISREG, "a file"),
+        (stat.S_ISDIR, "a folder"),
+        (stat.S_ISFIFO, "a pipe"),
+        (stat.S_ISSOCK, "a socket"),
+        (stat.S_ISCHR, "a device"),
+        (stat.S_ISBLK, "a device"),
+        (stat.S_ISLNK, "a link"),
+    ):
+        if test(mode):
+            return word
+    return "something unknown"
+
+
+class File(io.FileIO):
+    """A regular file that was opened, with its status at that moment."""
+
+    def __init__(self, path: Path, descriptor: int, status: os.stat_result) -> None:
+        super().__init__(descriptor, "r")
+        self.path = path
+        self.status = status
+
+    @property
+    def size(self) -> int:
+        """Its bytes when it was opened; it may have grown since."""
+        return self.status.st_size
+
+    def take(self, most: int) -> bytes:
+        """At most so many of the bytes that follow; fewer only at the end. Raises ``Unreadable``.
+
+        A file of the kernel's that would have us wait cannot be read.
+        """
+        parts: list[bytes] = []
+        left = most
+        while left > 0:
+            try:
+                # All at once where the size is known: nothing is copied then. A file that grows
+                # is read by the piece: by the byte, it would never be caught up with.
+                expected = max(self.size - self.tell(), 0)
+                data = self.read(min(left, CHUNK if parts and not expected else expected + 1))
+            except OSError as error:
+                raise _cannot(self.path, error) from None
+            if data is None:
+                raise Unreadable(f"{self.path} cannot be read: it has nothing to give just now")
+            if not data:
+                break
+            parts.append(data)
+            left -= len(data)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def whole(self, most: int | None = None, *, raisable: bool = True) -> bytes:
+        """All that follows. Raises ``TooLarge`` where that is more than one file may be.
+
+        ``raisable``: whether ``most`` follows from the user's number.
+        """
+        bounds = limits()
+        bound = bounds.one if most is None else min(most, bounds.one)
+        data = b"" if self.size - self.tell() > bound else self.take(bound + 1)
+        size = max(self.size, len(data))
+        if size > bound:
+            raise _too_large(str(self.path), size, bound, bounds if raisable else None)
+        return data
+
+    def again(self) -> Path:
+        """A path to this very file, for a tool, even if another file has its name by now."""
+        link = Path(f"/proc/{os.getpid()}/fd/{self.fileno()}")
+        return link if link.exists() else self.path.resolve()
+
+
+def opened(path: Path, *, follow: bool = True, inside: Path | None = None) -> File:
+    """A regular file, opened for reading. Closes with ``with``.
+
+    Without ``follow`` a link is refused. Of the folder ``inside`` alone it is opened where
+    that is given: a link within it is followed, and none that leads out of it. Raises ``Absent``,
+    ``NotAFile``, else ``Unreadable``.
+    """
+    if inside is None:
+        return _opened(path, path, follow)
+    outside = Unreadable(f"{path} leads out of {inside}, and was not followed")
+    if leads_out(path, inside):
+        raise outside
+    file = _opened(path, path.resolve(), follow=False)
+    # A folder of the path may have become a link since.
+    if leads_out(Path(f"/proc/self/fd/{file.fileno()}"), inside):
+        file.close()
+        raise outside
+    return file
+
+
+def leads_out(path: Path, folder: Path) -> bool:
+    """Whether a path of a folder's leads out of it: by a link, or by the path itself."""
+    try:
+        return not path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError, ValueError):  # links in a circle, a name that none can be
+        return True
+
+
+def _opened(path: Path, name: Path, follow: bool) -> File:
+    """Open ``name``, to which ``path`` leads."""
+    try:
+        # Opening a device may already do something; what is one now is not touched. It may become
+        # one in the meantime, and then what counts is what was opened.
+        before = name.stat(follow_symlinks=follow)
+        _must_be_file(path, before.st_mode)
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+        descriptor = os.open(name, flags | (0 if follow else os.O_NOFOLLOW))
+    except FileNotFoundError:
+        raise Absent(f"{path} does not exist") from None
+    except (OSError, ValueError) as error:  # a name may hold what no name can
+        raise _cannot(path, error) from None
+    try:
+        status = os.fstat(descriptor)
+        _must_be_file(path, status.st_mode)
+        _must_be_within(path, Path(f"/proc/self/fd/{descriptor}"))
+        return File(path, descriptor, status)
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def may_be_read(path: Path) -> bool:
+    """Whether a path may be read: ``ROOTS`` names the folders, by default all."""
+    if ROOTS not in os.environ:
+        return True
+    real = path.resolve()
+    return any(real.is_relative_to(root) for root in os.environ[ROOTS].split("\n") if root)
+
+
+def _must_be_within(path: Path, what: Path) -> None:
+    """Raise ``Unreadable`` for a path outside the folders that may be read."""
+    if not may_be_read(what):
+        raise Unreadable(f"{path} is outside of the folders that may be read here")
+
+
+def read(
+    path: Path,
+    most: int | None = None,
+    *,
+    follow: bool = True,
+    inside: Path | None = None,
+    raisable: bool = True,
+) -> bytes:
+    """The content of a regular file, at ``most`` so many bytes, as ``File.whole`` has it.
+
+    Raises ``Unreadable``, as ``opened``.
+    """
+    with opened(path, follow=follow, inside=inside) as file:
+        return file.whole(most, raisable=raisable)
+
+
+def text(path: Path, most: int | None = None, *, inside: Path | None = None) -> str:
+    """The text of a regular file; what is not UTF-8 becomes surrogate escapes."""
+    return read(path, most, inside=inside).decode("utf-8", "surrogateescape")
+
+
+def records(path: Path) -> Iterator[object]:
+    """The JSON values of a file that has one a line; a malformed line is passed over.
+
+    Raises ``Unreadable``, as ``opened``.
+    """
+    allowance = Allowance()
+    for number, line in enumerate(lines(path), 1):
+        with suppress(ValueError):  # a last line may be cut short
+            yield parsed(line, allowance, f"{path}: line {number}")
+
+
+def after(path: Path, at: int) -> bytes:
+    """The content of a file from a byte on. Raises ``Unreadable``."""
+    with opened(path) as file:
+        file.seek(at)
+        return file.whole()
+
+
+def part(path: Path, at: int, size: int, *, inside: Path | None = None) -> bytes:
+    """So many bytes of a file from one on; fewer only at its end. Raises ``Unreadable``."""
+    bounds = limits()
+    if size > bounds.one:
+        raise _too_large(f"a part of {path}", size, bounds.one, bounds)
+    with opened(path, inside=inside) as file:
+        file.seek(at)
+        return file.take(size)
+
+
+def lines(
+    source: Path | File,
+    too_long: Callable[[int], None] | None = None,
+    longest: int | None = None,
+    *,
+    follow: bool = True,
+) -> Iterator[bytes]:
+    """The lines of a file, each with its ``\\n``; a last one without it ends with the file.
+
+    No line is longer than ``longest`` bytes (by default a line's bound). One that is comes as
+    an empty line, its number told to ``too_long``; without that, it raises ``TooLarge``. A File is
+    read on from where it stands. Raises ``Unreadable``, as ``opened``.
+    """
+    bounds = limits()
+    file = source if isinstance(source, File) else opened(source, follow=follow)
+    try:
+        _may_be_streamed(file)
+        stream = io.BufferedReader(file, CHUNK)
+        yield from split_lines(stream, str(file.path), bounds, too_long, longest)
+    except (OSError, ValueError) as error:
+        raise _cannot(file.path, error) from None
+    finally:
+        file.close()
+
+
+def split_lines(
+    stream: Any,
+    name: str,
+    bounds: Limits,
+    too_long: Callable[[int], None] | None,
+    longest: int | None,
+) -> Iterator[bytes]:
+    """Yield the lines of a stream, within bounds as for ``lines``."""
+    bound = longest or bounds.line
+    number = seen = 0
+    while line := stream.readline(bound + 1):
+        number += 1
+        seen += len(line)
+        if len(line) <= bound or (len(line) == bound + 1 and line.endswith(b"\n")):
+            yield line
+        else:
+            if too_long is None:
+                how = f" ({bounds.raising()})" if longest is None else ""
+                raise TooLarge(f"{name}: line {number} is longer than {bound:,} bytes{how}")
+            too_long(number)
+            while line and not line.endswith(b"\n"):
+                line = stream.readline(CHUNK)
+                seen += len(line)
+                if seen > bounds.streamed:
+                    break
+            yield b"\n" if line.endswith(b"\n") else b""
+        if seen > bounds.streamed:
+            raise _too_large(name, seen, bounds.streamed, bounds)
+
+
+def why_not(path: Path, most: int | None = None, *, follow: bool = False) -> str | None:
+    """Why a file will not be read, found without opening it.
+
+    A link is refused unless it is to be followed. None where it can be read, and where it is not
+    there.
+    """
+    try:
+        status = path.stat() if follow else path.lstat()
+    except FileNotFoundError:
+        return f"{path} is a link that leads nowhere" if path.is_symlink() else None
+    except (OSError, ValueError):
+        return None
+    bounds = limits()
+    bound = bounds.one if most is None else most
+    if not stat.S_ISREG(status.st_mode):
+        return f"{path} is {kind(status.st_mode)}, and no file: it was passed over"
+    if status.st_size > bound:
+        return _too_large(str(path), status.st_size, bound, bounds).message
+    return None
+
+
+def digest(file: File) -> str:
+    """The SHA-256 of what follows, in hex; it is not kept. Raises ``Unreadable``."""
+    digest = hashlib.sha256()
+    for data in _pieces(file):
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def contains(file: File, words: Sequence[bytes]) -> bool:
+    """Whether the rest of a file has one of some short words; nothing of it is kept.
+
+    Raises ``Unreadable``.
+    """
+    overlap = max(map(len, words)) - 1
+    before = b""
+    for data in _pieces(file):
+        seen = before + data
+        if any(word in seen for word in words):
+            return True
+        before = seen[-overlap:]
+    return False
+
+
+def _pieces(file: File) -> Iterator[bytes]:
+    """What follows in a file, a piece at a time: no more than may be gone through of one, also
+    where it grows as quickly as it is read. Raises ``Unreadable``."""
+    _may_be_streamed(file)
+    bounds, seen = limits(), 0
+    while data := file.take(CHUNK):
+        seen += len(data)
+        if seen > bounds.streamed:
+            raise _too_large(str(file.path), seen, bounds.streamed, bounds)
+        yield data
+
+
+def identity(path: Path) -> tuple[int, int, int, int] | None:
+    """What tells whether a path leads to the same file as before, unchanged; None: to none."""
+    try:
+        return _identity(path.stat())
+    except (OSError, ValueError):
+        return None
+
+
+def _identity(status: os.stat_result) -> tuple[int, int, int, int]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _may_be_streamed(file: File) -> None:
+    bounds = limits()
+    if file.size > bounds.streamed:
+        raise _too_large(str(file.path), file.size, bounds.streamed, bounds)
+
+
+def _must_be_file(path: Path, mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        raise NotAFile(f"{path} is {kind(mode)}, and no file that can be read")
+
+
+def _cannot(path: Path, error: Exception) -> Unreadable:
+    said = error.strerror if isinstance(error, OSError) else None
+    return Unreadable(f"{path} cannot be read: {said or error}")
+
+
+def _too_large(name: str, size: int, bound: int, bounds: Limits | None) -> TooLarge:
+    how = f" ({bounds.raising(size / max(bound, 1))})" if bounds is not None else ""
+    return TooLarge(f"{name} is too large: {size:,} bytes, and {bound:,} are read at most{how}")
+
+
+def unpack(data: bytes, out: IO[bytes], what: str) -> None:
+    """Write what gzip packed; no more than is gone through of one file. Raises ``Unreadable``."""
+    bounds = limits()
+    size = 0
+    source = gzip.GzipFile(fileobj=io.BytesIO(data))
+    while True:
+        try:
+            piece = source.read(CHUNK)
+        except (OSError, EOFError, zlib.error) as error:
+            raise Unreadable(f"{what} is damaged: {error}") from None
+        if not piece:
+            return
+        size += len(piece)
+        if size > bounds.streamed:
+            raise _too_large(what, size, bounds.streamed, bounds)
+        out.write(piece)
+
+
+# -- folders --------------------------------------------------------------------------------------
+
+
+def names(folder: Path, most: int | None = None) -> tuple[list[os.DirEntry[str]], bool]:
+    """The entries of a folder, by name; and whether there are more than are looked at.
+
+    Raises ``Unreadable``.
+    """
+    bound = limits().names if most is None else most
+    entries: list[os.DirEntry[str]] = []
+    _must_be_within(folder, folder)
+    try:
+        with os.scandir(folder) as listed:
+            for entry in listed:
+                if len(entries) >= bound:
+                    return sorted(entries, key=lambda e: e.name), True
+                entries.append(entry)
+    except FileNotFoundError:
+        raise Absent(f"{folder} does not exist") from None
+    except (OSError, ValueError) as error:
+        raise _cannot(folder, error) from None
+    return sorted(entries, key=lambda e: e.name), False
+
+
+def more_names(folder: Path, bounds: Limits) -> str:
+    """The sentence about a folder that holds more than is looked at."""
+    return (
+        f"{folder} holds more than {bounds.names:,} files and folders: the rest was not looked at "
+        f"({bounds.raising()})"
+    )
+
+
+def files_in(folder: Path) -> list[Path]:
+    """The regular files of a folder, by name, without links. Raises ``Unreadable``."""
+    return [Path(e.path) for e in names(folder)[0] if e.is_file(follow_symlinks=False)]
+
+
+# -- JSON -----------------------------------------------------------------------------------------
+
+
+def weight(data: bytes) -> int:
+    """About the bytes of memory that JSON takes once it is parsed; never fewer than its own.
+
+    Three characters, ``{},``, become an object of 64 bytes, and a place in a list; one character
+    beyond Latin makes four bytes of each of its string's.
+    """
+    wide = 1 if data.isascii() and b"\\u" not in data else 4
+    return wide * len(data) + _weight(data if len(data) < LIGHT else _bare(data), data.count(b'"'))
+
+
+def _weight(bare: bytes, quotes: int) -> int:
+    count = bare.count
+    return (
+        180 * count(b"{")
+        + 64 * count(b"[")
+        + 40 * (count(b",") + count(b":"))
+        + 28 * min(quotes, 2 * (count(b",") + count(b":") + 1))
+    )
+
+
+def _bare(data: bytes) -> bytes:
+    """JSON without its strings."""
+    return _STRING.sub(b"", data.replace(b"\\\\", b"").replace(b'\\"', b""))
+
+
+def parsed(data: bytes, allowance: Allowance | None = None, what: str = "it") -> object:
+    """The value of JSON. Raises ``ValueError`` if it is malformed, or nested too deeply.
+
+    What its value weighs is taken from the ``allowance``. Raises ``TooLarge`` where that, or one
+    value's bound, is met.
+    """
+    bounds = allowance.limits if allowance is not None else limits()
+    heavy = weight(data)
+    if heavy > bounds.one:
+        raise TooLarge(
+            f"{what} is too large: it would take about {heavy:,} bytes of memory, and "
+            f"{bounds.one:,} are given to one record at most ({bounds.raising(heavy / bounds.one)})"
+        )
+    if allowance is not None:
+        allowance.take(heavy, what)
+    _must_be_flat(data)
+    try:
+        value: object = json.loads(data)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    return value
+
+
+def _must_be_flat(data: bytes) -> None:
+    if data.count(b"[") + data.count(b"{") <= MAX_JSON_DEPTH:
+        return
+    left = _bare(data).translate(None, _OTHER)
+    for _ in range(MAX_JSON_DEPTH):  # the innermost pairs go, a level each time
+        left = left.replace(b"[]", b"").replace(b"{}", b"")
+        if not left:
+            return
+    raise ValueError("it is nested too deeply, or its brackets do not match")
+
+
+# -- zips -----------------------------------------------------------------------------------------
+
+
+class _Reading(io.BufferedReader):
+    """The file of a zip; while its directory is read, no larger one is taken in than is allowed."""
+
+    def __init__(self, file: File, bounds: Limits) -> None:
+        super().__init__(file)
+        self.file = file
+        self.bounds = bounds
+        self.indexing = True
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if not self.indexing:
+            return super().read(size)
+        bound = self.bounds.total // 8
+        if size is None or size < 0:
+            size = bound
+        if size > bound:
+            left = self.file.size - self.tell()
+            if left > bound:
+                raise _too_large(f"{self.file.path}: its directory", left, bound, self.bounds)
+        data = super().read(size)
+        if (many := data.count(_ENTRY)) > self.bounds.names:
+            raise TooLarge(
+                f"{self.file.path} is too large: {many:,} members, and {self.bounds.names:,} are "
+                f"looked at most ({self.bounds.raising(many / self.bounds.names)})"
+            )
+        return data
+
+
+class Archive:
+    """A zip that was opened once, and its members, which are read and never unpacked.
+
+    Safe to read from several threads. It closes with the last that refers to it.
+    """
+
+    def __init__(self, file: File) -> None:
+        """Reads its directory. Raises ``Unreadable`` with a sentence on what is wrong with it."""
+        self.path = file.path
+        self.identity = _identity(file.status)
+        stream = _Reading(file, limits())
+        self._closing = weakref.finalize(self, stream.close)
+        try:
+            begins = file.take(4) in _BEGINS
+            self._zip = zipfile.ZipFile(stream)
+        except DAMAGE as error:
+            self._closing()
+            if not file.size:
+                raise Unreadable(
+                    f"{self.path} is empty: nothing was written to it", "Record it again."
+                ) from None
+            if begins and "not a zip file" in str(error):
+                raise Unreadable(
+                    f"{self.path} is cut short: the end of the zip is missing",
+                    "Copy it again, or record it again.",
+                ) from None
+            raise Unreadable(
+                f"{self.path} is not a recording, or a damaged one: "
+                f"{error or type(error).__name__}",
+                "Record it again.",
+            ) from None
+        except BaseException:
+            self._closing()
+            raise
+        stream.indexing = False
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all members, in the directory's order; a name may be there twice."""
+        return self._zip.namelist()
+
+    def __contains__(self, member: str) -> bool:
+        return member in self._zip.NameToInfo
+
+    def why_not(self, member: str) -> str | None:
+        """Why a member will not be read by its directory; None where it can be."""
+        bounds = limits()
+        try:
+            size = self._zip.getinfo(member).file_size
+        except KeyError:
+            return None
+        if size <= bounds.one:
+            return None
+        return _too_large(f"{member} in {self.path}", size, bounds.one, bounds).message
+
+    def read(self, member: str) -> bytes:
+        """The content of a member. Raises ``Absent``, ``TooLarge``, else ``Unreadable``."""
+        bounds = limits()
+        bound = bounds.one
+        with self._member(member, bound, bounds) as (stream, size):
+            out = io.BytesIO()
+            # In pieces: one that is larger than it says of itself is not unpacked beyond that.
+            while data := stream.read(CHUNK):
+                out.write(data)
+                if out.tell() > bound:
+                    raise _too_large(f"{member} in {self.path}", out.tell(), bound, bounds)
+            _must_have(self.path, member, size, out.tell())
+            return out.getvalue()
+
+    def lines(
+        self,
+        member: str,
+        too_long: Callable[[int], None] | None = None,
+        longest: int | None = None,
+    ) -> Iterator[bytes]:
+        """The lines of a member, as ``files.lines`` gives those of a file."""
+        bounds = limits()
+        name = f"{member} in {self.path}"
+        with self._member(member, bounds.streamed, bounds) as (stream, size):
+            buffered = io.BufferedReader(stream, CHUNK)
+            yield from split_lines(buffered, name, bounds, too_long, longest)
+            _must_have(self.path, member, size, buffered.tell())
+
+    def members(self) -> list[zipfile.ZipInfo]:
+        """What the directory says of all members, in its order."""
+        return self._zip.infolist()
+
+    def extract(self, info: zipfile.ZipInfo, folder: Path) -> None:
+        """Write a member below a folder, no more of it than it declares. Raises ``Unreadable``."""
+        with self._opened(info):  # refuses what cannot be read within bounds
+            pass
+        try:
+            self._zip.extract(info, folder)
+        except OSError:
+            raise
+        except DAMAGE as error:
+            raise Unreadable(f"{self.path} is damaged: {info.filename}: {error}") from None
+
+    @contextmanager
+    def _member(self, member: str, bound: int, bounds: Limits) -> Iterator[tuple[Any, int]]:
+        try:
+            info = self._zip.getinfo(member)
+        except KeyError:
+            raise Absent(f"{self.path} lacks {member}: it is incomplete") from None
+        if info.file_size > bound:
+            raise _too_large(f"{member} in {self.path}", info.file_size, bound, bounds)
+        with self._opened(info) as stream:
+            yield stream, info.file_size
+
+    @contextmanager
+    def _opened(self, info: zipfile.ZipInfo) -> Iterator[IO[bytes]]:
+        member = info.filename
+        if info.compress_type not in _METHODS:
+            # Python unpacks the others a piece at a time only as they were packed: bounded by none.
+            raise Unreadable(f"{self.path} is damaged: {member} is packed in an unknown way")
+        try:
+            with self._zip.open(info) as stream:
+                yield stream
+        except DAMAGE as error:
+            raise Unreadable(f"{self.path} is damaged: {member}: {error}") from None
+
+
+def _must_have(path: Path, member: str, size: int, seen: int) -> None:
+    if seen != size:
+        raise Unreadable(
+            f"{path} is damaged: {member} has {seen:,} bytes and says that it has {size:,}"
+        )
+
+
+_archives: weakref.WeakValueDictionary[tuple[int, int, int, int], Archive] = (
+    weakref.WeakValueDictionary()
+)
+_archives_lock = threading.Lock()
+
+
+def archive(path: Path) -> Archive:
+    """The zip at a path; one that is still in use and has not changed is not opened again.
+
+    Raises ``Unreadable`` with a sentence on what is wrong with it.
+    """
+    with _archives_lock:
+        now = identity(path)
+        archive = _archives.get(now) if now is not None else None
+        if archive is None:
+            archive = Archive(opened(path))
+            _archives[archive.identity] = archive
+        return archive
+
+
+def is_zip(path: Path) -> bool:
+    """Whether a regular file begins as a zip does, or ends as an empty one."""
+    try:
+        with opened(path) as file:
+            return file.take(4) in _BEGINS
+    except Unreadable:
+        return False

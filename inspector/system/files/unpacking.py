@@ -1,0 +1,278 @@
+"""Unpacks archives into private temporary folders that are removed when the process exits.
+
+Tar files (plain, gzip, bzip2, xz) and zip files come from strangers: ``tarfile``'s data filter and
+``zipfile`` keep every member below the folder, only regular files are written, and the bytes that
+come out are counted, also beyond the declared size. An archive inside an archive stays packed.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import stat
+import tarfile
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from inspector.base.errors import Unreadable
+from inspector.system.files import (
+    CHUNK,
+    DAMAGE,
+    File,
+    Limits,
+    TooLarge,
+    archive,
+    identity,
+    limits,
+    opened,
+    split_lines,
+)
+
+PREFIX = "ptxview-unpacked-"
+MAX_RATIO, FREE_BYTES = 250, 16 << 20
+"""An archive may unpack to so many times its own size, plus a free amount."""
+MAX_DEPTH, MAX_NAMED_PROBLEMS = 64, 20
+"""Nested folders of a member, and members that are named as left out; the rest are counted."""
+MAX_NAME_BYTES = 255
+MAX_HEADER_BYTES = 1 << 20
+"""Content of a tar member that is no regular file, such as an extended header."""
+
+NOT_A_FILE = "is a link, a device, a pipe or a file with holes"
+
+_GZIP, _BZIP2, _XZ, _ZSTD = b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"
+_PACKED = (_GZIP, _BZIP2, _XZ, _ZSTD)
+
+
+class _Unpacking(io.RawIOBase):
+    """Decompressed bytes of a file, within the bounds of ``_check_size``."""
+
+    def __init__(self, file: File, begin: bytes) -> None:
+        super().__init__()
+        file.seek(0)
+        if begin.startswith(_ZSTD):
+            raise Unreadable(
+                f"{file.path} is packed with zstd, which ptxview cannot unpack",
+                f"Unpack it first: zstd -d {file.path.name}",
+            )
+        unpackers: dict[bytes, Callable[[File], Any]] = {
+            _GZIP: lambda packed: gzip.GzipFile(fileobj=packed),
+            _BZIP2: bz2.BZ2File,
+            _XZ: lzma.LZMAFile,
+        }
+        unpack = next((u for magic, u in unpackers.items() if begin.startswith(magic)), None)
+        self._read = file.read if unpack is None else unpack(file).read1
+        self._file, self._limits, self._seen = file, limits(), 0
+
+    def readable(self) -> bool:
+        """Always true."""
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Read the next bytes. Raises ``TooLarge``, ``Unreadable``."""
+        path = self._file.path
+        try:
+            data = self._read(len(buffer)) or b""
+        except EOFError:
+            raise Unreadable(f"{path} is cut short: copy it again") from None
+        except DAMAGE as error:
+            raise Unreadable(f"{path} is damaged: {error}") from None
+        self._seen += len(data)
+        _check_size(path, self._file.size, self._seen, self._limits)
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def _check_size(path: Path, packed: int, size: int, bounds: Limits) -> None:
+    """Raise ``TooLarge`` where an archive unpacks to more than the bound, or than is sane."""
+    if size > bounds.streamed:
+        raise TooLarge(
+            f"{path} is too large: unpacked it takes more than {bounds.streamed:,} bytes "
+            f"({bounds.raising()})"
+        )
+    if size > FREE_BYTES + packed * MAX_RATIO:
+        raise TooLarge(
+            f"{path} unpacks to more than {MAX_RATIO} times its size, as only a trap does",
+            "Unpack it yourself if you know what it is, and open the folder.",
+        )
+
+
+@contextmanager
+def _stream(path: Path, inside: Path | None = None) -> Iterator[tuple[File, io.BufferedReader]]:
+    with opened(path, inside=inside) as file:
+        yield file, io.BufferedReader(_Unpacking(file, file.take(512)), CHUNK)
+
+
+def packed_lines(path: Path, *, inside: Path | None = None) -> Iterator[bytes]:
+    """Yield the lines of a file, which may be compressed. Raises ``Unreadable``, as ``opened``."""
+    bounds = limits()
+    with _stream(path, inside) as (_, stream):
+        yield from split_lines(stream, str(path), bounds, None, bounds.one)
+
+
+def head(path: Path, size: int, *, inside: Path | None = None) -> bytes:
+    """Return the first bytes of a file, decompressed. Raises ``Unreadable``."""
+    with _stream(path, inside) as (_, stream):
+        return stream.read(size)
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a file is a zip, or a tar, compressed or not. Raises ``Unreadable``."""
+    with opened(path) as file:
+        begin = file.take(512)
+    if begin[:4] in (b"PK\x03\x04", b"PK\x05\x06") or begin.startswith(_ZSTD):
+        return True
+    block = head(path, 512) if begin.startswith(_PACKED) else begin
+    try:
+        tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+    except tarfile.HeaderError:
+        return False
+    return True
+
+
+@dataclass
+class Unpacked:
+    """The folder of an unpacked archive, and sentences on members that were left out."""
+
+    temporary: tempfile.TemporaryDirectory[str]
+    problems: list[str] = field(default_factory=list)
+    left_out: int = 0
+
+    @property
+    def folder(self) -> Path:
+        """Where the members are."""
+        return Path(self.temporary.name)
+
+    def leave(self, member: str, why: str) -> None:
+        """Note a member that was not unpacked."""
+        self.left_out += 1
+        if self.left_out <= MAX_NAMED_PROBLEMS:
+            self.problems.append(f"{member[:200]!r} {why}: it was left out")
+
+
+_unpacked: dict[tuple[int, int, int, int], Unpacked] = {}
+_lock = threading.Lock()
+
+
+def unpacked(path: Path) -> Unpacked:
+    """Unpack an archive into a folder of this user's; an unchanged archive is unpacked once.
+
+    Raises ``Unreadable``.
+    """
+    with _lock:
+        now = identity(path)
+        if now is not None and now in _unpacked:
+            return _unpacked[now]
+        made = Unpacked(tempfile.TemporaryDirectory(prefix=PREFIX))
+        try:
+            count = _unzip(path, made) if head(path, 2) == b"PK" else _untar(path, made)
+        except OSError as error:
+            raise Unreadable(
+                f"{path} cannot be unpacked to {made.folder.parent}: {error.strerror or error}",
+                "TMPDIR names another place for it.",
+            ) from None
+        if not count:
+            raise Unreadable(f"{path} is an archive without any file in it")
+        if made.left_out > MAX_NAMED_PROBLEMS:
+            rest = made.left_out - MAX_NAMED_PROBLEMS
+            more = "1 more member was" if rest == 1 else f"{rest:,} more members were"
+            made.problems.append(f"{more} left out")
+        if now is not None:
+            _unpacked[now] = made
+        return made
+
+
+class _Member(tarfile.TarInfo):
+    """A tar member; ``tarfile`` reads its extended headers as a whole, so they are bounded."""
+
+    def _proc_member(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
+        if not self.isreg() and self.size > MAX_HEADER_BYTES:
+            raise TooLarge(f"its headers take more than {MAX_HEADER_BYTES:,} bytes")
+        member: tarfile.TarInfo = super()._proc_member(tar)  # type: ignore[misc]
+        return member
+
+
+def _untar(path: Path, made: Unpacked) -> int:
+    count = 0
+    try:
+        with (
+            _stream(path) as (_, stream),
+            tarfile.open(
+                fileobj=stream, mode="r|", tarinfo=_Member, errors="surrogateescape"
+            ) as tar,
+        ):
+            for member in tar:
+                count += 1
+                _check_count(path, count)
+                for name, empty in (("members", []), ("pax_headers", {})):
+                    setattr(tar, name, empty)  # it would remember all
+                if member.isdir():
+                    continue
+                if not member.isreg() or member.issparse():
+                    made.leave(member.name, NOT_A_FILE)
+                else:
+                    write = partial(tar.extract, member, made.folder, filter="data")
+                    _extract(member.name, write, made)
+    except TooLarge as error:
+        at = "" if str(path) in error.message else f"{path} is too large: "
+        raise TooLarge(f"{at}{error.message}", error.hint) from None
+    except RecursionError:  # each header is read by the one before it
+        raise TooLarge(f"{path} is too large: its headers do not end") from None
+    except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:
+        raise Unreadable(
+            f"{path} is damaged or cut short: {error or type(error).__name__}", "Copy it again."
+        ) from None
+    return count
+
+
+def _extract(name: str, write: Callable[[], object], made: Unpacked) -> None:
+    """Write one member below the folder, or note why it was left out."""
+    why = None
+    if name.count("/") > MAX_DEPTH:
+        why = f"is in more than {MAX_DEPTH} folders"
+    elif name.startswith("/") or ".." in Path(name).parts:
+        why = "has a name that leads out of the archive"
+    elif any(len(os.fsencode(part)) > MAX_NAME_BYTES for part in Path(name).parts):
+        why = "has a name that is too long"
+    elif (made.folder / name).exists():
+        why = "is there more than once"
+    else:
+        try:
+            write()
+        except (FileExistsError, NotADirectoryError, IsADirectoryError, tarfile.FilterError):
+            why = "has a name that no file can have here"
+    if why is not None:
+        made.leave(name, why)
+
+
+def _unzip(path: Path, made: Unpacked) -> int:
+    held, bounds = archive(path), limits()
+    members = [member for member in held.members() if not member.is_dir()]
+    _check_count(path, len(members))
+    _check_size(path, held.identity[2], sum(member.file_size for member in members), bounds)
+    if members and all(member.flag_bits & 1 for member in members):
+        raise Unreadable(f"{path} is encrypted", "Unpack it first, and open the folder.")
+    for member in members:
+        if member.flag_bits & 1:
+            made.leave(member.filename, "is encrypted")
+        elif stat.S_ISLNK(member.external_attr >> 16):
+            made.leave(member.filename, NOT_A_FILE)
+        else:
+            _extract(member.filename, partial(held.extract, member, made.folder), made)
+    return len(members)
+
+
+def _check_count(path: Path, count: int) -> None:
+    bounds = limits()
+    if count > bounds.names:
+        raise TooLarge(
+            f"{path} is too large: more than {bounds.names:,} members ({bounds.raising()})"
+        )

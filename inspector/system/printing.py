@@ -1,0 +1,373 @@
+"""The one way out: all that a command writes to standard output or standard error passes here.
+
+Names, listings and messages were written by strangers. Anything in them that a terminal would obey
+(escape sequences, control characters, marks that turn the direction of text) is made visible here,
+at the last moment, so that nobody has to remember it, and text that is not UTF-8 is written
+somehow instead of ending in an error. The colours of our own tables are let through. Three things
+leave unchanged, each by its own function:
+
+- ``verbatim``: the text of a stage, byte for byte as it was recorded, to a pipe or a file; a
+  terminal gets it made visible like everything else.
+- ``json_line``: JSON is ASCII, and escapes by itself what is not.
+- ``relay``: what the user's own program wrote on the terminal that was lent to it.
+
+``guarded`` puts the same filter before ``sys.stdout`` and ``sys.stderr``, for those who write there
+without asking: argparse, warnings, libraries, the interpreter itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import io
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, TextIO, cast
+
+from inspector.base.text import lines_shown
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+PAGE = 160
+"""Columns of a table that is for no terminal."""
+ROWS = 64
+"""Long lines that are laid out at once."""
+
+
+def _fit(text: str, stream: TextIO) -> str:
+    """``text`` with what the stream's encoding lacks as escapes: a lone surrogate, a Latin-1 ``→``.
+
+    A stream that is no file has no encoding, and takes all.
+    """
+    encoding = getattr(stream, "encoding", None)
+    if not encoding or text.isascii():
+        return text
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+class _Fitting(io.TextIOBase):
+    """A stream that takes every text in the terminal's encoding."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self.stream = stream
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """The encoding of what is behind."""
+        return getattr(self.stream, "encoding", None) or "utf-8"
+
+    def write(self, text: str) -> int:
+        """Write a text; all of it is taken."""
+        self.stream.write(_fit(text, self.stream))
+        return len(text)
+
+    def flush(self) -> None:
+        """Hand on what was kept back."""
+        self.stream.flush()
+
+    def fileno(self) -> int:
+        """The descriptor behind."""
+        return self.stream.fileno()
+
+    def writable(self) -> bool:
+        """It is there to be written to."""
+        return True
+
+    def isatty(self) -> bool:
+        """Whether a terminal is behind."""
+        return self.stream.isatty()
+
+
+class _Guard(_Fitting):
+    """Standard output or error for direct writers; all text is made visible."""
+
+    def write(self, text: str) -> int:
+        """Write a text; all of it is taken."""
+        super().write(lines_shown(text))
+        return len(text)
+
+    def isatty(self) -> bool:
+        """No: who thinks so sends colours, which would be made visible too."""
+        return False
+
+
+@contextlib.contextmanager
+def guarded() -> Iterator[None]:
+    """Make all text written to ``sys.stdout`` and ``sys.stderr`` visible."""
+    before = sys.stdout, sys.stderr
+    sys.stdout = cast(TextIO, _Guard(_raw(before[0])))
+    sys.stderr = cast(TextIO, _Guard(_raw(before[1])))
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+@contextlib.contextmanager
+def lent() -> Iterator[None]:
+    """Within it ``sys.stdout`` is the stream itself, for a library that speaks a protocol there."""
+    before, sys.stdout = sys.stdout, _stdout()
+    try:
+        yield
+    finally:
+        sys.stdout = before
+
+
+def with_streams() -> None:
+    """Started with a stream closed, Python has none; a program that is run still has none."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
+
+
+def _raw(stream: TextIO) -> TextIO:
+    return stream.stream if isinstance(stream, _Fitting) else stream
+
+
+def _stdout() -> TextIO:
+    return _raw(sys.stdout)
+
+
+def _stderr() -> TextIO:
+    return _raw(sys.stderr)
+
+
+# -- for people -----------------------------------------------------------------------------------
+
+
+def out() -> Console:
+    """Standard output for people: tables and sentences."""
+    return _printer()(_stdout())
+
+
+def err() -> Console:
+    """Standard error for people."""
+    return _printer()(_stderr())
+
+
+def page(width: int, colours: bool = True) -> tuple[Console, Callable[[], str]]:
+    """A console that writes on a page so many columns wide, and what it wrote."""
+    written = io.StringIO()
+    made = _printer()(written, width, colours)
+    return made, written.getvalue
+
+
+def narrate(text: str) -> None:
+    """One line of narration on standard error."""
+    # In one piece: several threads have something to say.
+    _Guard(_stderr()).write(f"{text}\n")
+    _stderr().flush()
+
+
+def ask(text: str) -> None:
+    """A question on standard error, whose answer is typed behind it."""
+    _Guard(_stderr()).write(text)
+    _stderr().flush()
+
+
+def rows(texts: Iterable[Text]) -> None:
+    """Lines with styles on standard output, as long as they are: none is folded or cut.
+
+    There may be millions, so they are laid out some at a time, and not at all without colours.
+    """
+    console, each = out(), iter(texts)
+    stream = _Guard(_stdout())
+    while some := list(islice(each, ROWS)):
+        if console.color_system is None:
+            stream.write("".join(f"{text.plain}\n" for text in some))
+            stream.flush()
+        else:
+            console.print(type(some[0])("\n").join(some), soft_wrap=True)
+
+
+def answer(prompt: str) -> str | None:
+    """A line that is typed behind a prompt, or that comes through a pipe; None at the end.
+
+    On a terminal it can be edited, and those before it can be had again, as in a shell.
+    """
+    if sys.stdin.isatty() and to_terminal():
+        with contextlib.suppress(ImportError):
+            importlib.import_module("readline")
+        flush()
+        before, sys.stdout = sys.stdout, _stdout()
+        try:
+            return input(lines_shown(prompt))
+        except EOFError:
+            return None
+        finally:
+            sys.stdout = before
+    line = sys.stdin.readline()
+    return line.rstrip("\n") if line else None
+
+
+def lines(texts: Iterable[str]) -> None:
+    """Plain lines on standard output."""
+    stream = _Guard(_stdout())
+    for text in texts:
+        stream.write(f"{text}\n")
+
+
+# -- data -----------------------------------------------------------------------------------------
+
+
+def json_line(text: str) -> None:
+    """Write a JSON document on one line; it is ASCII with escaped controls."""
+    json_pieces((text,))
+
+
+def json_pieces(pieces: Iterable[str]) -> None:
+    """Write one JSON document on one line, piece by piece."""
+    stream = _stdout()
+    for piece in pieces:
+        if not piece.isascii() or not piece.isprintable():
+            raise ValueError("JSON that is not escaped")
+        stream.write(piece)
+    stream.write("\n")
+
+
+def verbatim(text: str) -> None:
+    """The text of a stage as it was recorded, byte for byte; to a terminal, made visible."""
+    stream = _stdout()
+    if stream.isatty():
+        _Guard(stream).write(text)
+        return
+    stream.flush()
+    held: io.BufferedIOBase | None = getattr(stream, "buffer", None)
+    if held is None:
+        stream.write(text)
+        return
+    held.write(text.encode("utf-8", "surrogateescape"))
+    held.flush()
+
+
+def relay(data: bytes) -> None:
+    """What a program wrote on the terminal that was lent to it."""
+    os.write(_stdout().fileno(), data)
+
+
+# -- what they lead to ----------------------------------------------------------------------------
+
+
+def to_terminal() -> bool:
+    """Whether standard output is a terminal."""
+    return _stdout().isatty()
+
+
+def at_terminal() -> bool:
+    """Whether somebody sits there who reads questions and can answer them."""
+    return sys.stdin.isatty() and _stderr().isatty()
+
+
+def descriptor() -> int:
+    """The descriptor of standard output, for its size and what is lent."""
+    return _stdout().fileno()
+
+
+def flush() -> None:
+    """Hand on what was kept back."""
+    _stdout().flush()
+    _stderr().flush()
+
+
+def give_up() -> None:
+    """Discard buffered output once the reader has gone."""
+    for stream in (_stdout(), _stderr()):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+@functools.cache
+def _printer() -> Callable[..., Console]:
+    """What makes consoles; Rich is loaded by the first that is asked for."""
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
+    from rich.text import Span, Text
+
+    def visible(text: Text) -> Text:
+        """The same text made visible, its styles where they were."""
+        plain = text.plain
+        if (whole := lines_shown(plain)) is plain or whole == plain:
+            return text
+        starts = [0]
+        for char in plain:
+            starts.append(starts[-1] + len(lines_shown(char)))
+        out = text.blank_copy(whole)
+        out.spans = [
+            Span(starts[min(s.start, len(plain))], starts[min(s.end, len(plain))], s.style)
+            for s in text.spans
+        ]
+        return out
+
+    class Printer(Console):
+        """A console that lets only its own colours through."""
+
+        def render_str(self, text: str, *args: object, **options: object) -> Text:
+            """Text without markup, made visible before anybody measures it."""
+            return super().render_str(lines_shown(text), *args, **options)  # type: ignore[arg-type]
+
+        def render(
+            self, renderable: RenderableType, options: ConsoleOptions | None = None
+        ) -> Iterable[Segment]:
+            """What is drawn of a thing: text is made visible before it is folded and cut."""
+            if isinstance(renderable, Text):
+                renderable = visible(renderable)
+            return super().render(renderable, options)
+
+        def _render_buffer(self, buffer: Iterable[Segment]) -> str:
+            """Filter at the last place before the stream."""
+            return super()._render_buffer(map(last, buffer))
+
+        def on_broken_pipe(self) -> None:
+            """Rich would exit with 1, which is "found a difference"; ``cli`` knows what to do."""
+            raise BrokenPipeError
+
+    def last(segment: Segment) -> Segment:
+        text, style, control = segment
+        if style is not None and style.link:  # an address is an escape sequence too
+            style = style.update_link(None)
+        return Segment("" if control else lines_shown(text), style)
+
+    def make(stream: TextIO, width: int | None = None, colours: bool = True) -> Console:
+        """A console on a stream: no colour where it is no terminal, or with NO_COLOR.
+
+        A table that is not for a terminal is as wide as it needs to be, up to a page.
+        """
+        # Rich believes that what isdigit() is a number, such as a superscript 2.
+        sizes = {n: os.environ.get(n, "") for n in ("COLUMNS", "LINES")}
+        fit = {n: v for n, v in sizes.items() if v.isascii() and v.isdecimal() and 0 < len(v) < 6}
+        environment = {k: v for k, v in os.environ.items() if k not in sizes} | fit
+        if width is not None:
+            return Printer(
+                file=stream,
+                width=width,
+                force_terminal=colours,
+                legacy_windows=False,
+                color_system="standard" if colours else None,
+                highlight=False,
+                markup=False,
+                force_jupyter=False,
+                emoji=False,
+                _environ=environment,
+            )
+        if not stream.isatty():
+            width = int(fit.get("COLUMNS", 0)) or PAGE
+        return Printer(
+            file=cast(TextIO, _Fitting(stream)),
+            width=width,
+            highlight=False,
+            markup=False,
+            force_jupyter=False,
+            emoji=False,
+            _environ=environment,
+        )
+
+    return make

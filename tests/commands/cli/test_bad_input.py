@@ -1,0 +1,511 @@
+"""Bad input: every kind gets a sentence, a hint and the right exit status, and loses nothing."""
+
+from __future__ import annotations
+
+import fcntl
+import importlib
+import os
+import pty
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from inspector.system import toolchain
+from tests.helpers.ptxview import (
+    EXTENSION,
+    LECTURE,
+    MATMUL,
+    REPOSITORY,
+    SQUARE,
+    call,
+    command,
+    environment,
+    ptxview,
+    variants_of,
+)
+from tests.helpers.tools import as_no_root, needs
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    """A copy of two folders of Triton's cache."""
+    for folder in (SQUARE, MATMUL):
+        shutil.copytree(folder, tmp_path / "triton" / folder.name)
+    return tmp_path / "triton"
+
+
+def square(cache: Path, suffix: str) -> Path:
+    return cache / SQUARE.name / f"square_kernel{suffix}"
+
+
+# -- caches with damaged files ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [0, 3000])
+def test_damaged_cubin_has_no_figures_and_its_other_stages(cache: Path, size: int) -> None:
+    path = square(cache, ".cubin")
+    path.write_bytes(path.read_bytes()[:size])
+    value = call("list", cache, "--json").json
+    found = {k["name"]: v for k, v in variants_of(value)}
+    assert found["square_kernel"]["resources"]["registers"] is None
+    assert found["matmul_kernel"]["resources"]["registers"] == 72
+    assert call("show", cache, "square_kernel").out == square(cache, ".ptx").read_bytes()
+    done = call("show", cache, "square_kernel", "--stage", "sass")
+    assert done.status == 4 and not done.out and "Traceback" not in done.said
+    if size == 0:
+        assert any(path.name in p and "empty" in p for p in value["recording"]["problems"])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b"null", b'{"hash": 5}', b"\xff\xfe", b'{"name": "x"}', b"[" * 100_000],
+)
+def test_damaged_metadata_loses_only_its_own_kernel(cache: Path, content: bytes) -> None:
+    square(cache, ".json").write_bytes(content)
+    value = call("list", cache, "--json").json
+    assert "matmul_kernel" in {k["name"] for k, _ in variants_of(value)}
+    assert any(SQUARE.name in p for p in value["recording"]["problems"])
+
+
+def test_half_written_entry_is_said(cache: Path) -> None:
+    square(cache, ".json").unlink()
+    value = call("list", cache, "--json").json
+    assert [k["name"] for k, _ in variants_of(value)] == ["matmul_kernel"]
+    (problem,) = value["recording"]["problems"]
+    assert SQUARE.name in problem and "half-written" in problem
+    assert SQUARE.name in call("list", cache).said
+
+
+def test_foreign_files_are_passed_over(cache: Path) -> None:
+    (cache / "README").write_text("not of Triton")
+    (cache / SQUARE.name / "tmp.pid_5_x").write_bytes(b"\0" * 100)
+    (cache / SQUARE.name / "other.json").write_text('{"a": 1}')
+    (cache / "x.ptx.lock").touch()
+    (cache / "dangling").symlink_to("/nowhere")
+    (cache / SQUARE.name / "square_kernel.ttadapter").write_text("?")
+    os.mkfifo(cache / "pipe")
+    os.mkfifo(cache / SQUARE.name / "x.json")
+    value = call("list", cache, "--json").json
+    assert len(variants_of(value)) == 2
+
+
+def test_link_that_leads_nowhere_loses_only_its_stage(cache: Path) -> None:
+    square(cache, ".llir").unlink()
+    square(cache, ".llir").symlink_to("/nowhere.llir")
+    found = {k["name"]: v for k, v in variants_of(call("list", cache, "--json").json)}
+    assert found["square_kernel"]["stages"] == ["ttir", "ttgir", "ptx", "sass"]
+
+
+def test_links_in_a_circle_end(cache: Path) -> None:
+    (cache / "loop").symlink_to(cache)
+    assert len(variants_of(call("list", cache, "--json").json)) == 2
+
+
+def test_text_that_is_not_utf8_comes_back_byte_for_byte(cache: Path) -> None:
+    path = square(cache, ".ptx")
+    data = path.read_bytes() + b"// \xff\xfe \x80\r\n\x00\x1b[31m"
+    path.write_bytes(data)
+    assert call("show", cache, "square_kernel").out == data
+    shown = call("show", cache, "square_kernel", "--json").json
+    text = "\n".join(line["text"] for line in shown["lines"])
+    assert text.encode("utf-8", "surrogateescape") == data
+
+
+def test_object_that_is_damaged_is_said(tmp_path: Path) -> None:
+    folder = tmp_path / "ext"
+    shutil.copytree(EXTENSION, folder)
+    whole = (folder / "cuda.cuda.o").read_bytes()
+    for size in (5, 1000, len(whole) // 2, len(whole) - 100):
+        (folder / "cuda.cuda.o").write_bytes(whole[:size])
+        for path in (folder, folder / "cuda.cuda.o"):
+            done = call("list", path)
+            assert done.status in (0, 4) and "Traceback" not in done.said
+            assert done.said
+
+
+# -- paths of unknown kinds ----------------------------------------------------------------
+
+
+def bad_paths(folder: Path) -> Iterator[Path]:
+    yield folder / "nowhere"
+    for name, data in {
+        "empty": b"",
+        "empty.ptx": b"",
+        "empty.cubin": b"",
+        "text.txt": b"hello\n",
+        "zeros": bytes(5000),
+        "host.o": b"\x7fELF" + bytes(200),
+        "x.cubin": b"no cubin",
+        "x.so": b"\x7fELF\x02\x01\x01" + bytes(57),
+        "x.fatbin": b"\x50\xed\x55\xba" + bytes(60),
+        "x.ttir": b"\0\1\2",
+        "image.png": b"\x89PNG\r\n\x1a\n",
+    }.items():
+        (folder / name).write_bytes(data)
+        yield folder / name
+    (folder / "void").mkdir()
+    yield folder / "void"
+    (folder / "texts").mkdir()
+    (folder / "texts" / "a.txt").write_text("a")
+    yield folder / "texts"
+    with zipfile.ZipFile(folder / "other.zip", "w") as archive:
+        archive.writestr("a", "b")
+    yield folder / "other.zip"
+    os.mkfifo(folder / "pipe")
+    yield folder / "pipe"
+    yield Path("/dev/null")
+    yield folder / ("long" * 100)
+
+
+def test_unknown_kinds_of_paths_are_unreadable(tmp_path: Path) -> None:
+    for path in bad_paths(tmp_path):
+        for name in ("list", "show", "open"):
+            done = call(name, path, *(["x"] if name == "show" else []))
+            assert done.status == 4, (name, path, done)
+            assert not done.out
+            assert str(path) in done.said
+
+
+@pytest.mark.parametrize("name", ["empty.ptx", "comment.ptx", "x.ttir", "x.llir", "crlf.ptx"])
+def test_texts_with_nothing_in_them_open(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    data = {
+        "empty.ptx": b"\n",
+        "comment.ptx": b"// nothing",
+        "x.ttir": b"module {}",
+        "x.llir": b"; ModuleID",
+        "crlf.ptx": b".version 8.0\r\n.entry k()\r\n{\r\n}",
+    }[name]
+    path.write_bytes(data)
+    assert call("list", path).status == 0
+    assert call("show", path).out == data
+    assert call("show", path, "--json").status == 0
+
+
+def test_path_without_permission_is_unreadable(tmp_path: Path) -> None:
+    path = tmp_path / "x.ptx"
+    path.write_text("// x")
+    path.chmod(0)
+    done = subprocess.run([*as_no_root(), *command(["list", path])], capture_output=True)
+    assert done.returncode == 4 and b"ermission denied" in done.stderr
+
+
+# -- the command line ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["nonsense"],
+        ["-x"],
+        ["list", "--nope"],
+        ["show", "a", "b", "c"],
+        ["check", "a", "b", "c"],
+        ["show", "--stage", "nope"],
+        ["doctor", "x"],
+        ["explain"],
+        ["explain", "--list", "nonsense"],
+        ["trace", "a", "b", "c"],
+        ["step", "--lane", "x"],
+    ],
+)
+def test_invalid_command_lines_are_usage_errors(words: list[str]) -> None:
+    done = call(*words)
+    assert done.status == 2 and not done.out and done.said
+
+
+RECORDED = str(REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview")
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["lst"], 2, "there is no command lst\nDid you mean list?"),
+        (["list", "--jsn"], 2, "Did you mean --json"),
+        (["list", "--nope"], 2, "ptxview list --help says more"),
+        (["show", RECORDED, "softmax_kernel", "--lines", "10-20"], 2, "40:60, 40: or :60"),
+        (["show", RECORDED, "softmax_kernel", "--lines", "9000:"], 2, "none in 9000:\n"),
+        (["diff", "a", "b", "--context", "x"], 2, "x is not a whole number from 0 on"),
+        (["trace", RECORDED, "softmax_kernel", "--blocks", "-1"], 2, "from 1 on"),
+        (["run", "--target", "sm_20", __file__], 125, "no device is known of sm_20\nKnown are: "),
+        (["doctor", "--python", "/no/such/python"], 2, "/no/such/python cannot be started"),
+        (["list", RECORDED, "--breaks"], 0, "no compile of torch.compile's was recorded"),
+        # Two of one configuration differ in what was taken for granted of their arguments.
+        (["show", RECORDED, "square_kernel"], 2, "BLOCK_SIZE=1024  input_row_stride:16 "),
+    ],
+)
+def test_a_sentence_says_what_would_do(words: list[str], status: int, said: str) -> None:
+    done = call(*words)
+    assert (done.status, done.out) == (status, b"")
+    assert said in done.said and "_count" not in done.said
+
+
+def test_a_recording_without_a_byte_is_empty(tmp_path: Path) -> None:
+    (tmp_path / "x.ptxview").touch()
+    done = call("list", tmp_path / "x.ptxview")
+    assert done.status == 4 and "x.ptxview is empty" in done.said
+
+
+def test_help_and_version_are_data() -> None:
+    assert call("--version").text.startswith("ptxview ")
+    assert "commands:" in call("--help").text
+    for name in ("run", "open", "list", "show", "trace", "step", "explain", "doctor"):
+        done = call(name, "--help")
+        assert done.status == 0 and f"ptxview {name}" in done.text
+
+
+def test_existing_path_wins_over_a_kernel_of_that_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(SQUARE / "square_kernel.ptx", tmp_path / "square_kernel")
+    done = call("show", "square_kernel")
+    assert done.status == 4 and "square_kernel" in done.said
+
+
+# -- terminals ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("columns", ["1", "40", "200", "-5", "wide"])
+def test_table_fits_any_width(columns: str) -> None:
+    done = ptxview("list", LECTURE, env=environment(COLUMNS=columns))
+    assert done.status == 0 and "Traceback" not in done.said
+    if columns in ("40", "200"):
+        assert widest(done.text) <= int(columns)
+        for kernel in ("matmul", "gelu"):
+            assert kernel in done.text
+
+
+def widest(text: str) -> int:
+    """The width of the table; a graph's line is left to the terminal, which wraps it whole."""
+    lines = (strip(line) for line in text.splitlines())
+    return max(len(line) for line in lines if not line.startswith("graph "))
+
+
+def on_terminal(words: list[str], columns: int, env: dict[str, str]) -> tuple[int, str]:
+    """What a command prints on a terminal of that width, and how it ended."""
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.execve(sys.executable, words, env)
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    out = b""
+    while True:
+        try:
+            got = os.read(fd, 65536)
+        except OSError:
+            break
+        if not got:
+            break
+        out += got
+    os.close(fd)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), out.decode("utf-8", "replace")
+
+
+def strip(line: str) -> str:
+    """A line without colours."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip("\r")
+
+
+def test_no_color_is_obeyed_and_a_terminal_has_colours() -> None:
+    plain = environment(TERM="xterm-256color", NO_COLOR="1")
+    bright = environment(TERM="xterm-256color")
+    _, without = on_terminal(command(["list", LECTURE]), 80, plain)
+    _, coloured = on_terminal(command(["list", LECTURE]), 80, bright)
+    assert "\x1b[3" in coloured and "\x1b[3" not in without
+    assert "\x1b" not in ptxview("list", LECTURE, env=bright).text
+
+
+# -- pipes, signals, tools ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [["list"], ["list", "--json"], ["show", "--json"], ["doctor"]])
+@needs("bash")
+def test_closed_pipe_is_not_reported(words: list[str]) -> None:
+    if words[0] != "doctor":
+        words = [
+            words[0],
+            str(LECTURE),
+            *(["matmul_kernel"] if words[0] == "show" else []),
+            *words[1:],
+        ]
+    shell = " ".join(f"'{w}'" for w in command(words))
+    done = subprocess.run(
+        ["bash", "-c", f"{shell} | true; exit ${{PIPESTATUS[0]}}"],
+        capture_output=True,
+        env=environment(),
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode in (0, 141), done.stderr
+    assert b"Traceback" not in done.stderr and b"Broken" not in done.stderr
+
+
+def test_interrupted_while_it_is_imported_it_is_130_without_a_traceback() -> None:
+    code = (
+        "import sys\nclass Interrupted:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'inspector.commands.cli':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        "from inspector.__main__ import main\nsys.exit(main())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+    scripts = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts == {"ptxview": "inspector.__main__:main"}, "the command begins there"
+
+
+def test_interruption_is_130_without_a_traceback(tmp_path: Path) -> None:
+    """Slow tools in place of a large cache: Ctrl-C comes while they run and does not wait."""
+    slow = tmp_path / "cuda" / "bin"
+    slow.mkdir(parents=True)
+    for name in ("cuobjdump", "c++filt", "nvdisasm", "ptxas", "nvcc"):
+        (slow / name).write_text(f"#!/bin/sh\n: > {tmp_path}/runs; exec sleep 600\n")
+        (slow / name).chmod(0o755)
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom inspector.system import toolchain\n"
+        f"toolchain.places = lambda: iter([('here', Path({str(slow)!r}))])\n"
+        "toolchain.version_of = lambda path: '1'\n"
+        "from inspector.commands.cli import main\nprint('ready', flush=True)\n"
+        f"sys.exit(main(['list', {str(SQUARE)!r}]))"
+    )
+    started = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        # Tests in the background have it ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        env=environment(XDG_CACHE_HOME=str(tmp_path)),
+    )
+    assert started.stdout is not None
+    assert started.stdout.readline() == b"ready\n"
+    while not (tmp_path / "runs").exists():
+        assert started.poll() is None, started.communicate()
+        time.sleep(0.02)
+    os.killpg(started.pid, signal.SIGINT)
+    _, err = started.communicate(timeout=120)
+    assert started.returncode == 130
+    assert b"Traceback" not in err
+
+
+@pytest.fixture
+def no_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """A machine without any of the vendor's tools, and without what they made before."""
+    monkeypatch.setattr(toolchain, "places", lambda: iter(()))
+    monkeypatch.setattr(shutil, "which", lambda name, **_: None)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "no-cache"))
+    toolchain.find.cache_clear()
+    yield
+    toolchain.find.cache_clear()
+
+
+@pytest.mark.usefixtures("no_tools")
+def test_without_tools_the_list_has_no_figures_and_all_the_rest() -> None:
+    value = call("list", SQUARE, "--json").json
+    ((kernel, variant),) = variants_of(value)
+    assert kernel["name"] == "square_kernel"
+    for name in ("registers", "stack_bytes", "static_shared_bytes", "spill_store_bytes"):
+        assert variant["resources"][name] is None
+    assert variant["resources"]["dynamic_shared_bytes"] == 0, "Triton's metadata says so"
+    assert call("list", SQUARE).status == 0
+    assert "–" in call("list", SQUARE).text
+    assert call("show", SQUARE, "square_kernel").out == (SQUARE / "square_kernel.ptx").read_bytes()
+
+
+@pytest.mark.usefixtures("no_tools")
+def test_without_nvdisasm_sass_says_how_to_get_it() -> None:
+    done = call("show", SQUARE, "square_kernel", "--stage", "sass")
+    assert done.status == 3 and not done.out
+    assert "nvdisasm" in done.said and "pip install nvidia-cuda-nvdisasm" in done.said
+    done = call("show", SQUARE, "square_kernel", "--beside", "sass")
+    assert done.status == 3 and not done.out
+    done = call("show", SQUARE, "square_kernel", "--json")
+    assert done.status == 0 and done.json["lines"], "links to sass are left out, and said"
+
+
+@pytest.mark.usefixtures("no_tools")
+def test_without_cuobjdump_an_object_says_how_to_get_it() -> None:
+    done = call("list", EXTENSION / "cuda.cuda.o")
+    assert done.status == 3 and "pip install nvidia-cuda-cuobjdump" in done.said
+
+
+@pytest.mark.usefixtures("no_tools")
+def test_doctor_without_tools_says_the_cost_of_each() -> None:
+    value = call("doctor", "--json").json
+    for each in value["tools"]:
+        assert each["found"] == [] and each["get"]
+    text = call("doctor").text
+    assert text.count("missing") >= 5 and "pip install" in text
+
+
+def test_tool_that_fails_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = tmp_path / "bin"
+    broken.mkdir()
+    for name in ("nvdisasm", "cuobjdump"):
+        (broken / name).write_text("#!/bin/sh\necho no licence >&2; exit 1\n")
+        (broken / name).chmod(0o755)
+    monkeypatch.setattr(toolchain, "places", lambda: iter([("here", broken)]))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "no-cache"))
+    toolchain.find.cache_clear()
+    try:
+        ((_, variant),) = variants_of(call("list", SQUARE, "--json").json)
+        assert variant["resources"]["registers"] is None
+        done = call("show", SQUARE, "square_kernel", "--stage", "sass")
+        assert done.status == 4 and "no licence" in done.said
+    finally:
+        toolchain.find.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "where"),
+    [
+        (MemoryError(), "not enough memory", "list"),
+        (RecursionError(), "nested too deeply", "list"),
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid"), "encoded", "list"),
+        (ZeroDivisionError("\x1b[2Jby zero"), "fault of ptxview's own: ZeroDivisionError", "list"),
+        (KeyError("k"), "fault of ptxview's own: KeyError", "run"),
+    ],
+)
+def test_unexpected_errors_are_sentences(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str, where: str
+) -> None:
+    module = importlib.import_module(f"inspector.commands.{where}")
+
+    def fail(*given: object) -> int:
+        raise error
+
+    monkeypatch.setattr(module, "run", fail)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    done = call(where, SQUARE)
+    assert done.status == (125 if where == "run" else 4)
+    assert said in done.said and "Traceback" not in done.said and "\x1b" not in done.said
+    kept = tmp_path / "ptxview" / "fault.txt"
+    assert str(kept) in done.said and type(error).__name__ in kept.read_text("utf-8")
+    monkeypatch.setenv("PTXVIEW_TRACEBACK", "1")
+    done = call(where, SQUARE)
+    assert "Traceback" in done.said and "\x1b" not in done.said
+
+
+def test_a_terminal_of_another_encoding_and_odd_sizes_is_no_traceback() -> None:
+    for changes in (
+        {"PYTHONIOENCODING": "ascii"},
+        {"PYTHONIOENCODING": "latin-1"},
+        {"COLUMNS": "²"},
+        {"COLUMNS": "9" * 5000},
+        {"LINES": "²"},
+    ):
+        done = ptxview("list", LECTURE, env=environment(**changes))
+        assert done.status == 0 and "Traceback" not in done.said, (changes, done.said)

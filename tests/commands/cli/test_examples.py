@@ -1,0 +1,46 @@
+"""What the help of each command gives as examples can be typed as it stands."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from inspector.commands.cli import COMMANDS, Subcommand
+from tests.helpers.ptxview import ptxview
+
+RECORDING = Path(__file__).parents[2] / "examples/recordings/lecture-h200.ptxview"
+# What launches again, runs a program or asks at a terminal is run elsewhere, with its own options.
+OFFERED = ("run", "compile", "open", "time", "profile", "ncu", "mcp", "doctor")
+EXAMPLES = [(c.name, line.partition("  # ")[0]) for c in COMMANDS for line in c.examples]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_two_examples_are_in_the_help_of_each_command(command: Subcommand) -> None:
+    shown = ptxview(command.name, "--help").text
+    for line in command.examples:
+        typed, _, purpose = line.partition("  # ")
+        assert purpose and f"  # {purpose}\n  {typed}\n" in shown
+        words = shlex.split(typed)
+        assert words[:2] == ["ptxview", command.name]
+        options = [word for word in words[2:] if word.startswith("-")]
+        if command.name == "run":  # beyond the script they are the script's
+            options = [word for word in options if word != "--lr"]
+        assert all(option in shown for option in options)
+    assert len(command.examples) == 2
+
+
+@pytest.mark.parametrize(
+    "line", [line for name, line in EXAMPLES if name not in OFFERED], ids=lambda line: line
+)
+def test_an_example_on_a_recording_works(line: str, tmp_path: Path) -> None:
+    for name in ("x", "before", "after"):
+        (tmp_path / f"{name}.ptxview").symlink_to(RECORDING)
+    words = shlex.split(line)
+    for name in words:
+        if name.startswith("my."):  # what the user has edited: a stage of this recording
+            given = words[2 : words.index("--stage")]
+            shown = ptxview("show", *given, "--stage", name.removeprefix("my."), cwd=tmp_path)
+            (tmp_path / name).write_bytes(shown.out)
+    done = ptxview(*words[1:], cwd=tmp_path)
+    assert done.status == 0, done.said
+    assert done.out

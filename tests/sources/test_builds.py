@@ -1,0 +1,373 @@
+"""Builds of extensions: the commands as ninja reads them, and nvcc run again for the PTX."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from inspector.listing.cubin import read_cubin
+from inspector.recording.layout import kept_cache
+from inspector.sources import nvcc
+from inspector.sources.builds import Found, harmless, parse_ninja, read_folder
+from inspector.system.toolchain import find
+from tests.helpers.ptxview import EXTENSION, call, printed, tool, variants_of
+from tests.helpers.tools import path_of, skip_without
+
+ODD = r"""
+ninja_required_version = 1.3
+cxx = c++
+flags = -DNAME="two words" -I$$HOME $
+    -O2
+empty =
+rule compile
+  command = $cxx $flags ${extra}-c $in -o $out
+  description = compiling $out
+rule link
+  command = $cxx -shared $in -o $out $libs
+
+# a comment
+extra = -Wall$ $ #no
+build a$ b.o: compile with$ space.cpp | implicit.h || order
+  extra = -DEDGE=1$ $
+
+build c$:d.o e.o | side.o: compile x.cpp y.cpp
+build out.so: link a$ b.o c$:d.o | script.lds
+libs = -lm
+default out.so
+"""
+
+
+def ninja() -> str:
+    """The real ninja; the test is skipped without it."""
+    skip_without("ninja")
+    return str(path_of("ninja"))
+
+
+def commands(folder: Path) -> set[tuple[str, ...]]:
+    """Every command of a build as the real ninja expands it, split into words."""
+    text = printed(ninja(), "-C", folder, "-t", "commands").decode()
+    lines = [line for line in text.splitlines() if not line.startswith("ninja: Entering")]
+    return {tuple(shlex.split(line)) for line in lines}
+
+
+def test_captured_build_is_read_as_ninja_reads_it() -> None:
+    builds = parse_ninja((EXTENSION / "build.ninja").read_text())
+    assert {b.argv for b in builds} == commands(EXTENSION)
+    assert [b.output for b in builds] == ["main.o", "cuda.cuda.o", "square_gelu.so"]
+    assert builds[1].inputs == ("/tmp/cap/lecture/ext/square_gelu/cuda.cu",)
+    assert builds[1].rule == "cuda_compile"
+
+
+def test_escapes_scopes_and_implicit_inputs_are_read_as_ninja_reads_them(tmp_path: Path) -> None:
+    (tmp_path / "build.ninja").write_text(ODD)
+    builds = parse_ninja(ODD)
+    assert {b.argv for b in builds} == commands(tmp_path)
+    assert [b.output for b in builds] == ["a b.o", "c:d.o", "out.so"]
+    assert builds[0].inputs == ("with space.cpp",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "build",
+        "build :",
+        "build a",
+        "rule",
+        "  x = 1",
+        "$",
+        "a=$",
+        "build a: r\nrule r\n  command = 'open",
+        "build a: b ${",
+        "=",
+        "build a: nobody x",
+        "rule r\n command=$in\nbuild : r",
+    ],
+)
+def test_files_that_ninja_refuses_are_read_without_raising(text: str) -> None:
+    for build in parse_ninja(text):
+        assert isinstance(build.argv, tuple)
+
+
+def test_variables_that_name_each_other_do_not_explode() -> None:
+    lines = ["v0 = xxxxxxxxxx", *(f"v{n} = $v{n - 1}$v{n - 1}" for n in range(1, 60))]
+    text = "\n".join([*lines, "rule r", "  command = $v59", "build a: r b"])
+    (build,) = parse_ninja(text)
+    assert build.argv == () or len(build.argv[0]) < 1 << 24
+
+
+def test_variables_of_edges_rules_and_the_file_are_found_as_ninja_finds_them(
+    tmp_path: Path,
+) -> None:
+    text = (
+        "description = of the file\nrule r\n  command = echo $description $in\n"
+        "  description = of the rule $out\nbuild a: r b\nbuild c: r d\n"
+        "  description = of the build\nbuild e: r f\n  other = 1\n"
+    )
+    for name in "bdf":
+        (tmp_path / name).touch()
+    (tmp_path / "build.ninja").write_text(text)
+    assert {b.argv for b in parse_ninja(text)} == commands(tmp_path)
+
+
+def test_commands_are_bounded_by_a_multiple_of_the_text() -> None:
+    def expanded(times: int) -> tuple[int, int]:
+        """How long the text is, and all commands of it."""
+        grown = f"flags = $flags {'-x ' * 20}\nbuild a: r b\n" * times
+        text = f"rule r\n  command = cc $flags -c $in\n{grown}"
+        return len(text), sum(len(" ".join(b.argv)) for b in parse_ninja(text))
+
+    for times in (1000, 4000):
+        text, commands_ = expanded(times)
+        assert commands_ < 70 * text
+    assert expanded(20)[1] > 20 * 20 * 20  # short ones are whole
+
+
+def test_many_files_of_one_long_list_of_flags_are_whole() -> None:
+    edges = "".join(f"build /b/objects/{n}.o: r /s/csrc/kernels/{n}.cu\n" for n in range(500))
+    text = f"flags = {'-Ione/folder ' * 250}\nrule r\n  command = nvcc $flags -c $in -o $out\n"
+    builds = parse_ninja(text + edges)
+    assert [len(b.argv) for b in builds] == [255] * 500
+
+
+# -- what may be run -----------------------------------------------------------------------------
+
+HOSTILE = (
+    "/evil/nvcc", "-ccbin", "/evil/gcc", "-ccbin=/evil/g++.cu", "--compiler-bindir=/evil.cu",
+    "-Xcompiler", "-fplugin=/evil.so", "--compiler-options", "'-fplugin=/evil.so'",
+    "--compiler-options=-wrapper,/evil.cu", "-Xptxas", "--evil", "-optf", "/evil.cu",
+    "--options-file=/evil.cu", "@/evil.cu", "-run", "--run", "--run-args=evil.cu",
+    "-dryrun", "-Wdefault-stream-launch", "--libdevice-directory=/evil.cu",
+    "-target-dir=/evil.cu", "-lib", "-L/evil", "-levil", "--keep-dir=/evil.cu", "-odir", "/evil",
+    "-DGOOD=1", "-I", "/good/include", "-isystem", "/good/system", "-std=c++17", "-O2",
+    "--expt-relaxed-constexpr", "-gencode=arch=compute_90a,code=sm_90a", "--use_fast_math",
+    "-maxrregcount=32", "-c", "good.cu", "-o", "good.o",
+)  # fmt: skip
+
+
+def test_only_flags_that_shape_the_code_are_used_of_a_folder_that_is_opened() -> None:
+    words = harmless(HOSTILE, Path("/mine/nvcc"), Path("/mine/good.cu"))
+    assert words[0] == "/mine/nvcc"
+    assert not [w for w in words if "evil" in w or "wrapper" in w or "run" in w]
+    assert words[1:] == (
+        "-DGOOD=1", "-I", "/good/include", "-isystem", "/good/system", "-std=c++17", "-O2",
+        "--expt-relaxed-constexpr", "-gencode=arch=compute_90a,code=sm_90a", "--use_fast_math",
+        "-maxrregcount=32", "/mine/good.cu",
+    )  # fmt: skip
+
+
+def test_value_of_a_flag_is_no_flag() -> None:
+    argv = ("nvcc", "-I", "-ccbin", "/evil/gcc", "-D", "@/evil", "k.cu")
+    assert harmless(argv, Path("n"), Path("k.cu")) == ("n", "k.cu")
+
+
+@pytest.mark.parametrize(
+    "word", ["$(touch x)", "`touch x`", '";touch x;"', "\\$(x)", "a\nb", "a;b"]
+)
+@pytest.mark.parametrize("flag", ["-DX=", "-I", "-U", "-O", "-std="])
+def test_words_that_a_shell_would_obey_are_left_out(flag: str, word: str) -> None:
+    """nvcc gives its commands to a shell, with such words inside."""
+    for argv in (("nvcc", flag + word), ("nvcc", "-D", word), ("nvcc", "-isystem", word)):
+        assert harmless(argv, Path("n"), Path("k.cu")) == ("n", "k.cu")
+
+
+# -- nvcc again ----------------------------------------------------------------------------------
+
+CODE = """
+__global__ void axpy(float a, const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        y[i] = a * x[i] + y[i];
+}
+
+namespace other {
+__global__ void fill(float* y) {
+    y[threadIdx.x] = 1.0f;
+}
+}
+"""
+
+
+def build_folder(folder: Path, *flags: str, code: str = CODE, compiler: str | None = None) -> Path:
+    """A folder as torch leaves it: a source, build.ninja, and the object that nvcc made."""
+    found = tool("nvcc")
+    folder.mkdir(exist_ok=True)
+    (folder / "cuda.cu").write_text(code)
+    (folder / "build.ninja").write_text(
+        f"""ninja_required_version = 1.3
+nvcc = {compiler or found}
+cuda_cflags = {" ".join(flags)} --expt-relaxed-constexpr -O2 -std=c++17
+
+rule cuda_compile
+  depfile = $out.d
+  deps = gcc
+  command = $nvcc -MD -MF $out.d $cuda_cflags -c $in -o $out
+
+build cuda.cuda.o: cuda_compile {folder / "cuda.cu"}
+"""
+    )
+    subprocess.run(
+        [found, *flags, "--expt-relaxed-constexpr", "-O2", "-std=c++17", "-c", folder / "cuda.cu",
+         "-o", folder / "cuda.cuda.o"], check=True, capture_output=True,
+    )  # fmt: skip
+    return folder
+
+
+def instructions(ptx: bytes) -> list[str]:
+    """PTX without what names the file's place and the tool's hour."""
+    return [line for line in ptx.decode().splitlines() if not line.startswith(("//", ".file"))]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_folder(
+        tmp_path_factory.mktemp("built") / "axpy", "-gencode=arch=compute_90a,code=sm_90a"
+    )
+
+
+@pytest.mark.nvcc
+def test_ptx_is_what_nvcc_writes_with_lineinfo(built: Path, tmp_path: Path) -> None:
+    expected = tmp_path / "x.ptx"
+    printed(tool("nvcc"), "-arch=sm_90a", "-O2", "-std=c++17", "--expt-relaxed-constexpr", "-ptx",
+            "-lineinfo", built / "cuda.cu", "-o", expected)  # fmt: skip
+    done = call("show", built, "axpy", "--stage", "ptx")
+    assert done.status == 0, done.said
+    assert instructions(done.out) == instructions(expected.read_bytes())
+
+
+@pytest.mark.nvcc
+def test_both_kernels_are_listed_with_names_and_stages(built: Path) -> None:
+    value = call("list", built, "--json").json
+    found = {k["demangled"].split("(")[0]: v for k, v in variants_of(value)}
+    assert set(found) == {"axpy", "other::fill"}
+    for variant in found.values():
+        assert variant["stages"] == ["source", "ptx", "sass"]
+        assert variant["target"] == "sm_90a"
+        assert "-O2" in variant["config"]["flags"]
+    assert call("show", built, "other::fill").out == call("show", built, "axpy").out
+
+
+@pytest.mark.nvcc
+def test_lines_are_carried_over_where_the_code_is_the_same(built: Path) -> None:
+    plain = call("show", built, "axpy", "--stage", "sass").out
+    (found,) = (f for f in read_folder(built, kept_cache()) if isinstance(f, Found))
+    held = read_cubin(found.cubin)
+    assert held is not None and not held.has_lines, "an ordinary build has no line information"
+    shown = call("show", built, "axpy", "--stage", "sass", "--json").json
+    assert "\n".join(line["text"] for line in shown["lines"]).encode() == plain
+    stores = [x for x in shown["lines"] if x["base"] == "STG" and x["source"]]
+    wanted = CODE.split("\n").index("        y[i] = a * x[i] + y[i];") + 1
+    assert wanted in {x["source"]["line"] for x in stores}
+    assert {Path(x["source"]["file"]).name for x in stores} == {"cuda.cu"}
+
+
+@pytest.mark.nvcc
+def test_lines_are_not_carried_over_where_the_source_has_changed(tmp_path: Path) -> None:
+    folder = build_folder(tmp_path / "changed", "-gencode=arch=compute_90a,code=sm_90a")
+    (folder / "cuda.cu").write_text(CODE.replace("a * x[i] + y[i]", "a - x[i] * y[i]"))
+    shown = call("show", folder, "axpy", "--stage", "sass", "--json").json
+    assert not any(line["source"] for line in shown["lines"])
+
+
+@pytest.mark.nvcc
+def test_each_architecture_is_a_variant_with_its_own_ptx(tmp_path: Path) -> None:
+    folder = build_folder(
+        tmp_path / "two", "-gencode=arch=compute_80,code=sm_80",
+        "-gencode=arch=compute_90,code=sm_90",
+    )  # fmt: skip
+    value = call("list", folder, "--json").json
+    variants = [v for k, v in variants_of(value) if "axpy" in k["name"]]
+    assert sorted(v["target"] for v in variants) == ["sm_80", "sm_90"]
+    for variant in variants:
+        name = next(k["name"] for k, v in variants_of(value) if v is variant)
+        numbers = [n for n in (1, 2) if f".target {variant['target']}\n".encode()
+                   in call("show", folder, f"{name}#{n}").out]  # fmt: skip
+        assert len(numbers) == 1
+
+
+@pytest.mark.nvcc
+def test_ptx_that_the_object_carries_is_shown_as_it_is(tmp_path: Path) -> None:
+    folder = build_folder(tmp_path / "both", "-gencode=arch=compute_90,code=[compute_90,sm_90]")
+    (folder / "build.ninja").unlink()
+    (folder / "cuda.cu").unlink()
+    printed("sh", "-c", f"cd {tmp_path} && {tool('cuobjdump')} -xptx all {folder}/cuda.cuda.o")
+    (carried,) = tmp_path.glob("*.ptx")
+    assert call("show", folder, "axpy", "--stage", "ptx").out == carried.read_bytes()
+
+
+@pytest.mark.nvcc
+def test_opening_a_folder_starts_nothing_that_it_names(tmp_path: Path) -> None:
+    proof = tmp_path / "proof"
+    evil = tmp_path / "evil.cu"
+    evil.write_text(f"#!/bin/sh\ntouch {proof}\nexit 1\n")
+    evil.chmod(0o755)
+    folder = build_folder(tmp_path / "hostile", "-gencode=arch=compute_90a,code=sm_90a")
+    text = (folder / "build.ninja").read_text()
+    text = re.sub("^nvcc = .*", f"nvcc = {evil}", text, flags=re.MULTILINE)
+    text = text.replace("cuda_cflags =", f"cuda_cflags = -ccbin={evil} -ccbin {evil} "
+                        f"-Xcompiler -fplugin={evil} --options-file {evil} "
+                        f"'-DX=$$(touch {proof})' '-DY=`touch {proof}`'")  # fmt: skip
+    (folder / "build.ninja").write_text(text)
+    assert call("list", folder).status == 0
+    for stage in ("ptx", "sass"):
+        assert call("show", folder, "axpy", "--stage", stage, "--json").status == 0
+    assert not proof.exists()
+
+
+@pytest.mark.nvcc
+def test_source_whose_name_a_shell_would_obey_is_not_compiled(tmp_path: Path) -> None:
+    folder = build_folder(tmp_path / "plain", "-gencode=arch=compute_90a,code=sm_90a")
+    odd = folder.rename(tmp_path / "$(touch proof)")
+    text = (odd / "build.ninja").read_text()
+    (odd / "build.ninja").write_text(
+        text.replace(str(folder), str(odd).replace("$", "$$").replace(" ", "$ "))
+    )
+    done = call("show", odd, "axpy", "--stage", "ptx")
+    assert done.status == 4 and "odd characters" in done.said
+    assert not (odd / "proof").exists() and not Path("proof").exists()
+    assert call("show", odd, "axpy", "--stage", "sass").status == 0
+
+
+@pytest.mark.nvcc
+def test_build_that_nvcc_refuses_says_what_nvcc_said(tmp_path: Path) -> None:
+    folder = build_folder(tmp_path / "broken", "-gencode=arch=compute_90a,code=sm_90a")
+    (folder / "cuda.cu").write_text(CODE + "\nthis is no C++;\n")
+    done = call("show", folder, "axpy", "--stage", "ptx")
+    assert done.status == 4 and not done.out
+    assert "nvcc" in done.said and "error" in done.said
+
+
+@pytest.mark.nvcc
+def test_same_code_is_by_encoding(built: Path) -> None:
+    (found,) = (f for f in read_folder(built, kept_cache()) if isinstance(f, Found))
+    one = read_cubin(found.cubin)
+    assert one is not None and nvcc.same_code(one, read_cubin(found.cubin))
+    assert not nvcc.same_code(one, None)
+    assert not nvcc.same_code(None, None)
+    names = set(one.code)
+    assert names == set(one.entries) and len(names) == 2
+
+
+def test_without_nvcc_the_reason_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from inspector.system import toolchain
+
+    folder = tmp_path / "folder"
+    shutil.copytree(EXTENSION, folder)
+    text = (folder / "build.ninja").read_text()
+    text = text.replace("/tmp/cap/lecture/ext/square_gelu", str(folder))
+    text = text.replace("/usr/local/cuda/bin/nvcc", "/nowhere/nvcc")
+    (folder / "build.ninja").write_text(text)
+    places = [p for p in toolchain.places() if not (p[1] / "nvcc").exists()]
+    monkeypatch.setattr(toolchain, "places", lambda: iter(places))
+    find.cache_clear()
+    try:
+        value = call("list", folder, "--json").json
+        for _, variant in variants_of(value):
+            assert "/nowhere/nvcc" in variant["missing"]["ptx"]
+    finally:
+        find.cache_clear()

@@ -1,0 +1,77 @@
+"""One call of nvdisasm for a cubin; what -c prints is read from it, and proved equal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from inspector.base.errors import Unreadable
+from inspector.recording.layout import DerivedCache
+from inspector.sources import disassembly
+from inspector.sources.disassembly import disassemble, plain_of
+from inspector.system.process import Finished
+from inspector.system.toolchain import every
+from tests.helpers.ptxview import printed
+from tests.helpers.samples import remembered
+
+ROOT = Path(__file__).parent.parent / "data"
+CUBINS = sorted(ROOT.rglob("*.cubin"))
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Every call of the tool, by its options."""
+    out: list[list[str]] = []
+
+    def run(argv: Sequence[str | Path]) -> Finished:
+        out.append([str(a) for a in argv[1:-1]])
+        return remembered(argv)
+
+    monkeypatch.setattr(disassembly, "run_tool", run)
+    return out
+
+
+@pytest.mark.parametrize("cubin", CUBINS, ids=lambda p: p.name)
+def test_one_call_gives_both_texts(cubin: Path, tmp_path: Path, calls: list[list[str]]) -> None:
+    cache = DerivedCache(tmp_path)
+    plain, annotated, _ = disassemble(cubin.read_bytes(), cache)
+    assert calls == [["-c", "-gi", "-gp", "-hex"]] and annotated is not None
+    tool = next(every("nvdisasm"))
+    assert plain == printed(tool.path, "-c", cubin).decode("utf-8", "surrogateescape")
+    assert disassemble(cubin.read_bytes(), DerivedCache(tmp_path))[0] == plain
+    assert len(calls) == 1
+
+
+def test_threads_side_by_side_ask_once(tmp_path: Path, calls: list[list[str]]) -> None:
+    data = CUBINS[0].read_bytes()
+    with ThreadPoolExecutor(8) as pool:
+        texts = {pool.submit(disassemble, data, DerivedCache(tmp_path)) for _ in range(8)}
+        assert len({t.result()[0] for t in texts}) == 1
+    assert len(calls) == 1
+
+
+def test_what_no_tool_reads_is_said_and_not_asked_again(
+    tmp_path: Path, calls: list[list[str]]
+) -> None:
+    cache = DerivedCache(tmp_path)
+    damaged = CUBINS[0].read_bytes()[:2000]
+    with pytest.raises(Unreadable, match="nvdisasm cannot read"):
+        disassemble(damaged, cache)
+    before = len(calls)
+    with pytest.raises(Unreadable):
+        disassemble(damaged, cache)
+    assert len(calls) == before
+
+
+def test_a_text_of_another_shape_is_not_guessed() -> None:
+    assert plain_of("\t.section .text.k\n  /*0000*/  MOV R1, R2 ;\n") is None
+    # 64-bit encodings, before sm_70: one word a line.
+    assert plain_of("  /*0008*/  MOV R1, R2 ;  /* 0x4c98078000870001 */\n") is None
+    good = (
+        'k:\n\t//## File "a", line 3\n        /*0000*/  MOV R1, R2 ;  '
+        "/* 0x00000a00ff017b82 */\n                       /* 0x000fe20000000800 */\n.L_x_1:\n"
+    )
+    assert plain_of(good) == "k:\n        /*0000*/  MOV R1, R2 ;\n.L_x_1:\n"

@@ -1,0 +1,127 @@
+"""What must not be in a recording is not in it, nor in what is handed on: each byte is seen."""
+
+from __future__ import annotations
+
+import json
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from inspector.base.text import without_secrets
+from inspector.probes import writer
+from inspector.sources.running import ENVIRONMENT
+from tests.helpers.exported import unpacked
+from tests.helpers.ptxview import call, environment, ptxview
+
+SECRETS = ["tweedledum", "jabberwock", "bandersnatch", "mockturtle", "gryphon", "cheshire"]
+GIVEN = {
+    "AWS_SECRET_ACCESS_KEY": "tweedledum",
+    "HF_TOKEN": "jabberwock",
+    "WANDB_API_KEY": "gryphon",
+    "TORCHINDUCTOR_REDIS_PASSWORD": "bandersnatch",
+    "TRITON_CACHE_DIR": "/tmp/plain-cache",
+    "TORCH_CUDA_ARCH_LIST": "9.0",
+}
+WORDS = [
+    "--api_key=mockturtle",
+    "--db-password",
+    "cheshire",
+    "--lr",
+    "1e-3",
+    "--token",
+    "--verbose",
+]
+KEPT = ["--api_key=…", "--db-password", "…", "--lr", "1e-3", "--token", "--verbose"]
+PROGRAM = """
+import os, subprocess, sys
+assert sys.argv[1] == "--api_key=mockturtle" and os.environ["HF_TOKEN"] == "jabberwock"
+if "--child" not in sys.argv:
+    subprocess.run([sys.executable, __file__, *sys.argv[1:], "--child"], check=True)
+"""
+PTX = ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry kept_kernel()\n{\nret;\n}\n"
+EMITS = f"""
+import ptxview_probes.writer as w
+w.emit({{"event": "uncaptured", "by": "NVRTC", "name": "kept_kernel", "ptx": w.blob({PTX!r})}})
+"""
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("secrets")
+    (folder / "train.py").write_text(EMITS + PROGRAM)
+    out = folder / "rec.ptxview"
+    done = ptxview(
+        "run",
+        "--no-tui",
+        "--target",
+        "sm_90",
+        "-o",
+        out,
+        "--python",
+        sys.executable,
+        folder / "train.py",
+        *WORDS,
+        cwd=folder,
+        env=environment(**GIVEN),
+    )
+    assert done.status == 0, done.said
+    return out
+
+
+def test_no_byte_of_a_recording_has_a_secret_of_the_environment_or_the_command(
+    recorded: Path,
+) -> None:
+    for piece in unpacked(recorded):
+        for secret in SECRETS:
+            assert secret.encode() not in piece, piece[:300]
+    with zipfile.ZipFile(recorded) as archive:
+        rows = [
+            json.loads(line)
+            for name in archive.namelist()
+            if name.endswith(".jsonl")
+            for line in archive.read(name).splitlines()
+        ]
+    processes = [r["argv"] for r in rows if r["event"] == "process"]
+    assert [argv[-len(WORDS) :] for argv in processes if "--child" not in argv] == [KEPT]
+    assert [argv[-len(WORDS) - 1 : -1] for argv in processes if "--child" in argv] == [KEPT]
+
+
+def test_what_shapes_compiling_is_recorded_by_a_list_of_names(recorded: Path) -> None:
+    listed = call("list", recorded, "--json").json["recording"]
+    assert (
+        listed["environment"].items()
+        >= {"TRITON_CACHE_DIR": "/tmp/plain-cache", "TORCH_CUDA_ARCH_LIST": "9.0"}.items()
+    )
+    assert set(listed["environment"]) <= set(ENVIRONMENT)
+    assert listed["command"][-len(WORDS) :] == KEPT
+    assert not [n for n in ENVIRONMENT if any(s in n.lower() for s in ("token", "key", "passw"))]
+
+
+def test_arguments_alone_are_taken_out(recorded: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.ptxview"
+    assert call("export", recorded, "-o", out, "--without", "args").status == 0
+    listed = call("list", out, "--json").json["recording"]
+    assert listed["removed"] == ["args"] and not listed["command"] and not listed["environment"]
+    for piece in unpacked(out):
+        assert b"1e-3" not in piece and b"plain-cache" not in piece and b"--loud" not in piece
+    done = call("export", recorded, "-o", out, "--without", "args,names")
+    assert done.status == 2 and "names cannot be taken out" in done.said
+
+
+@pytest.mark.parametrize(
+    ("words", "kept"),
+    [
+        (WORDS, KEPT),
+        (["-x", "--API-KEY", "a", "b"], ["-x", "--API-KEY", "…", "b"]),
+        (["--secret=", "a=token"], ["--secret=…", "a=token"]),
+        (["env", "HF_TOKEN=a", "LR=1"], ["env", "HF_TOKEN=…", "LR=1"]),
+        # What a language model is run with is no secret, nor is code.
+        (["--max-tokens", "128", "--tokenizer=gpt2", "--tokenizer", "gpt2"],) * 2,
+        (["-c", "self.token = 3; password=x"],) * 2,
+        ([], []),
+    ],
+)
+def test_a_process_and_a_run_hide_the_same(words: list[str], kept: list[str]) -> None:
+    assert writer._without_secrets(words) == without_secrets(words) == kept

@@ -1,0 +1,744 @@
+"""What is opened: regular files alone, opened once, within bounds that are said and can be raised.
+
+Every bound follows from ``PTXVIEW_MAX_BYTES``, so that most are met here at a thousandth of their
+usual size. Memory is the peak of a child.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tracemalloc
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inspector.base.errors import Unreadable, UsageError
+from inspector.listing.cubin import debug_ptx, kernel_parameters, read_cubin
+from inspector.system import files
+from tests.helpers.ptxview import (
+    EXTENSION,
+    MATMUL,
+    SQUARE,
+    call,
+    environment,
+    ptxview,
+    write_events,
+)
+
+START: dict[str, object] = {
+    "event": "recording",
+    "schema": 1,
+    "time": 1.0,
+    "command": ["python", "x.py"],
+    "mode": "gpu",
+}
+END: dict[str, object] = {"event": "end", "time": 1e9, "exit_status": 0}
+PTX = b".version 8.0\n.target sm_90\n.visible .entry k()\n{\n ret;\n}\n"
+MB = 1 << 20
+
+
+def problem(text: str) -> dict[str, object]:
+    return {"event": "problem", "time": 2.0, "where": "w", "text": text}
+
+
+def variant(name: str, blob: str) -> dict[str, object]:
+    digest = hashlib.sha256(name.encode()).hexdigest()
+    return {"event": "triton", "time": 2.0, "name": name, "hash": digest, "files": {"ptx": blob}}
+
+
+def jsonl(*events: Mapping[str, object]) -> bytes:
+    return b"".join(json.dumps(e).encode() + b"\n" for e in events)
+
+
+def zipped(path: Path, members: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> Path:
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return path
+
+
+@dataclass(frozen=True)
+class Child:
+    """A command in a child: its end, its output, its peak of memory."""
+
+    status: int
+    out: bytes
+    said: str
+    peak: int
+
+    @property
+    def problems(self) -> list[str]:
+        assert self.status == 0, self.said
+        problems: list[str] = json.loads(self.out)["recording"]["problems"]
+        return problems
+
+
+def child(*args: str | Path, cwd: Path | None = None, **changes: str | None) -> Child:
+    """``ptxview`` in a child, which may not hang."""
+    done = ptxview(*args, cwd=cwd, env=environment(**changes), seconds=90)
+    assert done.peak is not None
+    return Child(done.status, done.out, done.said, done.peak)
+
+
+@pytest.fixture(autouse=True)
+def nothing_waits() -> Iterator[None]:
+    """A command that waits for a pipe is ended: it would wait for ever."""
+
+    def end(*_: object) -> None:
+        raise TimeoutError("it waits")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.alarm(240)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def told(*args: str | Path, **changes: str) -> Child:
+    """The same in this process, without its memory."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in changes.items():
+            patch.setenv(name, value)
+        done = call(*args)
+    assert "Traceback" not in done.said
+    return Child(done.status, done.out, done.said, 0)
+
+
+@pytest.fixture(scope="module")
+def usual() -> int:
+    """The memory of a command that reads next to nothing."""
+    return child("list", SQUARE / "square_kernel.ptx").peak
+
+
+def raised(said: str) -> str:
+    """The value that a sentence promises to help."""
+    found = re.search(r"PTXVIEW_MAX_BYTES=(\w+) raises that", said)
+    assert found, said
+    return found[1]
+
+
+def read_whole(path: Path, first: str) -> tuple[list[str], Any]:
+    """The first sentences, and the result after their advice is followed."""
+    done = told("list", path, "--json", PTXVIEW_MAX_BYTES=first)
+    sentences = [done.said] if done.status == 4 else done.problems
+    value = first
+    left = sentences
+    for _ in range(30):
+        bounds = [s for s in left if "PTXVIEW_MAX_BYTES" in s]
+        if not bounds:
+            return sentences, json.loads(done.out)
+        value = raised(bounds[0])
+        done = told("list", path, "--json", PTXVIEW_MAX_BYTES=value)
+        left = [done.said] if done.status == 4 else done.problems
+    raise AssertionError(f"{value} did not help: {left}")
+
+
+# -- what is no regular file ----------------------------------------------------------------------
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def endpoint(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as held:
+        here = Path.cwd()
+        os.chdir(path.parent)  # a socket's path is short
+        try:
+            held.bind(path.name)
+        finally:
+            os.chdir(here)
+
+
+def to_device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def to_pipe(path: Path) -> None:
+    if not (path.parent / "the-pipe").exists():
+        os.mkfifo(path.parent / "the-pipe")
+    path.symlink_to("the-pipe")
+
+
+ODD = [pipe, endpoint, to_device, to_pipe]
+Make = Callable[[Path], None]
+
+
+@pytest.mark.parametrize("make", ODD)
+@pytest.mark.parametrize("name", ["x.ptx", "x.ptxview", "x.csv"])
+def test_one_that_is_named_is_refused_in_a_sentence(tmp_path: Path, make: Make, name: str) -> None:
+    path = tmp_path / name
+    make(path)
+    done = call("list", path)
+    assert done.status == 4 and not done.out
+    assert str(path) in done.said
+    assert re.search(r"is a (pipe|socket|device)", done.said)
+
+
+@pytest.mark.parametrize("make", ODD)
+def test_commands_do_not_wait_for_one(tmp_path: Path, make: Make) -> None:
+    path = tmp_path / "x.csv"
+    make(path)
+    for words in (
+        ["show", path, "k"],
+        ["diff", path, SQUARE],
+        ["diff", f"{path}::k", f"{path}::j"],
+        ["time", path, "k"],
+        ["profile", "--stored", path],
+        ["open", path],
+        ["list", SQUARE, "--ncu", path],
+        ["open", SQUARE, "--no-tui", "--ncu", path],
+    ):
+        done = told(*words)
+        assert done.status == 4, (words, done)
+        assert str(path) in done.said
+
+
+@pytest.mark.parametrize("make", ODD)
+def test_one_in_a_recording_is_passed_over_and_said(tmp_path: Path, make: Make) -> None:
+    """As a blob, as another process's events, as kept times and reports, as derived."""
+    blob = hashlib.sha256(PTX).hexdigest()
+    folder = write_events(tmp_path / "r", START, variant("k", blob), variant("j", "a" * 64), END)
+    (folder / "blobs" / blob).write_bytes(PTX)
+    odd = [
+        folder / "blobs" / ("a" * 64),
+        folder / "events-1-x.jsonl",
+        folder / "timings.jsonl",
+        folder / "ncu.jsonl",
+    ]
+    for path in odd:
+        make(path)
+    done = told("list", folder, "--json")
+    for path in odd:
+        assert any(str(path) in p and " is a " in p for p in done.problems), (path, done.problems)
+    assert told("show", folder, "k").out == PTX
+    shown = told("show", folder, "j")
+    # A link is no file of the recording.
+    assert shown.status in (2, 4) and not shown.out
+    for words in (
+        ["time", "--stored", folder],
+        ["profile", "--stored", folder],
+        ["diff", folder, folder],
+    ):
+        done = told(*words)  # type: ignore[arg-type]
+        assert done.status in (0, 4)
+
+
+@pytest.mark.parametrize("make", ODD)
+def test_one_in_a_cache_or_a_build_is_passed_over_and_said(tmp_path: Path, make: Make) -> None:
+    cache = tmp_path / "cache"
+    (cache / "whole").mkdir(parents=True)
+    for file in SQUARE.iterdir():
+        (cache / "whole" / file.name).write_bytes(file.read_bytes())
+    odd = [
+        cache / "whole" / "x.json",
+        cache / "torch_trace_1.log",
+        cache / "k.autotune.json",
+        cache / f"c{'a' * 51}.py",
+        cache / "y.ptx",
+        cache / "z.best_config",
+    ]
+    for path in odd:
+        make(path)
+    done = told("list", cache, "--json")
+    assert [k["name"] for k in json.loads(done.out)["kernels"]] == ["square_kernel"]
+    for path in odd:
+        assert any(str(path) in p for p in done.problems), (path, done.problems)
+    build = tmp_path / "build"
+    build.mkdir()
+    (build / "real.cuda.o").write_bytes((EXTENSION / "cuda.cuda.o").read_bytes())
+    for name in ("build.ninja", "odd.o"):
+        make(build / name)
+    done = told("list", build, "--json")
+    assert json.loads(done.out)["kernels"]
+    for name in ("build.ninja", "odd.o"):
+        assert any(name in p for p in done.problems), done.problems
+
+
+def test_a_file_that_becomes_a_pipe_before_it_is_opened_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What counts is what was opened, and opening does not wait."""
+    path, other = tmp_path / "x.ptx", tmp_path / "file"
+    os.mkfifo(path)
+    other.write_bytes(b"x")
+    monkeypatch.setattr(Path, "stat", lambda self, **_: os.stat(other))  # noqa: PTH116
+    with pytest.raises(files.NotAFile, match="pipe"):
+        files.read(path)
+
+
+def test_a_file_that_becomes_a_link_before_it_is_opened_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, secret = tmp_path / "x", tmp_path / "secret"
+    secret.write_bytes(b"SECRET")
+    path.symlink_to(secret)
+    monkeypatch.setattr(Path, "lstat", lambda self: os.stat(secret))  # noqa: PTH116
+    with pytest.raises(Unreadable):
+        files.read(path, follow=False)
+
+
+def opens(folder: Path, *args: str | Path) -> list[str]:
+    """Every path below a folder that a command opens for reading, as Python's own audit has it."""
+    code = (
+        "import sys\n"
+        "def hook(event, given):\n"
+        "    if event == 'open' and str(given[0]).startswith(sys.argv[1]):\n"
+        "        print('OPENED', given[0], file=sys.stderr)\n"
+        "sys.addaudithook(hook)\n"
+        "from inspector.commands.cli import main\nsys.exit(main(sys.argv[2:]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(folder), *map(str, args)],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=90,
+        check=True,
+    )
+    return [line[7:] for line in done.stderr.splitlines() if line.startswith("OPENED ")]
+
+
+def test_a_zip_is_opened_once_however_many_blobs_are_read(tmp_path: Path) -> None:
+    counts = []
+    for many in (3, 30):
+        texts = {hashlib.sha256(b"%d" % n + PTX).hexdigest(): b"%d" % n + PTX for n in range(many)}
+        events = [variant(f"k{n}", blob) for n, blob in enumerate(texts)]
+        folder = tmp_path / str(many)
+        folder.mkdir()
+        path = zipped(
+            folder / "x.ptxview",
+            {"events.jsonl": jsonl(START, *events, END)}
+            | {f"blobs/{d}": t for d, t in texts.items()},
+        )
+        counts.append(len([p for p in opens(folder, "list", path, "--json") if p == str(path)]))
+    assert counts == [1, 1]
+
+
+# -- bounds ---------------------------------------------------------------------------------------
+
+
+def test_invalid_byte_limit_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    for said in ("x", "-1", "1.5G", "1P", "²", "0x10"):
+        monkeypatch.setenv(files.VARIABLE, said)
+        with pytest.raises(UsageError, match=files.VARIABLE):
+            files.limits()
+    for said, total in {"1G": 1 << 30, "64m": 64 << 20, "1048576": MB, "": 1 << 30}.items():
+        monkeypatch.setenv(files.VARIABLE, said)
+        assert files.limits().total == total
+    monkeypatch.setenv(files.VARIABLE, "many")
+    assert call("list", SQUARE).status == 2
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "x.ptx",
+        "x.ttir",
+        "x.llir",
+        "x.so",
+        "x.o",
+        "x.cubin",
+        "x.fatbin",
+        "x.ptxview",
+        "x",
+        "x.log",
+        "x.csv",
+    ],
+)
+@pytest.mark.parametrize(
+    "head", [b"", b"\x7fELF" + bytes(14) + b"\xbe\0", b"\x7fELF", PTX, b"PK\3\4"]
+)
+def test_sparse_file_of_any_size_is_refused(
+    tmp_path: Path, name: str, head: bytes, usual: int
+) -> None:
+    path = tmp_path / name
+    with path.open("wb") as file:
+        file.write(head)
+        file.truncate(1 << 40)
+    done = call("list", path)
+    assert done.status == 4 and not done.out and str(path) in done.said
+    assert "MemoryError" not in done.said
+    if head == PTX:  # one for all that the memory does not grow
+        assert child("list", path).peak < usual + 100 * MB
+
+
+def test_sparse_events_and_blobs_are_said(tmp_path: Path, usual: int) -> None:
+    folder = write_events(tmp_path / "r", START, variant("k", "a" * 64), END)
+    for path in (
+        folder / "blobs" / ("a" * 64),
+        folder / "events-1-x.jsonl",
+        folder / "timings.jsonl",
+    ):
+        with path.open("wb") as file:
+            file.truncate(1 << 40)
+    done = child("list", folder, "--json")
+    assert sum("too large" in p for p in done.problems) == 3, done.problems
+    assert done.peak < usual + 150 * MB
+    with (folder / "events.jsonl").open("ab") as file:
+        file.truncate(1 << 40)
+    done = child("list", folder)
+    assert done.status in (0, 4) and "too large" in done.said
+
+
+def test_line_that_is_too_long_is_left_out_and_said(tmp_path: Path) -> None:
+    folder = write_events(
+        tmp_path / "r", START, problem("first"), problem("x" * 100_000), problem("last"), END
+    )
+    sentences, whole = read_whole(folder, "1M")
+    assert "w: first" in sentences and "w: last" in sentences
+    assert any("line 3 is longer than" in s for s in sentences)
+    assert f"w: {'x' * 100_000}" in whole["recording"]["problems"]
+    assert whole["recording"]["complete"] is True
+
+
+def test_members_are_bounded_in_total(tmp_path: Path, usual: int) -> None:
+    row = jsonl(problem("x" * 4000))
+    path = tmp_path / "x.ptxview"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("events.jsonl", jsonl(START, END))
+        for n in range(6):
+            with archive.open(f"events-{n}-x.jsonl", "w") as out:
+                for _ in range(100):
+                    out.write(row * 250)  # 600 MB in all
+    done = child("list", path, "--json", PTXVIEW_MAX_BYTES="64M")
+    assert any("PTXVIEW_MAX_BYTES=128M" in p for p in done.problems)
+    assert done.peak < usual + 200 * MB
+
+
+@pytest.mark.parametrize("empty", ["{}", '""', '"a":{}'])
+def test_record_that_would_swell_is_left_out(tmp_path: Path, empty: str, usual: int) -> None:
+    row = ",".join([empty] * (7_000_000 // (len(empty) + 1)))
+    held = f"{{{row}}}" if ":" in empty else f"[{row}]"
+    folder = write_events(tmp_path / "r", START, f'{{"event":"x","a":{held}}}\n', END)
+    done = child("list", folder, "--json", PTXVIEW_MAX_BYTES="512M")
+    assert done.peak < usual + 450 * MB
+    if empty == "{}":  # others swell less than a line's bound allows for
+        assert any("line 2" in p and "PTXVIEW_MAX_BYTES" in p for p in done.problems)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+        lambda inner: st.lists(inner, max_size=20) | st.dictionaries(st.text(), inner, max_size=20),
+        max_leaves=200,
+    ),
+    st.booleans(),
+)
+def test_weight_is_no_less_than_what_a_value_takes(value: object, ascii_only: bool) -> None:
+    data = json.dumps([value] * 20, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
+    json.loads(data.decode("utf-8", "surrogatepass"))
+    tracemalloc.start()
+    try:
+        held = json.loads(data.decode("utf-8", "surrogatepass"))
+        taken = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert held is not None
+    # Numbers of many digits take a little more than is counted for one.
+    assert taken <= files.weight(data) + 8192 + len(data)
+
+
+@pytest.mark.parametrize("depth", [101, 100_000])
+@pytest.mark.parametrize("pair", ["[]", '{"a":}'])
+def test_deep_nesting_is_said_wherever_it_stands(tmp_path: Path, depth: int, pair: str) -> None:
+    deep = pair[:-1] * depth + "0" + pair[-1] * depth
+    line = f'{{"event":"call","time":2.0,"kind":"triton","name":"k","arguments":{deep}}}\n'
+    folder = write_events(tmp_path / "r", START, line, problem("last"), END)
+    (folder / "timings.jsonl").write_text(f'{{"rows":{deep}}}\n')
+    (folder / "ncu.jsonl").write_text(f"{deep}\n")
+    done = call("list", folder, "--json")
+    said = done.json["recording"]["problems"]
+    assert "w: last" in said and any("line 2" in p for p in said)
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    for name in ("square_kernel.json", "x.autotune.json", "square_kernel.best_config"):
+        (cache / name).write_text(f'{{"hash":"ab","num_warps":4,"configs_timings":{deep}}}')
+    (cache / "square_kernel.ptx").write_bytes(PTX)
+    done = call("list", cache, "--json")
+    assert done.status in (0, 4) and "Traceback" not in done.said
+
+
+def test_folder_of_more_files_than_are_looked_at(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    for n in range(40):
+        (cache / f"{n:02}").mkdir(parents=True)
+        for file in MATMUL.iterdir():
+            data = file.read_bytes()
+            if file.suffix == ".json":
+                held = json.loads(data)
+                data = json.dumps({**held, "hash": f"{n:064x}"}).encode()
+            (cache / f"{n:02}" / file.name).write_bytes(data)
+    sentences, whole = read_whole(cache, "256K")
+    assert any("more than 128 files and folders" in s for s in sentences)
+    assert len(whole["kernels"][0]["variants"]) == 40
+
+
+# -- lines ----------------------------------------------------------------------------------------
+
+
+@given(st.binary(max_size=400), st.integers(1, 40))
+def test_lines_are_those_of_the_file(tmp_path_factory: Any, data: bytes, longest: int) -> None:
+    data = data.replace(b"\x01", b"\n").replace(b"\x02", b"\n")
+    path = tmp_path_factory.mktemp("lines") / "x"
+    path.write_bytes(data)
+    expected = [line for line in re.split(rb"(?<=\n)", data) if line]
+    assert list(files.lines(path)) == expected
+    long: list[int] = []
+    short = list(files.lines(path, long.append, longest))
+    assert long == [n for n, line in enumerate(expected, 1) if len(line.rstrip(b"\n")) > longest]
+    for n, (got, line) in enumerate(zip(short, expected, strict=True), 1):
+        assert got.rstrip(b"\n") == (b"" if n in long else line.rstrip(b"\n"))
+    packed = zipped(path.with_name("x.zip"), {"x": data})
+    again: list[int] = []
+    assert list(files.archive(packed).lines("x", again.append, longest)) == short
+    assert again == long
+
+
+# -- zips -----------------------------------------------------------------------------------------
+
+
+def test_zip_of_more_members_than_are_looked_at(tmp_path: Path) -> None:
+    blob = hashlib.sha256(PTX).hexdigest()
+    members = {f"blobs/{n:064x}": b"" for n in range(600)}
+    path = zipped(
+        tmp_path / "x.ptxview",
+        {"events.jsonl": jsonl(START, variant("k", blob), END), f"blobs/{blob}": PTX, **members},
+    )
+    sentences, whole = read_whole(path, "1M")
+    assert "602 members" in sentences[0] and "512" in sentences[0]
+    assert [k["name"] for k in whole["kernels"]] == ["k"]
+
+
+def test_member_that_unpacks_to_more_than_is_read(tmp_path: Path, usual: int) -> None:
+    path = tmp_path / "x.ptxview"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("events.jsonl", jsonl(START, variant("k", "b" * 64), END))
+        with archive.open(f"blobs/{'b' * 64}", "w") as out:
+            for _ in range(600):
+                out.write(bytes(MB))
+    done = child("list", path, "--json")
+    assert any("too large" in p and "PTXVIEW_MAX_BYTES=2G" in p for p in done.problems)
+    shown = child("show", path, "k")
+    assert shown.status == 4 and "too large" in shown.said
+    assert max(done.peak, shown.peak) < usual + 60 * MB
+
+
+@pytest.mark.parametrize("member", ["events-1-x.jsonl", f"blobs/{'b' * 64}"])
+def test_member_that_unpacks_to_more_than_it_says(tmp_path: Path, member: str, usual: int) -> None:
+    """The directory says 100 bytes, the data is 300 MB."""
+    path = zipped(
+        tmp_path / "x.ptxview",
+        {"events.jsonl": jsonl(START, variant("k", "b" * 64), END), member: bytes(300 * MB)},
+    )
+    data = bytearray(path.read_bytes())
+    at = data.rindex(b"PK\x01\x02", 0, data.rindex(member.encode()))
+    data[at + 24 : at + 28] = struct.pack("<I", 100)
+    path.write_bytes(data)
+    done, shown = child("list", path), child("show", path, "k")
+    assert shown.status == 4 and "damaged" in done.said + shown.said
+    assert max(done.peak, shown.peak) < usual + 60 * MB
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_member_packed_in_a_way_without_bounds(tmp_path: Path, method: int, usual: int) -> None:
+    path = zipped(tmp_path / "x.ptxview", {"events.jsonl": bytes(200 * MB)}, method)
+    done = child("list", path)
+    assert done.status == 4 and str(path) in done.said
+    assert done.peak < usual + 60 * MB
+
+
+def test_zip_with_one_name_twice_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "x.ptxview"
+    with zipfile.ZipFile(path, "w") as archive, pytest.warns(UserWarning, match="Duplicate"):
+        archive.writestr("events.jsonl", jsonl(START, problem("one"), END))
+        archive.writestr("events.jsonl", jsonl(START, problem("other"), END))
+    problems = call("list", path, "--json").json["recording"]["problems"]
+    assert any("events.jsonl" in p and "more than once" in p for p in problems)
+    assert ("w: one" in problems) + ("w: other" in problems) == 1
+
+
+def test_zip_that_was_cut_short_says_so(tmp_path: Path) -> None:
+    whole = zipped(tmp_path / "x.ptxview", {"events.jsonl": jsonl(START, END)}).read_bytes()
+    for size in (10, len(whole) // 2, len(whole) - 23):
+        (tmp_path / "x.ptxview").write_bytes(whole[:size])
+        done = call("list", tmp_path / "x.ptxview")
+        assert done.status == 4 and "cut short" in done.said
+        assert str(tmp_path / "x.ptxview") in done.said
+
+
+def test_zip_that_is_replaced_while_it_is_read_stays_what_it_was(tmp_path: Path) -> None:
+    path = zipped(tmp_path / "x.ptxview", {"a": b"before"})
+    held = files.archive(path)
+    zipped(tmp_path / "y.ptxview", {"a": b"after!"}).replace(path)
+    assert held.read("a") == b"before"
+    assert files.archive(path).read("a") == b"after!"
+
+
+# -- machine code with false sizes --------------------------------------------------------------
+
+
+def elf(sections: list[tuple[str, int, int, int, int]], body: bytes) -> bytes:
+    """A cubin of sections: name, type, flags, where in ``body``, size."""
+    names = b"\0" + b"".join(n.encode() + b"\0" for n, *_ in sections) + b".shstrtab\0"
+    start = 64
+    table = start + len(body) + len(names)
+    head = b"\x7fELF\x02\x01\x01" + bytes([0, 7]) + bytes(7)
+    head += struct.pack(
+        "<HHIQQQIHHHHHH",
+        2,
+        190,
+        1,
+        0,
+        0,
+        table,
+        0,
+        64,
+        0,
+        0,
+        64,
+        len(sections) + 2,
+        len(sections) + 1,
+    )
+    rows = [bytes(64)]
+    at = 1
+    for name, kind, flags, offset, size in sections:
+        rows.append(
+            struct.pack("<IIQQQQIIQQ", at, kind, flags, 0, start + offset, size, 0, 0, 1, 0)
+        )
+        at += len(name) + 1
+    rows.append(struct.pack("<IIQQQQIIQQ", at, 3, 0, 0, start + len(body), len(names), 0, 0, 1, 0))
+    return head + body + names + b"".join(rows)
+
+
+@pytest.mark.parametrize("kind", ["overlapping", "empty of a terabyte", "packed"])
+def test_cubin_whose_sections_are_more_than_the_file(kind: str) -> None:
+    body = b"x" * MB
+    if kind == "overlapping":
+        names = (".text.", ".nv.info.", ".nv_debug_ptx_txt")
+        sections = [(f"{names[n % 2]}{n}", 1, 0, 0, MB) for n in range(400)]
+    elif kind == "packed":
+        import zlib
+
+        body = struct.pack("<IIQQ", 1, 0, 400 * MB, 1) + zlib.compress(bytes(400 * MB), 9)
+        names = (".text.k", ".nv.info.k", ".nv_debug_ptx_txt")
+        sections = [(n, 1, 0x800, 0, len(body)) for n in names]
+    else:
+        sections = [(n, 8, 0, 0, 1 << 40) for n in (".text.k", ".nv.info.k", ".nv_debug_ptx_txt")]
+    data = elf(sections, body)
+    tracemalloc.start()
+    try:
+        read_cubin(data)
+        debug_ptx(data)
+        kernel_parameters(data, "k")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 10 * len(data) + 8 * MB
+
+
+class Growing(files.File):
+    """A file to which somebody appends as much as is read, before each read."""
+
+    reads = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.reads += 1
+        with self.path.open("ab") as file:
+            file.write(b"x" * max(size or 0, 1))
+        return super().read(-1 if size is None else size)
+
+
+@pytest.mark.parametrize(
+    "read", [files.File.whole, files.digest, lambda f: files.contains(f, [b"y"])]
+)
+def test_a_file_that_grows_as_quickly_as_it_is_read_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: Callable[[files.File], object]
+) -> None:
+    """And it is read by the piece: by the byte, nothing that grows is caught up with."""
+    monkeypatch.setenv(files.VARIABLE, str(files.MIN_TOTAL_BYTES))
+    path = tmp_path / "x.so"
+    path.write_bytes(b"x" * 1000)
+    descriptor = os.open(path, os.O_RDONLY)
+    with Growing(path, descriptor, os.fstat(descriptor)) as file:
+        with pytest.raises(files.TooLarge):
+            read(file)
+        assert file.reads < 10 + 3 * files.limits().streamed / files.CHUNK
+
+
+def test_sparse_file_in_a_folder_is_said_and_costs_nothing_else(tmp_path: Path, usual: int) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    for file in SQUARE.iterdir():
+        (cache / file.name).write_bytes(file.read_bytes())
+    sparse = [
+        cache / "square_kernel.ttir",
+        cache / "torch_trace_1.log",
+        cache / "x.json",
+        cache / f"c{'a' * 51}.py",
+        cache / "k.autotune.json",
+    ]
+    for path in sparse:
+        with path.open("ab") as out:
+            out.truncate(1 << 40)
+    done = child("list", cache, "--json")
+    assert [k["name"] for k in json.loads(done.out)["kernels"]] == ["square_kernel"]
+    for path in sparse:
+        assert any(str(path) in p and "too large" in p for p in done.problems), path
+    assert done.peak < usual + 150 * MB
+    assert told("show", cache, "square_kernel").out == (SQUARE / "square_kernel.ptx").read_bytes()
+
+
+def test_what_a_total_leaves_out_is_said_and_can_be_had(tmp_path: Path) -> None:
+    rows = [problem(f"{n} {'x' * 1000}") for n in range(600)]
+    path = zipped(
+        tmp_path / "x.ptxview",
+        {"events.jsonl": jsonl(START, END), "events-1-x.jsonl": jsonl(*rows)},
+    )
+    sentences, whole = read_whole(path, "1M")
+    assert any(s.startswith("events-1-x.jsonl: line ") for s in sentences)
+    assert 100 < len(sentences) < 600, "all before it is kept"
+    assert len(whole["recording"]["problems"]) == 600
+
+
+def test_folders_that_lie_too_deep_are_said(tmp_path: Path) -> None:
+    deep = tmp_path / "cache" / "1/2/3/4/5/6/7/8"
+    deep.mkdir(parents=True)
+    for file in SQUARE.iterdir():
+        (deep / file.name).write_bytes(file.read_bytes())
+        (tmp_path / "cache" / file.name).write_bytes(file.read_bytes())
+    problems = call("list", tmp_path / "cache", "--json").json["recording"]["problems"]
+    assert any("deeper" in p and str(tmp_path / "cache") in p for p in problems)
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "a/../../b", "C:\\x"])
+def test_zip_with_names_that_lead_out_says_so(tmp_path: Path, name: str) -> None:
+    path = zipped(tmp_path / "x.ptxview", {"events.jsonl": jsonl(START, END), name: b"x"})
+    (said,) = call("list", path, "--json").json["recording"]["problems"]
+    assert "lead out" in said and repr(name) in said
+
+
+def test_trace_that_unpacks_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(files.VARIABLE, "1M")
+    out = io.BytesIO()
+    with pytest.raises(files.TooLarge, match="PTXVIEW_MAX_BYTES"):
+        files.unpack(gzip.compress(bytes(8 * MB)), out, "the trace")
+    assert len(out.getvalue()) <= 2 * MB
+    with pytest.raises(Unreadable, match="damaged"):
+        files.unpack(gzip.compress(b"x" * 1000)[:-10], io.BytesIO(), "the trace")

@@ -1,0 +1,406 @@
+"""Archives are opened as they are; nothing in one leads out, or takes what it wants."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import os
+import re
+import signal
+import struct
+import subprocess
+import tarfile
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inspector.base.errors import Unreadable
+from inspector.system import files
+from inspector.system.files import unpacking
+from tests.helpers.ptxview import EXTENSION, LECTURE, SQUARE, call, command, environment
+
+RECORDING = Path(__file__).parents[2] / "examples" / "recordings" / "lecture-h200.ptxview"
+PTX = (SQUARE / "square_kernel.ptx").read_bytes()
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A new folder for temporary files, empty at the end; archives are forgotten."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    yield folder
+    for made in unpacking._unpacked.values():
+        made.temporary.cleanup()
+    unpacking._unpacked.clear()
+    assert not list(folder.iterdir())
+
+
+def packed(target: Path, source: Path, mode: str) -> Path:
+    """A folder as a tar or a zip."""
+    if mode == "zip":
+        with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+            for file in sorted(source.rglob("*")):
+                archive.write(file, str(file.relative_to(source.parent)))
+    else:
+        with tarfile.open(target, mode) as tar:  # type: ignore[call-overload]
+            tar.add(source, source.name)
+    return target
+
+
+def unpacked_recording(folder: Path) -> Path:
+    with zipfile.ZipFile(RECORDING) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+PACKS = ("w", "w:gz", "w:bz2", "w:xz", "zip")
+
+
+@pytest.mark.parametrize(
+    ("mode", "what"),
+    [
+        *((mode, "triton") for mode in PACKS),
+        ("w:gz", "torchinductor_user"),
+        ("w:gz", "square_gelu"),
+        ("zip", "recording"),
+    ],
+)
+def test_an_archive_says_what_its_folder_says(
+    tmp_path: Path, temporary: Path, mode: str, what: str
+) -> None:
+    source = {
+        "triton": LECTURE / "triton",
+        "torchinductor_user": LECTURE,
+        "square_gelu": EXTENSION,
+    }.get(what) or unpacked_recording(tmp_path / "recording")
+    archive = packed(tmp_path / "x.bin", source, mode)
+    said = [  # hints are counted while there is time
+        re.sub(r'"path": "[^"]*"|"hints": \w+', "", call("list", path, "--json").text)
+        for path in (source, archive)
+    ]
+    assert said[0] == said[1] and '"variants": [{' in said[0]
+    assert str(temporary) not in said[1]
+    kernel = {"recording": "square_loop_kernel", "square_gelu": "gelu_kernel"}.get(what, "f6904769")
+    texts = [call("show", path, kernel, "--stage", "sass").out for path in (source, archive)]
+    assert texts[0] == texts[1] and texts[0]
+
+
+def test_an_archive_of_one_recording_file_is_that_recording(
+    tmp_path: Path, temporary: Path
+) -> None:
+    """What a CI gives for download is a zip with the recording's file in it."""
+    archive = tmp_path / "artifact.zip"
+    with zipfile.ZipFile(archive, "w") as out:
+        out.write(RECORDING, "out/x.ptxview")
+    done = call("list", archive, "--json")
+    names = [k["name"] for k in done.json["kernels"]]
+    assert names == [k["name"] for k in call("list", RECORDING, "--json").json["kernels"]]
+    with zipfile.ZipFile(archive, "a") as out:
+        out.write(RECORDING, "out/y.ptxview")
+    done = call("list", archive)
+    assert done.status == 4 and "2 recordings: x.ptxview, y.ptxview" in done.said
+
+
+def tar_of(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
+    with tarfile.open(path, "w:gz") as tar:
+        for info, data in members:
+            info.size = info.size or len(data)
+            tar.addfile(info, io.BytesIO(data))
+    return path
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, link
+    return info
+
+
+EVIL = {
+    "../out.ptx": "leads out",
+    "/tmp/ptxview-absolute.ptx": "leads out",
+    "a/../../out.ptx": "leads out",
+    "/".join("d" * 70): "more than 64 folders",
+    "n" * 300 + ".ptx": "too long",
+}
+
+
+@pytest.mark.parametrize("kind", ["tar", "zip"])
+@pytest.mark.parametrize("name", EVIL, ids=lambda name: name[:12])
+def test_a_member_with_a_name_that_leads_out_is_left_out(
+    tmp_path: Path, temporary: Path, kind: str, name: str
+) -> None:
+    archive = tmp_path / "x.bin"
+    if kind == "zip":
+        with zipfile.ZipFile(archive, "w") as out:
+            out.writestr("k/good.ptx", PTX)
+            out.writestr(name, PTX)
+    else:
+        tar_of(archive, (member("k/good.ptx"), PTX), (member(name), PTX))
+    done = call("list", archive, "--json")
+    listed = done.json
+    assert [k["name"] for k in listed["kernels"]] == ["square_kernel"]
+    (problem,) = listed["recording"]["problems"]
+    assert EVIL[name] in problem and "left out" in problem
+    assert not list(tmp_path.rglob("out*"))
+    assert not Path("/tmp/ptxview-absolute.ptx").exists()
+
+
+def test_links_devices_and_pipes_are_left_out(tmp_path: Path, temporary: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("root:x:0:0")
+    archive = tar_of(
+        tmp_path / "x.tgz",
+        (member("good.ptx"), PTX),
+        (member("link.ptx", tarfile.SYMTYPE, str(secret)), b""),
+        (member("hard.ptx", tarfile.LNKTYPE, str(secret)), b""),
+        (member("folder", tarfile.SYMTYPE, str(tmp_path)), b""),
+        (member("folder/through.ptx"), PTX),
+        (member("pipe.ptx", tarfile.FIFOTYPE), b""),
+        (member("device.ptx", tarfile.CHRTYPE), b""),
+    )
+    done = call("list", archive, "--json")
+    problems = "\n".join(done.json["recording"]["problems"])
+    assert problems.count("is a link, a device, a pipe") == 5
+    assert b"root:" not in done.out and not (tmp_path / "through.ptx").exists()
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as out:
+        out.writestr("good.ptx", PTX)
+        info = zipfile.ZipInfo("link.ptx")
+        info.external_attr = 0o120777 << 16
+        out.writestr(info, str(secret))
+    done = call("list", tmp_path / "x.zip", "--json")
+    assert "'link.ptx' is a link" in done.json["recording"]["problems"][0]
+    for folder in temporary.iterdir():
+        kinds = {p.is_symlink() or not (p.is_file() or p.is_dir()) for p in folder.rglob("*")}
+        assert kinds == {False}
+
+
+def test_a_repeated_name_is_read_once(tmp_path: Path, temporary: Path) -> None:
+    other = PTX.replace(b"square_kernel", b"second_kernel")
+    archive = tar_of(tmp_path / "x.tgz", (member("a.ptx"), PTX), (member("./a.ptx"), other))
+    listed = call("list", archive, "--json").json
+    assert [k["name"] for k in listed["kernels"]] == ["square_kernel"]
+    assert "more than once" in listed["recording"]["problems"][0]
+    # A file where a folder is to be, too.
+    archive = tar_of(tmp_path / "y.tgz", (member("a.ptx"), PTX), (member("a.ptx/b.ptx"), other))
+    assert call("list", archive, "--json").json["recording"]["problems"]
+
+
+def test_what_is_packed_once_more_stays_packed(tmp_path: Path, temporary: Path) -> None:
+    inner = tar_of(tmp_path / "inner.tgz", (member("a.ptx"), PTX)).read_bytes()
+    archive = tar_of(tmp_path / "x.tgz", (member("inner.tgz"), inner), (member("x.txt"), b"x"))
+    done = call("list", archive)
+    assert done.status == 4 and "holds nothing that ptxview knows" in done.said
+
+
+@pytest.mark.parametrize("kind", ["gzip", "xz", "zip"])
+def test_a_trap_that_unpacks_to_much_is_refused_before_it_is_on_the_disk(
+    tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(unpacking, "FREE_BYTES", 1 << 20)
+    size = 100 << 20
+    archive = tmp_path / "x.bin"
+    if kind == "zip":
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as out, out.open("a", "w") as to:
+            for _ in range(size >> 20):
+                to.write(bytes(1 << 20))
+    else:
+        opener: dict[str, Callable[..., Any]] = {
+            "gzip": gzip.open,
+            "xz": partial(lzma.open, preset=0),
+        }
+        with opener[kind](archive, "wb") as packing:
+            info = member("a")
+            info.size = size
+            packing.write(info.tobuf())
+            for _ in range(size >> 20):
+                packing.write(bytes(1 << 20))
+    seen: list[int] = []
+    check = unpacking._check_size
+
+    def weighed(*args: Any) -> None:
+        seen.append(sum(p.stat().st_size for p in temporary.rglob("*") if p.is_file()))
+        check(*args)
+
+    monkeypatch.setattr(unpacking, "_check_size", weighed)
+    with pytest.raises(Unreadable, match="as only a trap does"):
+        unpacking.unpacked(archive)
+    assert max(seen) <= archive.stat().st_size * unpacking.MAX_RATIO + (3 << 20) < size
+
+
+@pytest.mark.parametrize("mode", PACKS)
+def test_more_than_the_bound_is_refused_with_what_raises_it(
+    tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for n in range(5):
+        (folder / f"{n}.ptx").write_bytes(os.urandom(40_000))
+    archive = packed(tmp_path / "x.bin", folder, mode)
+    monkeypatch.setenv(files.VARIABLE, "64K")  # 128 KiB of one archive, 32 members
+    done = call("list", archive)
+    assert done.status == 4 and f"{files.VARIABLE}=" in done.said
+    assert "Traceback" not in done.said and done.said.count("\n") <= 2
+
+
+@pytest.mark.parametrize("mode", ["w", "zip"])
+def test_too_many_members_are_refused(
+    tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for n in range(100):
+        (folder / f"{n}.ptx").touch()
+    archive = packed(tmp_path / "x.bin", folder, mode)
+    monkeypatch.setenv(files.VARIABLE, "64K")
+    done = call("list", archive)
+    assert done.status == 4 and re.search(r"members|too large", done.said)
+
+
+def _header(size: int) -> bytes:
+    """A tar whose first member is an extended header of so many bytes that never come."""
+    info = member("x", tarfile.XHDTYPE)
+    info.size = size
+    return info.tobuf(tarfile.USTAR_FORMAT)
+
+
+def test_headers_are_not_read_beyond_what_a_name_takes(tmp_path: Path, temporary: Path) -> None:
+    archive = tmp_path / "x.tar"
+    archive.write_bytes(_header(1 << 30))
+    done = call("list", archive)
+    assert done.status == 4 and "headers" in done.said
+    # Global ones that are small each, and never end.
+    with tarfile.open(
+        tmp_path / "y.tar", "w", format=tarfile.PAX_FORMAT, pax_headers={"comment": "x" * 1000}
+    ) as tar:
+        tar.addfile(member("a.ptx"), io.BytesIO())
+    block = (tmp_path / "y.tar").read_bytes()[:2048]
+    heads = b"".join(block.replace(b"comment", f"com{n:04}".encode()) for n in range(2000))
+    (tmp_path / "y.tar").write_bytes(heads)
+    done = call("list", tmp_path / "y.tar")
+    assert done.status == 4 and "headers" in done.said
+
+
+def test_files_with_holes_are_left_out(tmp_path: Path, temporary: Path) -> None:
+    """A sparse file of a terabyte is a few bytes in a tar."""
+    sparse = tmp_path / "sparse.ptx"
+    with sparse.open("wb") as file:
+        file.truncate(1 << 30)
+    (tmp_path / "good.ptx").write_bytes(PTX)
+    for how in ("gnu", "posix"):
+        archive = tmp_path / f"{how}.tar"
+        subprocess.run(
+            ["tar", "--sparse", f"--format={how}", "-cf", archive.name, "good.ptx", "sparse.ptx"],
+            check=True,
+            cwd=tmp_path,
+        )
+        done = call("list", archive, "--json")
+        assert "file with holes" in done.json["recording"]["problems"][0]
+
+
+@pytest.mark.parametrize("mode", PACKS)
+def test_a_truncated_or_damaged_archive_is_one_sentence(
+    tmp_path: Path, temporary: Path, mode: str
+) -> None:
+    whole = packed(tmp_path / "x.bin", LECTURE / "triton", mode).read_bytes()
+    for n, cut in enumerate((600, len(whole) // 2, len(whole) * 9 // 10)):
+        archive = tmp_path / f"{n}.bin"
+        archive.write_bytes(whole[:cut])
+        done = call("list", archive)
+        assert done.status == 4 and "Traceback" not in done.said
+        assert re.search(r"cut short|damaged|nothing that ptxview knows", done.said), done.said
+    if mode != "w":  # nothing guards the content of a tar alone
+        damaged = bytearray(whole)
+        at = len(whole) // 2
+        damaged[at : at + 64] = bytes(64)
+        archive = tmp_path / "damaged.bin"
+        archive.write_bytes(damaged)
+        done = call("list", archive)
+        assert done.status == 4 and "Traceback" not in done.said
+
+
+def test_an_encrypted_zip_says_so(tmp_path: Path, temporary: Path) -> None:
+    archive = tmp_path / "x.zip"
+    with zipfile.ZipFile(archive, "w") as out:
+        out.writestr("a.ptx", PTX)
+    data = bytearray(archive.read_bytes())
+    for mark, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        place = data.index(mark) + at
+        struct.pack_into("<H", data, place, struct.unpack_from("<H", data, place)[0] | 1)
+    archive.write_bytes(data)
+    done = call("list", archive)
+    assert done.status == 4 and "is encrypted" in done.said and "Unpack it first" in done.said
+
+
+@pytest.mark.parametrize("name", ["k\udce9rnel.ptx", "\x1b[2J.ptx"])
+def test_names_in_any_encoding_are_files_and_shown_harmless(
+    tmp_path: Path, temporary: Path, name: str
+) -> None:
+    archive = tar_of(tmp_path / "x.tgz", (member(name), PTX), (member("../x"), b"x"))
+    done = call("list", archive)
+    assert done.status == 0 and b"square_kernel" in done.out and b"\x1b" not in done.out + done.err
+    assert call("show", archive, "--stage", "ptx").out == PTX
+
+
+def test_zstd_is_unpacked_where_python_can_or_says_what_to_do(
+    tmp_path: Path, temporary: Path
+) -> None:
+    archive = tmp_path / "x.tar.zst"
+    archive.write_bytes(b"\x28\xb5\x2f\xfd" + bytes(20))
+    done = call("list", archive)
+    assert done.status == 4 and ("zstd -d x.tar.zst" in done.said or "damaged" in done.said)
+
+
+def test_it_is_unpacked_once_and_only_its_user_can_look(tmp_path: Path, temporary: Path) -> None:
+    archive = packed(tmp_path / "x.tgz", LECTURE / "triton", "w:gz")
+    first, second = unpacking.unpacked(archive), unpacking.unpacked(archive)
+    assert first is second and first.folder.stat().st_mode & 0o777 == 0o700
+    os.utime(archive, (1, 1))
+    again = unpacking.unpacked(archive)
+    assert again.folder != first.folder and first.folder.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, None])
+def test_the_folder_is_gone_when_the_command_ends_or_is_interrupted(
+    tmp_path: Path, temporary: Path, number: signal.Signals | None
+) -> None:
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for n in range(600):
+        (folder / f"{n}.ptx").write_bytes(PTX + b"// %d\n" % n)
+    archive = packed(tmp_path / "x.tar", folder, "w")
+    child = subprocess.Popen(
+        command(["list", archive]),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(TMPDIR=str(temporary)),
+        start_new_session=True,
+    )
+    unpacked = f"{unpacking.PREFIX}*"  # tempfile itself tries the folder with another file
+    while number is not None and child.poll() is None and not list(temporary.glob(unpacked)):
+        time.sleep(0.01)
+    if number is not None:
+        child.send_signal(number)
+    _, said = child.communicate(timeout=300)
+    assert child.returncode == (130 if number else 0) and b"Traceback" not in said
+    assert not list(temporary.iterdir())
+
+
+def test_a_full_disk_is_a_sentence(
+    tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = packed(tmp_path / "x.tgz", LECTURE / "triton", "w:gz")
+
+    def full(*_: object, **__: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tarfile.TarFile, "extract", full)
+    done = call("list", archive)
+    assert done.status == 4 and "No space left on device" in done.said and "TMPDIR" in done.said
