@@ -54,7 +54,7 @@ for number, how in (
         signal.signal(number, how)
 
 TESTS = Path(__file__).parent
-FAST = ("analyse", "diff", "execute", "listing", "names", "report", "trace")
+FAST = ("analyse", "base", "diff", "execute", "listing", "report")
 """Rooms that are pure: every test in their folders has the marker ``fast``, but for these files,
 which try thousands of programs or every cubin that there is, or have Triton compile."""
 SLOW = (
@@ -65,11 +65,12 @@ SLOW = (
     "execute/test_integers.py",
     "execute/test_values.py",
     "listing/test_lossless.py",
-    "trace/test_counted_hints.py",
+    "execute/calls/test_counted_hints.py",
+    "diff/check",
 )
 
 
-LONG = ("probes", "faults", "kernels", "examples", "capture", "test_sizes.py", "test_trust.py")
+LONG = ("probes", "faults", "kernels", "examples", "sources", "test_sizes.py", "test_trust.py")
 """Compilers, interpreters with torch, whole programs. One of two workers begins with these, and
 builds once what they share; the other takes from the rest, and neither ends with a long one."""
 

@@ -1,1 +1,1 @@
-"""The commands, each a function in its own module; ``inspector.commands.cli`` has the table of them."""
+"""The commands, a module each; ``inspector.commands.cli`` has their table."""

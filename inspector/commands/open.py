@@ -155,7 +155,8 @@ def _serve(args: argparse.Namespace) -> int:
             f"--web needs textual-serve ({error})", "pip install 'ptxview[web]'"
         ) from None
     root = Path(__file__).resolve().parents[2]
-    code = f"import sys; sys.path.insert(0, {str(root)!r}); from inspector.commands.cli import main; main()"
+    start = "from inspector.commands.cli import main; main()"
+    code = f"import sys; sys.path.insert(0, {str(root)!r}); {start}"
     try:
         serve(
             # -P: the current folder is not on the interpreter's path.
