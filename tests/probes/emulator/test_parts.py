@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from inspector.probes import target as device
+from inspector.probes import emulator as device
 from inspector.probes.emulator import cubin, cudart, devices, nvcc, writes
 
 PACKAGE = Path(devices.__file__).parent
