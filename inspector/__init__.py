@@ -38,4 +38,4 @@ def _room(name: str) -> Any:
     executor's come into the program without the notebook's. ``__init__.pyi`` has the types."""
     from importlib import import_module
 
-    return import_module(f"{__name__}.notebook.{name}")
+    return import_module(f"{__name__}.commands.notebook.{name}")
