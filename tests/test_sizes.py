@@ -313,7 +313,7 @@ def test_after_a_run_hints_of_a_few_variants_alone_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(run, "FEW", few)
+    monkeypatch.setattr(run, "MAX_COUNTED_VARIANTS", few)
     reader = open_reader(str(SQUARE))
     (variant,) = (v for _, v in reader.recording.variants())
     run._print(reader)
@@ -441,7 +441,7 @@ def test_a_list_counts_no_hints_of_long_variants(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("inspector.reader.facts.MAX_COUNTED_LINES", 1000)
+    monkeypatch.setattr("inspector.reader.summaries.MAX_COUNTED_LINES", 1000)
     for blocks, hints in ((400, 0), (600, None)):
         done = call("list", nested(tmp_path / "x.ptx", blocks), "--json")
         assert done.json["kernels"][0]["variants"][0]["hints"] == hints

@@ -531,7 +531,7 @@ async def test_twenty_thousand_lines_do_not_block(collected: list[int]) -> None:
             beats.append(thread_time())  # work of the thread that answers keys
             screen = app.screen
         assert len(screen.view.changes) == 400
-        assert collected and max(collected) < 2  # a full one would block keys
+        assert collected and max(collected) < 2  # a full collection would block keys
         assert max(b - a for a, b in pairwise(beats)) < 1
         begun = thread_time()
         await ui.press("F", "G", "g", "n", "n", "v", "n")

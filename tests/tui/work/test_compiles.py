@@ -139,7 +139,7 @@ async def test_everything_is_there_and_harmless(tmp_path: Path) -> None:
         text = text_of(pilot)
         assert "2 graph breaks in 1 place" in text and "/home/me/model.py:4 in step" in text
         assert "[bold]" in text  # shown, not obeyed
-        assert "500 ms of tracing were begun anew because of it" in " ".join(text.split())
+        assert "500 ms of tracing were repeated because of it" in " ".join(text.split())
         await pilot.press("n")
         await settle(pilot)
         text = text_of(pilot)
