@@ -223,7 +223,7 @@ CASES: dict[str, list[Step]] = {
     "hints": [("tab H", {"screen": "HintList", "text": "narrow-access"}),
               ("enter", {"screen": "MainScreen", "stages": "source ptx", "line": 14})],
     "no hints": [("j j j H", {"text": "No hint"})],
-    "time": [("t", {"screen": "TimingScreen", "text": "is not a recording: only one knows"})],
+    "time": [("t", {"screen": "TimingScreen", "text": "is not a recording: only recordings have"})],
     "block": [("x", {"screen": "StepScreen",
                      "text": "there is no kernel square_kernel in this PTX"}),
               ("escape", {"screen": "MainScreen"})],

@@ -393,9 +393,9 @@ def test_the_latest_is_the_kernels_own_with_a_cold_cache_by_the_commonest_call()
     known = RecordingTimes("/nowhere")
     kernel = reader().recording.kernels[0]
     variant = kernel.variants[0]
-    assert known.latest(kernel, variant) is None and not known
+    assert known.latest(kernel, variant) is None and not known.stored
     known.stored.add(_session("2026-01-01", median_us=29.0, stopwatch="event"))
-    assert known.latest(kernel, variant) is None and not known  # launching is not the kernel
+    assert known.latest(kernel, variant) is None and not known.stored  # launching is not the kernel
     known.stored.add(_session("2026-01-02", median_us=2.0, cache="hot"))
     assert known.us(kernel, variant) == 2.0
     known.stored.add(_session("2026-01-03", median_us=4.0))
