@@ -23,8 +23,10 @@ from inspector.listing.wrapper import parse_wrapper
     ("paths", "plain"),
     [
         (["L['self']"], ""),
-        (["L['self']", "L['self'].layers.3", "L['self'].layers.3.mlp.gate_proj"],
-         "layers.3.mlp.gate_proj"),
+        (
+            ["L['self']", "L['self'].layers.3", "L['self'].layers.3.mlp.gate_proj"],
+            "layers.3.mlp.gate_proj",
+        ),
         (["L['self'].layers[3].mlp"], "layers.3.mlp"),
         (["L['self']._modules['layers']._modules['3']"], "layers.3"),
         (["getattr(L['self'].layers, '3')"], "layers.3"),
@@ -32,11 +34,13 @@ from inspector.listing.wrapper import parse_wrapper
         (["L['model'].layers.0"], "model.layers.0"),
         (["G['model'].layers.0"], "model.layers.0"),
         (["L__self__"], ""),
-        (["L__self___layers_3", "L__self___layers_3_mlp", "L__self___layers_3_mlp_gate_proj"],
-         "layers.3.mlp.gate_proj"),
+        (
+            ["L__self___layers_3", "L__self___layers_3_mlp", "L__self___layers_3_mlp_gate_proj"],
+            "layers.3.mlp.gate_proj",
+        ),
         (["L__self___h_11_attn_c_proj"], "h.11.attn_c_proj"),
     ],
-)  # fmt: skip
+)
 def test_dynamos_names_of_modules_are_made_plain(paths: list[str], plain: str) -> None:
     assert module_path(paths) == plain
 
@@ -72,46 +76,75 @@ def benchmark_compiled_module(times=10, repeat=10):
 def test_calls_and_buffers_stand_in_the_order_of_the_wrapper() -> None:
     view = graph_view(parse_wrapper(WRAPPER.split("\n")), None, None, {13: "k0"}, {"k0": 128})
     assert [(call.name, call.extern) for call in view.calls] == [
-        ("mm", True), ("triton_poi_fused_mul_0", False), ("convolution", True),
-        ("_c10d_functional.all_reduce_", True), ("_c10d_functional.wait_tensor", True),
-        ("my_kernel_0", False), ("_scaled_dot_product_flash_attention", True),
-    ]  # fmt: skip
+        ("mm", True),
+        ("triton_poi_fused_mul_0", False),
+        ("convolution", True),
+        ("_c10d_functional.all_reduce_", True),
+        ("_c10d_functional.wait_tensor", True),
+        ("my_kernel_0", False),
+        ("_scaled_dot_product_flash_attention", True),
+    ]
     assert view.calls[1].operators == ("aten.mul", "aten.add")
     assert (view.calls[1].kernel, view.calls[1].bytes, view.calls[1].bytes_from) == (
-        "k0", 128, "tensors",
-    )  # fmt: skip
+        "k0",
+        128,
+        "tensors",
+    )
     assert view.calls[0].bytes is None and view.calls[0].bytes_from is None
     assert view.calls[1].reuses == (("buf1", "buf0"),)
     assert [(b.name, b.reuses, buffer_bytes(b)) for b in view.buffers] == [
-        ("buf0", None, 64), ("buf1", "buf0", 64), ("buf4", None, None),
-    ]  # fmt: skip
+        ("buf0", None, 64),
+        ("buf1", "buf0", 64),
+        ("buf4", None, None),
+    ]
     assert not view.recorded and not view.refused
 
 
 def nodes(count: int) -> dict[str, Any]:
     """A recorded graph of a chain of as many products."""
     return {
-        "stacks": [{"paths": ["L['self']", f"L['self'].layers.{n}"], "type": "Block"}
-                   for n in range(count)],
-        "nodes": [{"name": f"mul_{n}", "op": "call_function", "target": "aten.mul.Tensor",
-                   "aten": "aten.mul.Tensor", "module": n, "line": ["/m.py", n % 50 + 1, "x * x"],
-                   "from": f"y_{n}", "backward": False} for n in range(count)],
-        "scheduled": [{"kind": "SchedulerNode", "buffer": "ComputedBuffer",
-                       "operations": [{"name": f"op{n}", "origins": [f"mul_{n}"]}],
-                       "outputs": [f"buf{n}"], "mutates": [], "bytes": 8 * n}
-                      for n in range(count)],
-        "not_fused": [[f"op{n}", f"op{n + 1}_op{n + 2}", "no shared data", 2]
-                      for n in range(count - 2)],
+        "stacks": [
+            {"paths": ["L['self']", f"L['self'].layers.{n}"], "type": "Block"} for n in range(count)
+        ],
+        "nodes": [
+            {
+                "name": f"mul_{n}",
+                "op": "call_function",
+                "target": "aten.mul.Tensor",
+                "aten": "aten.mul.Tensor",
+                "module": n,
+                "line": ["/m.py", n % 50 + 1, "x * x"],
+                "from": f"y_{n}",
+                "backward": False,
+            }
+            for n in range(count)
+        ],
+        "scheduled": [
+            {
+                "kind": "SchedulerNode",
+                "buffer": "ComputedBuffer",
+                "operations": [{"name": f"op{n}", "origins": [f"mul_{n}"]}],
+                "outputs": [f"buf{n}"],
+                "mutates": [],
+                "bytes": 8 * n,
+            }
+            for n in range(count)
+        ],
+        "not_fused": [
+            [f"op{n}", f"op{n + 1}_op{n + 2}", "no shared data", 2] for n in range(count - 2)
+        ],
         "not_fused_left_out": 3,
-    }  # fmt: skip
+    }
 
 
 def wrapper(count: int) -> str:
     """The wrapper of such a graph."""
     lines = ["k = async_compile.triton('k', '''", "''')", "def call(args):"]
     for n in range(count):
-        lines += [f"    # Topologically Sorted Source Nodes: [y_{n}], Original ATen: [aten.mul]",
-                  f"    k.run(buf{n - 1}, buf{n}, stream=s)"]  # fmt: skip
+        lines += [
+            f"    # Topologically Sorted Source Nodes: [y_{n}], Original ATen: [aten.mul]",
+            f"    k.run(buf{n - 1}, buf{n}, stream=s)",
+        ]
     return "\n".join(lines)
 
 
@@ -119,24 +152,70 @@ def test_a_name_that_may_be_the_backward_graphs_own_is_not_taken_for_dynamos() -
     text = parse_wrapper(wrapper(2).split("\n"))
     dynamo = {**nodes(2), "nodes": [{**n, "name": n["from"]} for n in nodes(2)["nodes"]]}
     assert [c.modules for c in graph_view(text, None, dynamo, {}, {}).calls] == [
-        ("layers.0",), ("layers.1",),
-    ]  # fmt: skip
+        ("layers.0",),
+        ("layers.1",),
+    ]
     told_apart = graph_view(text, None, dynamo, {}, {}, {"y_1"})
     assert [call.modules for call in told_apart.calls] == [("layers.0",), ()]
 
 
 odd = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.just("a\nb")
-    | st.sampled_from(["op0", "mul_0", "buf0", "call_function", "L['self'].a", "L__self___a_0",
-                       "getattr(", "[", "op0_op1", "%s"]),
-    lambda inner: st.lists(inner, max_size=4)
-    | st.dictionaries(
-        st.sampled_from(["nodes", "stacks", "scheduled", "not_fused", "name", "op", "target",
-                         "aten", "module", "line", "from", "backward", "paths", "type",
-                         "operations", "origins", "result", "outputs", "mutates", "bytes",
-                         "kind", "buffer", "not_fused_left_out"]), inner, max_size=6),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=8)
+    | st.just("a\nb")
+    | st.sampled_from(
+        [
+            "op0",
+            "mul_0",
+            "buf0",
+            "call_function",
+            "L['self'].a",
+            "L__self___a_0",
+            "getattr(",
+            "[",
+            "op0_op1",
+            "%s",
+        ]
+    ),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "nodes",
+                    "stacks",
+                    "scheduled",
+                    "not_fused",
+                    "name",
+                    "op",
+                    "target",
+                    "aten",
+                    "module",
+                    "line",
+                    "from",
+                    "backward",
+                    "paths",
+                    "type",
+                    "operations",
+                    "origins",
+                    "result",
+                    "outputs",
+                    "mutates",
+                    "bytes",
+                    "kind",
+                    "buffer",
+                    "not_fused_left_out",
+                ]
+            ),
+            inner,
+            max_size=6,
+        )
+    ),
     max_leaves=40,
-)  # fmt: skip
+)
 FIELDS = [(name, key) for name in ("stacks", "nodes", "scheduled") for key in nodes(3)[name][0]]
 
 
@@ -149,9 +228,10 @@ def told(view: GraphView) -> None:
         graph_text.of_operations(rows, view),
         graph_text.of_ir(["op0: SchedulerNode(x)", *texts], view),
         graph_text.of_fx(["    mul_0 = x", *texts], view, dynamo=True),
-        graph_text.of_fx(texts, view, dynamo=False), graph_text.of_source("/m.py", view),
+        graph_text.of_fx(texts, view, dynamo=False),
+        graph_text.of_source("/m.py", view),
         graph_text.of_output_code({"k": [1, 4]}, {1: (1, 2)}, view),
-    ]  # fmt: skip
+    ]
     for a, b in itertools.permutations(stages, 2):
         there, back = graph_text.linked(a, b), graph_text.linked(b, a)
         assert {(n, m) for n, lines in there.items() for m in lines} == {

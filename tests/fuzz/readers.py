@@ -162,8 +162,13 @@ def _diff(data: bytes, folder: Path) -> None:
 def _of_file(stage: Stage, data: bytes) -> Recording:
     text = text_of_bytes(data)
     symbols = [f.name for f in parse(stage, text).functions] or ["k"]
-    event = {"event": "file", "stage": stage.value, "path": f"x.{stage.value}",
-             "blob": BytesContent(data), "symbols": symbols[:3]}  # fmt: skip
+    event = {
+        "event": "file",
+        "stage": stage.value,
+        "path": f"x.{stage.value}",
+        "blob": BytesContent(data),
+        "symbols": symbols[:3],
+    }
     return Assembly(lambda value: value if isinstance(value, BytesContent) else None).recording(
         "x", [event]
     )
@@ -219,8 +224,13 @@ def _ir(stage: Stage) -> Callable[[bytes, Path], None]:
 def _links(data: bytes, folder: Path) -> None:
     """Two stages of one kernel, each line of both linked with the other's."""
     upper, _, lower = data.partition(BETWEEN)
-    event = {"event": "triton", "name": "k", "hash": "ab", "metadata": {"name": "k"},
-             "files": {"ttgir": BytesContent(upper), "ptx": BytesContent(lower)}}  # fmt: skip
+    event = {
+        "event": "triton",
+        "name": "k",
+        "hash": "ab",
+        "metadata": {"name": "k"},
+        "files": {"ttgir": BytesContent(upper), "ptx": BytesContent(lower)},
+    }
     recording = Assembly(lambda v: v if isinstance(v, BytesContent) else None).recording(
         "x", [event]
     )
@@ -431,11 +441,22 @@ def _explain(data: bytes, _: Path) -> None:
 def _recording_to_select() -> Recording:
     files = {"ptx": BytesContent((TRITON / "square_kernel.ptx").read_bytes())}
     events: list[dict[str, Any]] = [
-        {"event": "triton", "name": name, "hash": 32 * code, "files": files,
-         "metadata": {"name": name, "num_warps": number}}
-        for number, (name, code) in enumerate((("square_kernel", "ab"), ("square_kernel", "ac"),
-                                               ("_Z3addPf", "ad"), ("[x]*?#1", "0e")))
-    ]  # fmt: skip
+        {
+            "event": "triton",
+            "name": name,
+            "hash": 32 * code,
+            "files": files,
+            "metadata": {"name": name, "num_warps": number},
+        }
+        for number, (name, code) in enumerate(
+            (
+                ("square_kernel", "ab"),
+                ("square_kernel", "ac"),
+                ("_Z3addPf", "ad"),
+                ("[x]*?#1", "0e"),
+            )
+        )
+    ]
     return Assembly(lambda v: v if isinstance(v, BytesContent) else None).recording("x", events)
 
 
@@ -579,11 +600,30 @@ EVENT_WORDS = _words(
     "strides trace steps schedule square_kernel sm_90 nvcc inductor _Z3addPf"
 ) + tuple(name.encode() for name in BLOBS)
 NCU_WORDS = (
-    b'"ID"', b'"Kernel Name"', b'"Process ID"', b'"Metric Name"', b'"Metric Value"',
-    b'"Metric Unit"', b'"Section Name"', b'"Source"', b'"Address"', b'"# Samples"', b"==PROF== ",
-    b"==ERROR== ", b"nsecond", b"%", b'"1,234.5"', b'"1.234,5"', b"Duration", b"(128, 1, 1)",
-    b"gpu__time_duration.sum", b"launch__registers_per_thread", b'""', b'"', b"\n",
-)  # fmt: skip
+    b'"ID"',
+    b'"Kernel Name"',
+    b'"Process ID"',
+    b'"Metric Name"',
+    b'"Metric Value"',
+    b'"Metric Unit"',
+    b'"Section Name"',
+    b'"Source"',
+    b'"Address"',
+    b'"# Samples"',
+    b"==PROF== ",
+    b"==ERROR== ",
+    b"nsecond",
+    b"%",
+    b'"1,234.5"',
+    b'"1.234,5"',
+    b"Duration",
+    b"(128, 1, 1)",
+    b"gpu__time_duration.sum",
+    b"launch__registers_per_thread",
+    b'""',
+    b'"',
+    b"\n",
+)
 TOOL_WORDS = _words(
     "ptxas info : Compiling entry function 'k' for 'sm_90' Function properties for "
     "bytes stack frame "
@@ -593,14 +633,42 @@ TOOL_WORDS = _words(
     "The application returned an error code (1) -gencode=arch=compute_90,code=sm_90 "
     "-arch=native _Z1kv"
 )
-NINJA_WORDS = (b"build ", b"rule ", b"command = ", b"$in", b"$out", b"${cflags}", b"$\n", b": ",
-               b"$$", b"$ ", b" | ", b" || ", b"depfile = ", b"nvcc", b"x.cu", b"x.cuda.o",
-               b"-gencode=arch=compute_90,code=sm_90", b"'", b"-o", b"include ", b"  ")  # fmt: skip
+NINJA_WORDS = (
+    b"build ",
+    b"rule ",
+    b"command = ",
+    b"$in",
+    b"$out",
+    b"${cflags}",
+    b"$\n",
+    b": ",
+    b"$$",
+    b"$ ",
+    b" | ",
+    b" || ",
+    b"depfile = ",
+    b"nvcc",
+    b"x.cu",
+    b"x.cuda.o",
+    b"-gencode=arch=compute_90,code=sm_90",
+    b"'",
+    b"-o",
+    b"include ",
+    b"  ",
+)
 LOG_WORDS = (
-    b"V1121 05:33:36.844000 408 torch/_inductor/graph.py:2552] [0/0] ", b"[__output_code] ",
-    b"Output code:", b"Output code written to: /x.py", b"[rank3]:", b'{"inductor_output_code": ',
-    b'"frame_id": ', b'"frame_compile_id": ', b'"dynamo_output_graph": {}', b"\n\t", b"[1/2_3] ",
-)  # fmt: skip
+    b"V1121 05:33:36.844000 408 torch/_inductor/graph.py:2552] [0/0] ",
+    b"[__output_code] ",
+    b"Output code:",
+    b"Output code written to: /x.py",
+    b"[rank3]:",
+    b'{"inductor_output_code": ',
+    b'"frame_id": ',
+    b'"frame_compile_id": ',
+    b'"dynamo_output_graph": {}',
+    b"\n\t",
+    b"[1/2_3] ",
+)
 TRACE_WORDS = _words(
     '"ph":"X" "cat":"kernel" "cat":"cpu_op" "cat":"cuda_runtime" "cat":"user_annotation" "dur":1.5 '
     '"ts":3.25 "pid":1 "tid":2 "correlation":7 "stream":7 "grid":[1,1,1] "traceEvents":[ '
@@ -621,11 +689,16 @@ _TTGIR = (_L / "gelu_sm90.ttgir", TRITON / "square_kernel.ttgir")
 _LLIR = (_L / "gelu_sm90.llir", TRITON / "square_kernel.llir")
 _CUDA = (_L / "nested.cu", _L / "extension.cu", _L / "zoo.cu")
 _CODE = (_L / "output_code.py",)
-_CUBINS = (DATA / "analyse" / "plr" / "atomics_sm90_abi7.cubin",
-           DATA / "analyse" / "plr" / "clock_sm80_abi8.cubin")  # fmt: skip
-_BEST = LECTURE / "inductor" / "m5" / (
-    "0ae94317535181a0268efc33f9e7a643858b10c372defb1ddbd130ee21f490b0.best_config"
-)  # fmt: skip
+_CUBINS = (
+    DATA / "analyse" / "plr" / "atomics_sm90_abi7.cubin",
+    DATA / "analyse" / "plr" / "clock_sm80_abi8.cubin",
+)
+_BEST = (
+    LECTURE
+    / "inductor"
+    / "m5"
+    / ("0ae94317535181a0268efc33f9e7a643858b10c372defb1ddbd130ee21f490b0.best_config")
+)
 
 READERS: tuple[Reader, ...] = (
     Reader("ptx", _listing(Stage.PTX), _from("ptx", *_PTX), PTX_WORDS),
@@ -636,69 +709,239 @@ READERS: tuple[Reader, ...] = (
     Reader("llir", _listing(Stage.LLIR), _from("llir", *_LLIR), IR_WORDS, share=6),
     Reader("python", _listing(Stage.SOURCE, "x.py"), _from("python", *_CODE), SOURCE_WORDS),
     Reader("cuda", _cuda, _from("cuda", *_CUDA), SOURCE_WORDS, share=6),
-    Reader("output_code", _listing(Stage.OUTPUT_CODE, "x.py"), _from("output_code", *_CODE),
-           SOURCE_WORDS),
-    Reader("highlight", _highlight, _from("highlight", *_SASS[:1], *_TTIR[:1]),
-           SASS_WORDS + IR_WORDS, longest=1024, share=3),
-    Reader("diff", _diff, _two("diff", (5, _PTX[0]), (6, _SASS[0]), (2, _TTIR[0]), (4, _LLIR[0])),
-           PTX_WORDS + SASS_WORDS, share=1, longest=3000, work=4000, repeats=False),
-    Reader("ptx-analysis", _machine_ptx, _functions("ptx-analysis", *_PTX), PTX_WORDS,
-           share=1, longest=3000, work=8000, least=200_000),
-    Reader("sass-analysis", _machine_sass, _functions("sass-analysis", *_SASS), SASS_WORDS,
-           share=1, longest=3000, work=8000, least=200_000),
-    Reader("ttgir-analysis", _ir(Stage.TTGIR), _functions("ttgir-analysis", *_TTGIR), IR_WORDS,
-           share=1, longest=3000, work=4000, least=200_000),
-    Reader("llir-analysis", _ir(Stage.LLIR), _functions("llir-analysis", *_LLIR), IR_WORDS,
-           share=1, longest=3000, work=4000, least=200_000),
-    Reader("links", _links, _linked, PTX_WORDS + IR_WORDS, share=1, longest=4000, work=8000,
-           least=200_000, repeats=False),
-    Reader("cubin", _elf, _all_of("cubin", *_CUBINS), (b".text.", b".nv.info.", b"\x7fELF"),
-           share=4, longest=9000, repeats=False),
-    Reader("cubin-file", _file("x.cubin"), _all_of("cubin", *_CUBINS), share=1, longest=9000,
-           repeats=False),
-    Reader("library-file", _file("x.so"), _all_of("library-file", *_CUBINS[:1]),
-           (b".nv_fatbin\0", b"__nv_relfatbin\0", b"\x50\xed\x55\xba"), share=1, longest=9000,
-           repeats=False),
+    Reader(
+        "output_code",
+        _listing(Stage.OUTPUT_CODE, "x.py"),
+        _from("output_code", *_CODE),
+        SOURCE_WORDS,
+    ),
+    Reader(
+        "highlight",
+        _highlight,
+        _from("highlight", *_SASS[:1], *_TTIR[:1]),
+        SASS_WORDS + IR_WORDS,
+        longest=1024,
+        share=3,
+    ),
+    Reader(
+        "diff",
+        _diff,
+        _two("diff", (5, _PTX[0]), (6, _SASS[0]), (2, _TTIR[0]), (4, _LLIR[0])),
+        PTX_WORDS + SASS_WORDS,
+        share=1,
+        longest=3000,
+        work=4000,
+        repeats=False,
+    ),
+    Reader(
+        "ptx-analysis",
+        _machine_ptx,
+        _functions("ptx-analysis", *_PTX),
+        PTX_WORDS,
+        share=1,
+        longest=3000,
+        work=8000,
+        least=200_000,
+    ),
+    Reader(
+        "sass-analysis",
+        _machine_sass,
+        _functions("sass-analysis", *_SASS),
+        SASS_WORDS,
+        share=1,
+        longest=3000,
+        work=8000,
+        least=200_000,
+    ),
+    Reader(
+        "ttgir-analysis",
+        _ir(Stage.TTGIR),
+        _functions("ttgir-analysis", *_TTGIR),
+        IR_WORDS,
+        share=1,
+        longest=3000,
+        work=4000,
+        least=200_000,
+    ),
+    Reader(
+        "llir-analysis",
+        _ir(Stage.LLIR),
+        _functions("llir-analysis", *_LLIR),
+        IR_WORDS,
+        share=1,
+        longest=3000,
+        work=4000,
+        least=200_000,
+    ),
+    Reader(
+        "links",
+        _links,
+        _linked,
+        PTX_WORDS + IR_WORDS,
+        share=1,
+        longest=4000,
+        work=8000,
+        least=200_000,
+        repeats=False,
+    ),
+    Reader(
+        "cubin",
+        _elf,
+        _all_of("cubin", *_CUBINS),
+        (b".text.", b".nv.info.", b"\x7fELF"),
+        share=4,
+        longest=9000,
+        repeats=False,
+    ),
+    Reader(
+        "cubin-file",
+        _file("x.cubin"),
+        _all_of("cubin", *_CUBINS),
+        share=1,
+        longest=9000,
+        repeats=False,
+    ),
+    Reader(
+        "library-file",
+        _file("x.so"),
+        _all_of("library-file", *_CUBINS[:1]),
+        (b".nv_fatbin\0", b"__nv_relfatbin\0", b"\x50\xed\x55\xba"),
+        share=1,
+        longest=9000,
+        repeats=False,
+    ),
     Reader("ptx-file", _file("x.ptx"), _from("ptx", *_PTX), PTX_WORDS, share=1),
     Reader("llir-file", _file("x.ll"), _from("llir", *_LLIR), IR_WORDS, share=1),
-    Reader("events", _events, lambda: _own("events"), EVENT_WORDS, share=3,
-           least=200_000, work=4000),
-    Reader("zip", _zip, lambda: _own("zip"), EVENT_WORDS, share=2, longest=9000,
-           least=200_000, work=4000, repeats=False, zipped=True),
+    Reader(
+        "events", _events, lambda: _own("events"), EVENT_WORDS, share=3, least=200_000, work=4000
+    ),
+    Reader(
+        "zip",
+        _zip,
+        lambda: _own("zip"),
+        EVENT_WORDS,
+        share=2,
+        longest=9000,
+        least=200_000,
+        work=4000,
+        repeats=False,
+        zipped=True,
+    ),
     Reader("timings", _timings, lambda: _own("timings"), EVENT_WORDS, share=12),
     Reader("ncu-kept", _ncu_kept, lambda: _own("ncu-kept"), NCU_WORDS, share=8, work=4000),
-    Reader("ncu-csv", _ncu_csv, lambda: _own("ncu-csv"), NCU_WORDS, work=4000, share=10,
-           least=200_000),
+    Reader(
+        "ncu-csv", _ncu_csv, lambda: _own("ncu-csv"), NCU_WORDS, work=4000, share=10, least=200_000
+    ),
     Reader("ncu-said", _ncu_said, lambda: _own("tools"), TOOL_WORDS, share=8),
-    Reader("torch-logs", _log, lambda: _own("torch-logs"), LOG_WORDS + SOURCE_WORDS, work=4000,
-           least=200_000),
-    Reader("torch-file", _file("x.log"), lambda: _own("torch-logs"), LOG_WORDS, share=1,
-           work=4000, least=200_000),
-    Reader("triton-cache", _triton_cache, _all_of("triton-cache", TRITON / "square_kernel.json"),
-           EVENT_WORDS, share=1, least=200_000),
-    Reader("inductor-cache", _inductor_cache, _from("output_code", *_CODE), SOURCE_WORDS, share=1,
-           least=200_000, work=4000),
-    Reader("best-config", _tuning("x.best_config"), _all_of("best-config", _BEST), EVENT_WORDS,
-           share=1, least=200_000),
-    Reader("autotune-json", _tuning("square_kernel.autotune.json"),
-           lambda: _own("autotune-json"), EVENT_WORDS, share=1, least=200_000),
-    Reader("ninja", _ninja, _all_of("ninja", LECTURE / "ext" / "square_gelu" / "build.ninja"),
-           NINJA_WORDS, share=6, repeats=False),  # commands may be many times the text, to a bound
+    Reader(
+        "torch-logs",
+        _log,
+        lambda: _own("torch-logs"),
+        LOG_WORDS + SOURCE_WORDS,
+        work=4000,
+        least=200_000,
+    ),
+    Reader(
+        "torch-file",
+        _file("x.log"),
+        lambda: _own("torch-logs"),
+        LOG_WORDS,
+        share=1,
+        work=4000,
+        least=200_000,
+    ),
+    Reader(
+        "triton-cache",
+        _triton_cache,
+        _all_of("triton-cache", TRITON / "square_kernel.json"),
+        EVENT_WORDS,
+        share=1,
+        least=200_000,
+    ),
+    Reader(
+        "inductor-cache",
+        _inductor_cache,
+        _from("output_code", *_CODE),
+        SOURCE_WORDS,
+        share=1,
+        least=200_000,
+        work=4000,
+    ),
+    Reader(
+        "best-config",
+        _tuning("x.best_config"),
+        _all_of("best-config", _BEST),
+        EVENT_WORDS,
+        share=1,
+        least=200_000,
+    ),
+    Reader(
+        "autotune-json",
+        _tuning("square_kernel.autotune.json"),
+        lambda: _own("autotune-json"),
+        EVENT_WORDS,
+        share=1,
+        least=200_000,
+    ),
+    Reader(
+        "ninja",
+        _ninja,
+        _all_of("ninja", LECTURE / "ext" / "square_gelu" / "build.ninja"),
+        NINJA_WORDS,
+        share=6,
+        repeats=False,
+    ),  # commands may be many times the text, to a bound
     Reader("tools", _tools, lambda: _own("tools"), TOOL_WORDS, share=12),
-    Reader("trace", _trace, lambda: _own("trace"), TRACE_WORDS, share=8, work=4000,
-           least=200_000, repeats=False),
+    Reader(
+        "trace",
+        _trace,
+        lambda: _own("trace"),
+        TRACE_WORDS,
+        share=8,
+        work=4000,
+        least=200_000,
+        repeats=False,
+    ),
     Reader("window", _window, lambda: _own("window"), EVENT_WORDS, share=8, repeats=False),
-    Reader("config", _config, lambda: _own("config"), _words(
-        'theme = "dark" [keys] "stage.next" zoom ["z","f11"] ctrl+x [[keys]] {} """ 1979-05-27'
-    ), repeats=False, least=400_000, share=10),
-    Reader("remembered", _remembered, lambda: _own("remembered"), EVENT_WORDS, share=8,
-           repeats=False),
-    Reader("explain", _explain, lambda: _own("explain"), PTX_WORDS + SASS_WORDS, longest=300,
-           least=2_000_000, repeats=False, share=1),
-    Reader("selectors", _selectors, lambda: _own("selectors"), _words(
-        "square_kernel abab acac #1 #2 * ? [a-z] [!x] :: x.ptxview _Z3addPf add"), share=14,
-           longest=400, repeats=False),
-    Reader("graph-text", _graph_text, _all_of("graph-text", DATA / "analyse" / "dynamo.txt"),
-           GRAPH_WORDS, share=10),
+    Reader(
+        "config",
+        _config,
+        lambda: _own("config"),
+        _words(
+            'theme = "dark" [keys] "stage.next" zoom ["z","f11"] ctrl+x [[keys]] {} """ 1979-05-27'
+        ),
+        repeats=False,
+        least=400_000,
+        share=10,
+    ),
+    Reader(
+        "remembered", _remembered, lambda: _own("remembered"), EVENT_WORDS, share=8, repeats=False
+    ),
+    Reader(
+        "explain",
+        _explain,
+        lambda: _own("explain"),
+        PTX_WORDS + SASS_WORDS,
+        longest=300,
+        least=2_000_000,
+        repeats=False,
+        share=1,
+    ),
+    Reader(
+        "selectors",
+        _selectors,
+        lambda: _own("selectors"),
+        _words("square_kernel abab acac #1 #2 * ? [a-z] [!x] :: x.ptxview _Z3addPf add"),
+        share=14,
+        longest=400,
+        repeats=False,
+    ),
+    Reader(
+        "graph-text",
+        _graph_text,
+        _all_of("graph-text", DATA / "analyse" / "dynamo.txt"),
+        GRAPH_WORDS,
+        share=10,
+    ),
     Reader("shown", _shown, lambda: _own("config"), (), share=6),
-)  # fmt: skip
+)

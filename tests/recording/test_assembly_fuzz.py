@@ -40,24 +40,133 @@ BLOBS = {
     "again": b'["0/0: n == 3  # y = x * n  # m.py:5 in f", 3, null, {"a": []}]',
     "": b"",
 }
-KINDS = ["recording", "triton", "graph", "extension", "device_code", "file", "loaded", "ptxas",
-         "problem", "process", "end", "device", "torch", "tools", "library", "graph_text",
-         "triton_failed", "triton_said", "graph_failed", "not_loaded", "not_launched", "launched",
-         "note", "compile_start", "compile_end", "compile_phases", "graph_break",
-         "recompile", "guards", "compile_cache", "symbol",
-         "graph_nodes", "dynamo_nodes", "user_file", "autotune", "autotune_failed", "configured",
-         "written", "fusion_tried", "compiled", "removed", "unmade"]  # fmt: skip
-FIELDS = ["name", "hash", "metadata", "files", "paths", "source", "pid", "rank", "signature",
-          "constexprs", "specialization", "declared", "cache_key", "cache_hit", "blob", "path",
-          "frame_id", "frame_compile_id", "id", "directory", "sources", "error", "cubin", "ptx",
-          "source_blob", "ptx_from", "costly", "why", "object", "arch", "flags", "origin",
-          "lineinfo_cubin", "stage", "symbols", "symbol", "spill_store_bytes", "barriers",
-          "local_words", "where", "text", "exit_status", "command", "tools", "device", "mode",
-          "target", "started", "python", "version", "shared", "time", "no_lines", "stack",
-          "figures", "marks", "said", "kind", "attempt", "began", "seconds", "stage_seconds",
-          "fresh", "compiled_autograd_id", "graph", "message", "messages", "log", "required",
-          "limit", "resource", "tool", "tuning", "key", "configurations", "configuration",
-          "winner", "config", "times_ms", "reason", "num_warps"]  # fmt: skip
+KINDS = [
+    "recording",
+    "triton",
+    "graph",
+    "extension",
+    "device_code",
+    "file",
+    "loaded",
+    "ptxas",
+    "problem",
+    "process",
+    "end",
+    "device",
+    "torch",
+    "tools",
+    "library",
+    "graph_text",
+    "triton_failed",
+    "triton_said",
+    "graph_failed",
+    "not_loaded",
+    "not_launched",
+    "launched",
+    "note",
+    "compile_start",
+    "compile_end",
+    "compile_phases",
+    "graph_break",
+    "recompile",
+    "guards",
+    "compile_cache",
+    "symbol",
+    "graph_nodes",
+    "dynamo_nodes",
+    "user_file",
+    "autotune",
+    "autotune_failed",
+    "configured",
+    "written",
+    "fusion_tried",
+    "compiled",
+    "removed",
+    "unmade",
+]
+FIELDS = [
+    "name",
+    "hash",
+    "metadata",
+    "files",
+    "paths",
+    "source",
+    "pid",
+    "rank",
+    "signature",
+    "constexprs",
+    "specialization",
+    "declared",
+    "cache_key",
+    "cache_hit",
+    "blob",
+    "path",
+    "frame_id",
+    "frame_compile_id",
+    "id",
+    "directory",
+    "sources",
+    "error",
+    "cubin",
+    "ptx",
+    "source_blob",
+    "ptx_from",
+    "costly",
+    "why",
+    "object",
+    "arch",
+    "flags",
+    "origin",
+    "lineinfo_cubin",
+    "stage",
+    "symbols",
+    "symbol",
+    "spill_store_bytes",
+    "barriers",
+    "local_words",
+    "where",
+    "text",
+    "exit_status",
+    "command",
+    "tools",
+    "device",
+    "mode",
+    "target",
+    "started",
+    "python",
+    "version",
+    "shared",
+    "time",
+    "no_lines",
+    "stack",
+    "figures",
+    "marks",
+    "said",
+    "kind",
+    "attempt",
+    "began",
+    "seconds",
+    "stage_seconds",
+    "fresh",
+    "compiled_autograd_id",
+    "graph",
+    "message",
+    "messages",
+    "log",
+    "required",
+    "limit",
+    "resource",
+    "tool",
+    "tuning",
+    "key",
+    "configurations",
+    "configuration",
+    "winner",
+    "config",
+    "times_ms",
+    "reason",
+    "num_warps",
+]
 words = st.one_of(
     st.sampled_from(
         [
@@ -84,11 +193,18 @@ words = st.one_of(
 scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), words)
 values = st.recursive(
     scalars,
-    lambda v: st.one_of(st.lists(v, max_size=3), st.dictionaries(
-        st.one_of(st.sampled_from([*FIELDS, "ttir", "ptx", "cubin", "first", "last", "file"]),
-                  words), v, max_size=4)),
+    lambda v: st.one_of(
+        st.lists(v, max_size=3),
+        st.dictionaries(
+            st.one_of(
+                st.sampled_from([*FIELDS, "ttir", "ptx", "cubin", "first", "last", "file"]), words
+            ),
+            v,
+            max_size=4,
+        ),
+    ),
     max_leaves=8,
-)  # fmt: skip
+)
 events = st.builds(
     lambda kind, fields: {"event": kind, **fields},
     st.one_of(st.sampled_from(KINDS), values),
@@ -145,18 +261,50 @@ def _refuse(name: str) -> object:
 @example([{"event": "graph", "blob": "graph", "frame_id": {}, "frame_compile_id": []}])
 @example([{"event": "recording", "mode": ["x"], "command": "x", "tools": 3, "device": [1]}])
 @example([{"event": "recording", "command": ["x"], "exit_status": True, "complete": 1}])
-@example([{"event": "graph_break", "frame_id": 0, "frame_compile_id": 0, "blob": "broke"},
-          {"event": "recompile", "frame_id": 0, "frame_compile_id": 0, "blob": "again"},
-          {"event": "guards", "frame_id": 0, "frame_compile_id": 0, "blob": "junk"},
-          {"event": "symbol", "frame_id": 0, "frame_compile_id": 0, "kind": "create_symbol",
-           "said": {"symbol": "\x1b[2J", "val": [], "vr": 3, "source": "\ud800"}, "stack": [3, {}]},
-          {"event": "compile_phases", "frame_id": 0, "frame_compile_id": 0,
-           "marks": [["B", "a", 1e6], ["B", "\x1b[2J", 1e400], ["E", "a", 2e6], ["E"], 3]},
-          {"event": "compile_end", "frame_id": 0, "frame_compile_id": 0, "kind": [],
-           "figures": {"duration_us": 1e400, "co_name": "\x1b[2J", "start_time": "x",
-                       "co_firstlineno": -3, "fail_reason": "\x1b]0;x\x07"}}])  # fmt: skip
-@example([{"event": "compile_phases", "frame_id": 0, "frame_compile_id": 0,
-           "marks": [["B", f"p{n}", n + 1.0] for n in range(3000)]}])  # fmt: skip
+@example(
+    [
+        {"event": "graph_break", "frame_id": 0, "frame_compile_id": 0, "blob": "broke"},
+        {"event": "recompile", "frame_id": 0, "frame_compile_id": 0, "blob": "again"},
+        {"event": "guards", "frame_id": 0, "frame_compile_id": 0, "blob": "junk"},
+        {
+            "event": "symbol",
+            "frame_id": 0,
+            "frame_compile_id": 0,
+            "kind": "create_symbol",
+            "said": {"symbol": "\x1b[2J", "val": [], "vr": 3, "source": "\ud800"},
+            "stack": [3, {}],
+        },
+        {
+            "event": "compile_phases",
+            "frame_id": 0,
+            "frame_compile_id": 0,
+            "marks": [["B", "a", 1e6], ["B", "\x1b[2J", 1e400], ["E", "a", 2e6], ["E"], 3],
+        },
+        {
+            "event": "compile_end",
+            "frame_id": 0,
+            "frame_compile_id": 0,
+            "kind": [],
+            "figures": {
+                "duration_us": 1e400,
+                "co_name": "\x1b[2J",
+                "start_time": "x",
+                "co_firstlineno": -3,
+                "fail_reason": "\x1b]0;x\x07",
+            },
+        },
+    ]
+)
+@example(
+    [
+        {
+            "event": "compile_phases",
+            "frame_id": 0,
+            "frame_compile_id": 0,
+            "marks": [["B", f"p{n}", n + 1.0] for n in range(3000)],
+        }
+    ]
+)
 @example(
     [
         {
@@ -175,10 +323,15 @@ def test_events_of_any_shape_become_values(found: list[dict[str, object]]) -> No
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.one_of(
-    st.binary(max_size=80).map(lambda b: b.replace(b"\n", b" ") + b"\n"),
-    events.map(lambda e: json.dumps(e).encode() + b"\n"),
-), max_size=5))  # fmt: skip
+@given(
+    st.lists(
+        st.one_of(
+            st.binary(max_size=80).map(lambda b: b.replace(b"\n", b" ") + b"\n"),
+            events.map(lambda e: json.dumps(e).encode() + b"\n"),
+        ),
+        max_size=5,
+    )
+)
 def test_lines_of_any_bytes_are_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]
 ) -> None:
@@ -189,10 +342,22 @@ def test_lines_of_any_bytes_are_read_or_refused(
         assert error.status == 4
 
 
-PIECES = ["# AOT ID: ['0_inference']", "# kernel path: /a/b.py", "k(", "def call(args):",
-          "k = async_compile.triton('k', '''", "''', device_str='cuda')", "    k.run(a, b)",
-          "    extern_kernels.mm(a)", "'''",
-          "x = async_compile.cpp_pybinding([", "", "\t", "\x00", "\ud800"]  # fmt: skip
+PIECES = [
+    "# AOT ID: ['0_inference']",
+    "# kernel path: /a/b.py",
+    "k(",
+    "def call(args):",
+    "k = async_compile.triton('k', '''",
+    "''', device_str='cuda')",
+    "    k.run(a, b)",
+    "    extern_kernels.mm(a)",
+    "'''",
+    "x = async_compile.cpp_pybinding([",
+    "",
+    "\t",
+    "\x00",
+    "\ud800",
+]
 
 
 @settings(max_examples=200, deadline=None)

@@ -25,20 +25,42 @@ KEY = {"M": 256, "x_ptr": "torch.float16"}
 
 
 def compiled(digest: str, warps: int, **more: Any) -> dict[str, Any]:
-    return {"event": "triton", "name": "square_kernel", "hash": digest, "pid": 1,
-            "files": {"ptx": "ptx"}, "metadata": {"num_warps": warps, "num_stages": 3},
-            **more}  # fmt: skip
+    return {
+        "event": "triton",
+        "name": "square_kernel",
+        "hash": digest,
+        "pid": 1,
+        "files": {"ptx": "ptx"},
+        "metadata": {"num_warps": warps, "num_stages": 3},
+        **more,
+    }
 
 
 def tried(warps: int, digest: str | None, times: Any, reason: str | None = None) -> dict[str, Any]:
-    return {"config": {"BLOCK": 64, "num_warps": warps, "num_stages": 3}, "hash": digest,
-            "times_ms": times, "reason": reason}  # fmt: skip
+    return {
+        "config": {"BLOCK": 64, "num_warps": warps, "num_stages": 3},
+        "hash": digest,
+        "times_ms": times,
+        "reason": reason,
+    }
 
 
 def tuned(*configurations: dict[str, Any], winner: int | None, **more: Any) -> dict[str, Any]:
-    return {"event": "autotune", "tuning": 0, "by": "triton", "name": "square_kernel", "file": "",
-            "key": KEY, "stopwatch": "do_bench", "from_cache": False, "seconds": 0.5, "pid": 1,
-            "configurations": list(configurations), "winner": winner, **more}  # fmt: skip
+    return {
+        "event": "autotune",
+        "tuning": 0,
+        "by": "triton",
+        "name": "square_kernel",
+        "file": "",
+        "key": KEY,
+        "stopwatch": "do_bench",
+        "from_cache": False,
+        "seconds": 0.5,
+        "pid": 1,
+        "configurations": list(configurations),
+        "winner": winner,
+        **more,
+    }
 
 
 COMPILED = [compiled(HASHES[0], 4), compiled(HASHES[1], 8)]
@@ -71,8 +93,11 @@ def test_a_tuning_keeps_all_configurations_in_order_with_the_tuners_times() -> N
     # Triton's order is the median, the 20th and the 80th percentile; ours is ascending.
     assert tuning.configurations[0].quantiles_us == pytest.approx((19, 20, 23))
     assert [(c.reason or "").partition(":")[0] for c in tuning.configurations] == [
-        "", "", "failed", "pruned",
-    ]  # fmt: skip
+        "",
+        "",
+        "failed",
+        "pruned",
+    ]
     assert tuning.winner is not None and tuning.winner.config["num_warps"] == 8
 
 
@@ -87,9 +112,12 @@ def test_a_variant_knows_what_tuning_came_to() -> None:
 
 def test_every_key_is_kept_and_a_variant_has_the_one_that_it_won() -> None:
     other = tuned(
-        tried(4, HASHES[0], [0.1, 0.1, 0.1]), tried(8, HASHES[1], [0.2, 0.2, 0.2]), winner=0,
-        tuning=1, key={"M": 512},
-    )  # fmt: skip
+        tried(4, HASHES[0], [0.1, 0.1, 0.1]),
+        tried(8, HASHES[1], [0.2, 0.2, 0.2]),
+        winner=0,
+        tuning=1,
+        key={"M": 512},
+    )
     kernel = one(*COMPILED, TUNED, other)
     assert [t.key for t in kernel.autotune] == [KEY, {"M": 512}]
     slow, fast = kernel.variants
@@ -125,8 +153,14 @@ def test_inductors_figure_is_one_and_has_no_quantiles() -> None:
 
 def test_a_configuration_that_failed_in_another_process_belongs_to_the_tuning() -> None:
     one_more = tried(2, None, None, "failed: PTXASError: no")
-    failed = {"event": "autotune_failed", "by": "triton", "name": "square_kernel", "file": "",
-              "configuration": one_more, "pid": 9}  # fmt: skip
+    failed = {
+        "event": "autotune_failed",
+        "by": "triton",
+        "name": "square_kernel",
+        "file": "",
+        "configuration": one_more,
+        "pid": 9,
+    }
     (tuning,) = one(*COMPILED, failed, TUNED).autotune
     assert tuning.configurations[-1].reason == "failed: PTXASError: no"
     assert tuning.best == 1
@@ -160,9 +194,16 @@ def test_json_has_the_contracts_fields() -> None:
         {"config", "variant", "time_us", "quantiles_us", "reason", "maker"}
     ] * 4
     assert set(kernel["variants"][0]["autotune"]) == {
-        "key", "winner", "time_us", "quantiles_us", "by", "stopwatch", "from_cache", "reason",
+        "key",
+        "winner",
+        "time_us",
+        "quantiles_us",
+        "by",
+        "stopwatch",
+        "from_cache",
+        "reason",
         "config",
-    }  # fmt: skip
+    }
 
 
 def test_a_recording_from_before_has_none() -> None:
@@ -225,8 +266,15 @@ def cached(folder: Path, timings: list[Any]) -> None:
 
 
 def config(warps: int, stages: int, block: int = 64) -> dict[str, Any]:
-    return {"kwargs": {"BLOCK_M": block}, "num_warps": warps, "num_stages": stages, "num_ctas": 1,
-            "maxnreg": None, "pre_hook": None, "ir_override": None}  # fmt: skip
+    return {
+        "kwargs": {"BLOCK_M": block},
+        "num_warps": warps,
+        "num_stages": stages,
+        "num_ctas": 1,
+        "maxnreg": None,
+        "pre_hook": None,
+        "ir_override": None,
+    }
 
 
 def test_tritons_cached_timings_are_tied_to_the_only_variant_that_fits(tmp_path: Path) -> None:
@@ -234,13 +282,21 @@ def test_tritons_cached_timings_are_tied_to_the_only_variant_that_fits(tmp_path:
     before = {k.name: k for k in open_path(tmp_path).kernels}["matmul_kernel"]
     first = before.variants[0]
     warps, stages = int(str(first.config["num_warps"])), int(str(first.config["num_stages"]))
-    cached(tmp_path, [[config(warps, stages), [0.03, 0.02, 0.04]],
-                      [config(warps, stages + 7), [0.05, 0.05, 0.05]],
-                      [config(2, 9), [float("inf")] * 3]])  # fmt: skip
+    cached(
+        tmp_path,
+        [
+            [config(warps, stages), [0.03, 0.02, 0.04]],
+            [config(warps, stages + 7), [0.05, 0.05, 0.05]],
+            [config(2, 9), [float("inf")] * 3],
+        ],
+    )
     kernel = {k.name: k for k in open_path(tmp_path).kernels}["matmul_kernel"]
     (tuning,) = kernel.autotune
-    fits = [v for v in kernel.variants
-            if (v.config["num_warps"], v.config["num_stages"]) == (warps, stages)]  # fmt: skip
+    fits = [
+        v
+        for v in kernel.variants
+        if (v.config["num_warps"], v.config["num_stages"]) == (warps, stages)
+    ]
     assert len(fits) == 1
     won, slower, failed = tuning.configurations
     assert tuning.winner is won and won.variant == fits[0].id
@@ -259,9 +315,19 @@ def test_timings_that_could_be_of_several_variants_are_tied_to_none(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", "{}", '{"configs_timings": [[1, 2]]}', '{"configs_timings": 3}',
-             '{"num_warps": "4"}', "[" * 100_000, "\x00"],
-)  # fmt: skip
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "{}",
+        '{"configs_timings": [[1, 2]]}',
+        '{"configs_timings": 3}',
+        '{"num_warps": "4"}',
+        "[" * 100_000,
+        "\x00",
+    ],
+)
 @pytest.mark.parametrize("name", ["k.autotune.json", "k.best_config"])
 def test_damaged_files_are_problems_and_nothing_else_suffers(
     tmp_path: Path, name: str, text: str
@@ -289,10 +355,14 @@ def from_a_cache(config: dict[str, int]) -> dict[str, Any]:
 
 def test_the_best_of_a_cache_is_the_variant_that_was_compiled_for_it() -> None:
     # No constant is called XBLOCK: both kernels have two warps and one stage.
-    both = [compiled(digest, 2, metadata={"num_warps": 2, "num_stages": 1}, source={"file": COPY})
-            for digest in HASHES[:2]]  # fmt: skip
-    told = [configured(HASHES[1], **PERSISTENT),
-            configured(HASHES[0], **{**PERSISTENT, "XBLOCK": 8})]  # fmt: skip
+    both = [
+        compiled(digest, 2, metadata={"num_warps": 2, "num_stages": 1}, source={"file": COPY})
+        for digest in HASHES[:2]
+    ]
+    told = [
+        configured(HASHES[1], **PERSISTENT),
+        configured(HASHES[0], **{**PERSISTENT, "XBLOCK": 8}),
+    ]
     kernel = one(*both, *told, from_a_cache(PERSISTENT))
     assert kernel.autotune[0].winner is not None
     assert kernel.autotune[0].winner.variant == kernel.variants[1].id
@@ -302,11 +372,23 @@ def test_the_best_of_a_cache_is_the_variant_that_was_compiled_for_it() -> None:
 
 def test_where_nobody_said_it_is_the_only_variant_that_agrees() -> None:
     alone = [
-        compiled(HASHES[0], 2, metadata={"num_warps": 2, "num_stages": 1},
-                 constexprs={"R0_BLOCK": 64}, declared=["R0_BLOCK"], source={"file": COPY}),
-        compiled(HASHES[1], 2, metadata={"num_warps": 2, "num_stages": 1},
-                 constexprs={"R0_BLOCK": 32}, declared=["R0_BLOCK"], source={"file": COPY}),
-    ]  # fmt: skip
+        compiled(
+            HASHES[0],
+            2,
+            metadata={"num_warps": 2, "num_stages": 1},
+            constexprs={"R0_BLOCK": 64},
+            declared=["R0_BLOCK"],
+            source={"file": COPY},
+        ),
+        compiled(
+            HASHES[1],
+            2,
+            metadata={"num_warps": 2, "num_stages": 1},
+            constexprs={"R0_BLOCK": 32},
+            declared=["R0_BLOCK"],
+            source={"file": COPY},
+        ),
+    ]
     for name in ("R0_BLOCK", "RBLOCK"):
         kernel = one(*alone, from_a_cache({"XBLOCK": 1, name: 32, "num_warps": 2, "num_stages": 1}))
         assert kernel.autotune[0].winner is not None
@@ -317,8 +399,12 @@ def test_where_nobody_said_it_is_the_only_variant_that_agrees() -> None:
 
 
 def test_a_configuration_of_several_tunings_is_listed_once() -> None:
-    skipped = {"config": {"BLOCK": 64, "num_warps": 16, "num_stages": 3}, "hash": None,
-               "times_ms": None, "reason": "not measured: it was in the cache"}  # fmt: skip
+    skipped = {
+        "config": {"BLOCK": 64, "num_warps": 16, "num_stages": 3},
+        "hash": None,
+        "times_ms": None,
+        "reason": "not measured: it was in the cache",
+    }
     again = tuned(tried(4, HASHES[0], None), skipped, winner=0, tuning=1, from_cache=True)
     kernel = one(*COMPILED, TUNED, again)
     assert [row.config["num_warps"] for row in variants.without_variant(kernel)] == [16, 32]
@@ -343,8 +429,12 @@ def test_a_configuration_of_several_tunings_is_listed_once() -> None:
 def test_nothing_that_was_compiled_is_called_not_compiled(
     times: Any, reason: str | None, winner: bool | None, compiled: bool | None
 ) -> None:
-    lost = {"config": {"BLOCK": 32, "num_warps": 2}, "hash": None, "times_ms": times,
-            "reason": reason}  # fmt: skip
+    lost = {
+        "config": {"BLOCK": 32, "num_warps": 2},
+        "hash": None,
+        "times_ms": times,
+        "reason": reason,
+    }
     known = tried(8, HASHES[1], [0.5, 0.5, 0.5])
     kernel = one(*COMPILED, tuned(lost, known, winner=0 if winner else 1))
     (row,) = variants.without_variant(kernel)
@@ -366,9 +456,18 @@ def triton_tem_fused_1(x):
 \'\'\', device_str='cuda')
 """
     texts = {"ptx": PTX, "code": code.encode()}
-    made = [{"event": "triton", "name": "triton_tem_fused_1", "hash": HASHES[0], "pid": pid,
-             "files": {"ptx": "ptx"}, "metadata": {"num_warps": 4}, "source": {"file": file}}
-            for pid, file in ((1, OTHER), (2, COPY), (3, OTHER))]  # fmt: skip
+    made = [
+        {
+            "event": "triton",
+            "name": "triton_tem_fused_1",
+            "hash": HASHES[0],
+            "pid": pid,
+            "files": {"ptx": "ptx"},
+            "metadata": {"num_warps": 4},
+            "source": {"file": file},
+        }
+        for pid, file in ((1, OTHER), (2, COPY), (3, OTHER))
+    ]
     graph: dict[str, Any] = {"event": "graph", "blob": "code", "path": "/cache/graph.py"}
     orders: list[list[dict[str, Any]]] = [[*made, graph], [graph, *made[1:]], made]
     for events in orders:

@@ -23,19 +23,41 @@ def call(self, args):
     arg0_1, arg1_1 = args
     args.clear()
 """
-COMPILED: dict[str, Any] = {"event": "triton", "name": "square_kernel", "hash": HASH,
-                            "files": {"ptx": "ptx"}, "pid": 1}  # fmt: skip
+COMPILED: dict[str, Any] = {
+    "event": "triton",
+    "name": "square_kernel",
+    "hash": HASH,
+    "files": {"ptx": "ptx"},
+    "pid": 1,
+}
 
 
 def call(number: int, pid: int = 1, **changed: Any) -> dict[str, Any]:
-    tensor = {"name": "x", "type": "*i32", "dtype": "int32", "shape": [4, 2], "strides": [2, 1],
-              "alignment": 16, "low": 3, "high": 9}  # fmt: skip
+    tensor = {
+        "name": "x",
+        "type": "*i32",
+        "dtype": "int32",
+        "shape": [4, 2],
+        "strides": [2, 1],
+        "alignment": 16,
+        "low": 3,
+        "high": 9,
+    }
     return {
-        "event": "call", "id": number, "kind": "triton", "name": "square_kernel", "pid": pid,
-        "hash": HASH, "subject": HASH, "grid": [4, 1, 1], "block": [128, 1, 1],
-        "shared_bytes": 16, "first": number,
-        "arguments": [tensor, {"name": "n", "type": "i32", "value": 4}], **changed,
-    }  # fmt: skip
+        "event": "call",
+        "id": number,
+        "kind": "triton",
+        "name": "square_kernel",
+        "pid": pid,
+        "hash": HASH,
+        "subject": HASH,
+        "grid": [4, 1, 1],
+        "block": [128, 1, 1],
+        "shared_bytes": 16,
+        "first": number,
+        "arguments": [tensor, {"name": "n", "type": "i32", "value": 4}],
+        **changed,
+    }
 
 
 def told(counts: dict[str, int], pid: int = 1, **more: Any) -> dict[str, Any]:
@@ -52,7 +74,7 @@ def read(*events: dict[str, Any]) -> Recording:
 
 
 def test_a_launch_is_of_its_variant() -> None:
-    (_, variant), = read(call(0), told({"0": 7})).variants()  # fmt: skip
+    ((_, variant),) = read(call(0), told({"0": 7})).variants()
     (one,) = variant.calls
     assert (variant.launches, one.count, one.first) == (7, 7, 0)
     assert (one.grid, one.block, one.shared_bytes) == ((4, 1, 1), (128, 1, 1), 16)
@@ -64,24 +86,40 @@ def test_a_launch_is_of_its_variant() -> None:
 
 def test_counts_only_grow_and_a_call_that_raised_is_not_counted() -> None:
     told_late = [told({"0": 9, "1": 0}), told({"0": 8})]
-    (_, variant), = read(call(0), call(1, grid=[5, 1, 1]), *told_late).variants()  # fmt: skip
+    ((_, variant),) = read(call(0), call(1, grid=[5, 1, 1]), *told_late).variants()
     assert [c.count for c in variant.calls] == [9]
 
 
 def test_a_call_that_was_begun_and_not_counted_yet_counts_once() -> None:
-    (_, variant), = read(call(0)).variants()  # fmt: skip
+    ((_, variant),) = read(call(0)).variants()
     assert variant.launches == 1
 
 
 def test_processes_are_added_up_and_one_of_the_same_id_is_another() -> None:
-    wider = [{"name": "x", "type": "*i32", "dtype": "int32", "shape": [4, 2], "strides": [2, 1],
-              "alignment": 16, "low": -1, "high": 5},
-             {"name": "n", "type": "i32", "value": 4}]  # fmt: skip
-    (_, variant), = read(
-        {"event": "process", "pid": 1}, call(0), told({"0": 2}),
-        {"event": "process", "pid": 2}, call(0, 2, arguments=wider, first=5), told({"0": 3}, 2),
-        {"event": "process", "pid": 1}, call(0), told({"0": 4}),
-    ).variants()  # fmt: skip
+    wider = [
+        {
+            "name": "x",
+            "type": "*i32",
+            "dtype": "int32",
+            "shape": [4, 2],
+            "strides": [2, 1],
+            "alignment": 16,
+            "low": -1,
+            "high": 5,
+        },
+        {"name": "n", "type": "i32", "value": 4},
+    ]
+    ((_, variant),) = read(
+        {"event": "process", "pid": 1},
+        call(0),
+        told({"0": 2}),
+        {"event": "process", "pid": 2},
+        call(0, 2, arguments=wider, first=5),
+        told({"0": 3}, 2),
+        {"event": "process", "pid": 1},
+        call(0),
+        told({"0": 4}),
+    ).variants()
     (one,) = variant.calls
     assert (one.count, one.first) == (9, 0)
     assert (one.arguments[0].low, one.arguments[0].high) == (-1, 9)
@@ -89,16 +127,17 @@ def test_processes_are_added_up_and_one_of_the_same_id_is_another() -> None:
 
 def test_what_changes_from_launch_to_launch_stays_apart() -> None:
     changed = call(1, grid=[5, 1, 1], first=3)
-    (_, variant), = read(call(0), changed, told({"0": 3})).variants()  # fmt: skip
+    ((_, variant),) = read(call(0), changed, told({"0": 3})).variants()
     assert [(c.grid, c.count, c.first) for c in variant.calls] == [
-        ((4, 1, 1), 3, 0), ((5, 1, 1), 1, 3),
-    ]  # fmt: skip
+        ((4, 1, 1), 3, 0),
+        ((5, 1, 1), 1, 3),
+    ]
 
 
 def test_launches_that_no_call_holds_are_counted_and_said() -> None:
     rest = {"kind": "triton", "subject": HASH, "others": 40, "benchmarks": 6}
     recording = read(call(0), told({"0": 2}, subjects=[rest]))
-    (_, variant), = recording.variants()  # fmt: skip
+    ((_, variant),) = recording.variants()
     assert (variant.launches, variant.benchmarks) == (42, 6)
     assert any("square_kernel" in p and "40 more" in p for p in recording.problems)
 
@@ -106,7 +145,7 @@ def test_launches_that_no_call_holds_are_counted_and_said() -> None:
 def test_a_candidate_of_autotuning_has_no_launch_of_the_program() -> None:
     rest = {"kind": "triton", "subject": HASH, "others": 0, "benchmarks": 6}
     recording = read(told({}, subjects=[rest]))
-    (_, variant), = recording.variants()  # fmt: skip
+    ((_, variant),) = recording.variants()
     assert (variant.launches, variant.benchmarks, variant.calls) == (0, 6, ())
     assert not recording.problems
 
@@ -115,7 +154,7 @@ def test_recordings_without_calls_say_that_launches_are_not_known() -> None:
     recording = open_path(REPOSITORY / "tests" / "data" / "core" / "lecture")
     assert recording.variants() and recording.calls == ()
     assert {v.launches for _, v in recording.variants()} == {None}
-    (_, variant), = read().variants()  # fmt: skip
+    ((_, variant),) = read().variants()
     assert (variant.launches, variant.benchmarks) == (None, None)
 
 
@@ -129,14 +168,38 @@ def test_the_recording_of_the_lecture_has_the_launches_that_its_program_made() -
 def test_graphs_calls_stand_under_the_graphs_id_with_its_inputs_names() -> None:
     inputs = [{"name": f"arg{n}", "dtype": "float32", "shape": [2], "strides": [1]} for n in (0, 1)]
     recording = read(
-        {"event": "graph", "blob": "graph", "path": "/c/g.py", "frame_id": 0,
-         "frame_compile_id": 1, "pid": 1},
-        call(0, kind="graph", subject="/c/g.py", name="", hash=None, grid=None, block=None,
-             shared_bytes=None, arguments=inputs),
-        call(1, kind="extension", subject="m.f", name="m.f", hash=None, grid=None, block=None,
-             shared_bytes=None, arguments=[]),
+        {
+            "event": "graph",
+            "blob": "graph",
+            "path": "/c/g.py",
+            "frame_id": 0,
+            "frame_compile_id": 1,
+            "pid": 1,
+        },
+        call(
+            0,
+            kind="graph",
+            subject="/c/g.py",
+            name="",
+            hash=None,
+            grid=None,
+            block=None,
+            shared_bytes=None,
+            arguments=inputs,
+        ),
+        call(
+            1,
+            kind="extension",
+            subject="m.f",
+            name="m.f",
+            hash=None,
+            grid=None,
+            block=None,
+            shared_bytes=None,
+            arguments=[],
+        ),
         told({"0": 5}),
-    )  # fmt: skip
+    )
     graph, extension = recording.calls
     assert (graph.kind, graph.name, graph.count) == ("graph", "0/1", 5)
     assert [a.name for a in graph.arguments] == ["arg0_1", "arg1_1"]
@@ -150,12 +213,27 @@ def test_json() -> None:
     assert variant["launches"] == 7
     (one,) = variant["calls"]
     assert set(one) == {
-        "grid", "block", "shared_bytes", "count", "first", "arguments", "operators",
-    }  # fmt: skip
+        "grid",
+        "block",
+        "shared_bytes",
+        "count",
+        "first",
+        "arguments",
+        "operators",
+    }
     assert set(one["arguments"][0]) == {
-        "name", "type", "value", "dtype", "shape", "strides", "alignment", "low", "high",
-        "device", "python_type",
-    }  # fmt: skip
+        "name",
+        "type",
+        "value",
+        "dtype",
+        "shape",
+        "strides",
+        "alignment",
+        "low",
+        "high",
+        "device",
+        "python_type",
+    }
     assert [(c["kind"], c["name"]) for c in made["calls"]] == [("extension", "m.f")]  # type: ignore[attr-defined]
     assert jsons.dumps(made)
 
@@ -170,8 +248,21 @@ values: Any = st.recursive(
     ),
     max_leaves=8,
 )
-FIELDS = ("id", "pid", "kind", "name", "hash", "subject", "grid", "block", "shared_bytes", "first",
-          "arguments", "counts", "subjects")  # fmt: skip
+FIELDS = (
+    "id",
+    "pid",
+    "kind",
+    "name",
+    "hash",
+    "subject",
+    "grid",
+    "block",
+    "shared_bytes",
+    "first",
+    "arguments",
+    "counts",
+    "subjects",
+)
 
 
 @settings(max_examples=150, deadline=None)
@@ -185,8 +276,10 @@ FIELDS = ("id", "pid", "kind", "name", "hash", "subject", "grid", "block", "shar
     )
 )
 def test_events_of_any_shape(events: list[tuple[str, dict[str, Any]]]) -> None:
-    made = [{**(call(0) if kind == "call" else told({"0": 2})), "event": kind, **fields}
-            for kind, fields in events]  # fmt: skip
+    made = [
+        {**(call(0) if kind == "call" else told({"0": 2})), "event": kind, **fields}
+        for kind, fields in events
+    ]
     recording = read(*made)
     jsons.dumps(jsons.recording(recording, lambda v: v.known))
     for _, variant in recording.variants():
