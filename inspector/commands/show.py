@@ -448,7 +448,7 @@ def _annotated(
 ) -> int:
     out = printing.out()
     listing = reader.listing(variant, stage)
-    telling = reader.telling(variant, stage)
+    annotations = reader.line_annotations(variant, stage)
     what = (kernel.demangled, variant.id, variant.target or "", tables.config(variant))
     out.print(shown("  ".join(what)))
     for row in card.lines(reader.card(variant), min(out.width, 100)):
@@ -461,11 +461,11 @@ def _annotated(
     for finding in reader.findings(variant):
         out.print(annotated.hint(finding), soft_wrap=True)
     out.print()
-    if said := annotated.legend(telling, stage):
+    if said := annotated.legend(annotations, stage):
         out.print(said, style="dim", soft_wrap=True)
-    out.print(annotated.heading(telling), style="dim", soft_wrap=True)
+    out.print(annotated.heading(annotations), style="dim", soft_wrap=True)
     part = _part(listing, reader.function(variant, stage), lines)
-    printing.rows(annotated.rows(part, telling, out.width))
+    printing.rows(annotated.rows(part, annotations, out.width))
     return Exit.OK
 
 
@@ -513,9 +513,9 @@ def _line_values(
             links[other] = reader.links(variant, stage, other)
         except PtxviewError as error:
             narrate(f"ptxview: no links to {other.value}: {error.message}")
-    telling = reader.telling(variant, stage, whole=True)
+    annotations = reader.line_annotations(variant, stage, whole=True)
     for line in lines:
-        yield jsons.line(line, links, telling.at(line.n), telling.words(line.n))
+        yield jsons.line(line, links, annotations.at(line.n), annotations.words(line.n))
 
 
 def _functions(

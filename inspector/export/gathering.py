@@ -14,7 +14,7 @@ from itertools import combinations
 
 from inspector import __version__
 from inspector.analyse.hints.subject import Finding
-from inspector.analyse.telling import Told, virtual
+from inspector.analyse.line_annotations import Told, virtual
 from inspector.base.errors import PtxviewError
 from inspector.base.model import Call, Graph, Kernel, Stage, Variant
 from inspector.base.names import base_name, short_name
@@ -271,7 +271,7 @@ class Gathered:
 
     def _told(self, variant: Variant, stage: Stage, listing: Listing) -> int:
         """Return the block of line annotations: sentences, live registers, stalls, notes."""
-        telling = self.reader.telling(variant, stage)
+        annotations = self.reader.line_annotations(variant, stage)
         first, last = 1, len(listing.lines)
         if stage in MACHINE and len(listing.functions) > TOLD_WHOLE:
             own = self.reader.function(variant, stage)
@@ -281,13 +281,13 @@ class Gathered:
         live: list[int | None] = []
         stall: list[int | None] = []
         for n in range(first, last + 1):
-            told = telling.at(n)
+            told = annotations.at(n)
             live.append(_live(told, stage))
             stall.append(told.cycles())
             notes += ([n, note.rule, note.severity, shown(note.text)] for note in told.notes)
-            words = [] if stage not in MACHINE else list(telling.words(n).said())
-            if told.samples is not None and telling.sampled:
-                words += annotated.sampled(told.samples, telling.sampled)
+            words = [] if stage not in MACHINE else list(annotations.words(n).said())
+            if told.samples is not None and annotations.sampled:
+                words += annotated.sampled(told.samples, annotations.sampled)
             if words:
                 said[n] = "\n".join(map(shown, words))
         return self.blocks.add(
@@ -297,8 +297,8 @@ class Gathered:
                 "live": live if any(v is not None for v in live) else None,
                 "stall": stall if any(v is not None for v in stall) else None,
                 "notes": notes,
-                "peaks": list(telling.peaks),
-                "legend": annotated.legend(telling, stage) or None,
+                "peaks": list(annotations.peaks),
+                "legend": annotated.legend(annotations, stage) or None,
             }
         )
 

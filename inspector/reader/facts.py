@@ -18,10 +18,10 @@ from inspector.analyse.hints import hints
 from inspector.analyse.hints.counts import ExecutedAccess, ExecutedBranch, ExecutedFacts
 from inspector.analyse.hints.executed import with_executed
 from inspector.analyse.hints.subject import Finding, HintSubject
+from inspector.analyse.line_annotations import Samples
 from inspector.analyse.occupancy import Device, base_arch
 from inspector.analyse.opcodes import OpcodeLines
 from inspector.analyse.sentences.context import Context, context_of
-from inspector.analyse.telling import Samples
 from inspector.base.errors import PtxviewError, UsageError
 from inspector.base.model import Content, Kernel, Recording, Resources, Stage, Variant
 from inspector.listing.cubin import kernel_parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from inspector.analyse.telling import Telling, virtual
+from inspector.analyse.line_annotations import LineAnnotations, virtual
 from inspector.base.errors import PtxviewError
 from inspector.base.model import Location, Stage, Variant
 from inspector.reader.facts import MACHINE
@@ -41,17 +41,24 @@ def regions(reader: Reader, variant: Variant, stage: Stage) -> tuple[Region, ...
 
     Raises ``PtxviewError`` where the stage cannot be had.
     """
-    telling = reader.telling(variant, stage)
-    return (*_sampled(reader, variant, stage, telling), *_of_code(reader, variant, stage, telling))
+    annotations = reader.line_annotations(variant, stage)
+    return (
+        *_sampled(reader, variant, stage, annotations),
+        *_of_code(reader, variant, stage, annotations),
+    )
 
 
-def _sampled(reader: Reader, variant: Variant, stage: Stage, telling: Telling) -> Iterator[Region]:
-    shares = [(telling.share(n) or 0.0, n) for n in telling.hottest]
+def _sampled(
+    reader: Reader, variant: Variant, stage: Stage, annotations: LineAnnotations
+) -> Iterator[Region]:
+    shares = [(annotations.share(n) or 0.0, n) for n in annotations.hottest]
     for percent, n in sorted(shares, key=lambda one: (-one[0], one[1]))[:SAMPLED]:
         yield Region(n, n, "samples", _source(reader, variant, stage, n), round(percent, 2))
 
 
-def _of_code(reader: Reader, variant: Variant, stage: Stage, telling: Telling) -> Iterator[Region]:
+def _of_code(
+    reader: Reader, variant: Variant, stage: Stage, annotations: LineAnnotations
+) -> Iterator[Region]:
     own = reader.function(variant, stage) if stage in MACHINE else None
     facts = None if own is None else reader.facts(variant, stage, own.first)
     if facts is None:
@@ -66,9 +73,9 @@ def _of_code(reader: Reader, variant: Variant, stage: Stage, telling: Telling) -
     for loop in inner[:LOOPS]:
         source = _source(reader, variant, stage, loop.first, loop.last)
         yield Region(loop.first, loop.last, "loop", source, depth=loop.depth)
-    if telling.peaks:
-        n = telling.peaks[0]
-        counts = telling.at(n).live or {}
+    if annotations.peaks:
+        n = annotations.peaks[0]
+        counts = annotations.at(n).live or {}
         live = counts["gpr"] if "gpr" in counts else virtual(counts)
         yield Region(n, n, "registers", _source(reader, variant, stage, n), live=live)
 

@@ -15,9 +15,9 @@ from inspector.listing.line import Listing
 from inspector.reader.compiled import made_by
 from inspector.reader.facts import Measurements
 from inspector.reader.graphs import Graphs
+from inspector.reader.line_annotations import Teller
 from inspector.reader.listings import groups
 from inspector.reader.summaries import COUNTING_SECONDS, Summaries
-from inspector.reader.telling import Teller
 from inspector.recording.layout import DerivedCache
 
 

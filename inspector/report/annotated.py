@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.text import Text
 
 from inspector.analyse.hints.subject import Finding
-from inspector.analyse.telling import Samples, Telling, Told
+from inspector.analyse.line_annotations import LineAnnotations, Samples, Told
 from inspector.base.model import Note, Stage
 from inspector.base.text import plural, shown
 from inspector.listing.line import Line
@@ -24,56 +24,58 @@ MARKS = {"warn": "⚠", "hint": "◆", "info": "·"}
 STYLES = {"warn": "bold red", "hint": "bold yellow", "info": "cyan"}
 
 
-def legend(telling: Telling, stage: Stage) -> str:
+def legend(annotations: LineAnnotations, stage: Stage) -> str:
     """What the gutter counts: virtual and allocated registers are different things."""
     sampled = ""
-    if telling.sampled:
-        sampled = f" Samples: percent of the kernel's {telling.sampled}, measured by ncu"
+    if annotations.sampled:
+        sampled = f" Samples: percent of the kernel's {annotations.sampled}, measured by ncu"
         shared = "" if stage is Stage.SASS else "; an instruction of several lines counts on each"
         sampled += f"{shared}."
-    return (_counted(telling, stage) + sampled).strip()
+    return (_counted(annotations, stage) + sampled).strip()
 
 
-def _counted(telling: Telling, stage: Stage) -> str:
-    if not telling.classes:
+def _counted(annotations: LineAnnotations, stage: Stage) -> str:
+    if not annotations.classes:
         return ""
     if stage is Stage.PTX:
         return "Live at each instruction: virtual registers, by declared class."
     if stage is Stage.SASS:
-        of = "" if telling.allocated is None else f" of {telling.allocated} a thread"
+        of = "" if annotations.allocated is None else f" of {annotations.allocated} a thread"
         return f"Live at each instruction: allocated registers (gpr{of}); stall: issue cycles."
     return "Of each line's SASS: the most allocated registers live, ▲ the peak; stall: the sum."
 
 
-def heading(telling: Telling) -> str:
+def heading(annotations: LineAnnotations) -> str:
     """The names of the gutter's columns."""
-    cells = [f"{name:>5}" for name in telling.classes] + ["stall"] * telling.stalls
-    cells += ["samples"] if telling.sampled else []
+    cells = [f"{name:>5}" for name in annotations.classes] + ["stall"] * annotations.stalls
+    cells += ["samples"] if annotations.sampled else []
     return f"{'line':>6} " + " ".join(cells)
 
 
-def rows(lines: Iterable[Line], telling: Telling, width: int) -> Iterator[Text]:
+def rows(lines: Iterable[Line], annotations: LineAnnotations, width: int) -> Iterator[Text]:
     """The lines with their gutters; as wide as they are, ``width`` decides only where words go."""
     wide = width >= WIDE
     room = max(40, width // 2 - 10)
-    own = telling.peaks if "gpr" in telling.classes and telling.machine else ()
+    own = annotations.peaks if "gpr" in annotations.classes and annotations.machine else ()
     told: dict[Note, int] = {}
     peaked = False
     for line in lines:
-        one = telling.at(line.n)
-        cells = list(_cells(one, telling.classes, telling.stalls))
-        if telling.sampled:
-            share = telling.share(line.n)
+        one = annotations.at(line.n)
+        cells = list(_cells(one, annotations.classes, annotations.stalls))
+        if annotations.sampled:
+            share = annotations.share(line.n)
             part = "" if share is None else f"{share:.1f} %" if share else "0 %"
             cells.append(f"{part:>7}")
         gutter = f"{line.n:>6} " + " ".join(cells)
         text = clean(line.text)
-        said = [] if line.text.lstrip().startswith(_PLAIN) else list(telling.words(line.n).said())
+        said = (
+            [] if line.text.lstrip().startswith(_PLAIN) else list(annotations.words(line.n).said())
+        )
         if line.n in own[:1] or (one.rolled is not None and one.rolled.peak and not peaked):
-            said.append(peak(one, telling))
-            peaked = telling.machine is False
-        if one.samples is not None and telling.sampled:
-            said += sampled(one.samples, telling.sampled)
+            said.append(peak(one, annotations))
+            peaked = annotations.machine is False
+        if one.samples is not None and annotations.sampled:
+            said += sampled(one.samples, annotations.sampled)
         row = Text.assemble((gutter, "dim"), " ", text)
         if said and wide and len(text) <= room:
             row.append(" " * (room - len(text)) + "  " + " · ".join(said), "green")
@@ -107,14 +109,14 @@ def sampled(samples: Samples, all_of: int) -> list[str]:
     return [f"{share}: {', '.join(reasons)}" if reasons else share]
 
 
-def peak(one: Told, telling: Telling) -> str:
+def peak(one: Told, annotations: LineAnnotations) -> str:
     """That a line holds the kernel's peak of live registers, of how many."""
     counts = one.live if one.rolled is None else one.rolled.live
     live = (counts or {}).get("gpr", 0)
     of = (
         plural(live, "allocated register")
-        if telling.allocated is None
-        else f"{live} of {plural(telling.allocated, 'allocated register')}"
+        if annotations.allocated is None
+        else f"{live} of {plural(annotations.allocated, 'allocated register')}"
     )
     where = "the kernel's peak" if one.rolled is None else "its SASS holds the kernel's peak"
     return f"{where}: {of} live"

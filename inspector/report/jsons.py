@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass
 from itertools import islice
 from typing import Any
 
-from inspector.analyse.telling import NO_WORDS, NOTHING_TOLD, Samples, Told, Words
+from inspector.analyse.line_annotations import NO_WORDS, NOTHING_TOLD, Samples, Told, Words
 from inspector.base.errors import PtxviewError
 from inspector.base.model import (
     Call,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inspector.analyse.telling import roll_up
+from inspector.analyse.line_annotations import roll_up
 
 LIVE = {1: {"gpr": 3, "pred": 1}, 2: {"gpr": 7, "pred": 0}, 3: {"gpr": 5, "pred": 2}}
 STALL = {1: 4, 2: 1, 3: 11}

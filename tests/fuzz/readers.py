@@ -181,11 +181,11 @@ def _analyse(recording: Recording, stage: Stage, folder: Path, device: str | Non
             reader.card(variant)
             for finding in reader.findings(variant):
                 assert finding.text
-            telling = reader.telling(variant, stage, whole=True)
+            annotations = reader.line_annotations(variant, stage, whole=True)
             for line in reader.listing(variant, stage).lines:
-                telling.at(line.n)
-                telling.words(line.n)
-                telling.registers(line.n)
+                annotations.at(line.n)
+                annotations.words(line.n)
+                annotations.registers(line.n)
                 if stage in (Stage.PTX, Stage.SASS):
                     reader.explain(variant, stage, line.n)
             reader.lacking(variant)

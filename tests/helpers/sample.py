@@ -12,8 +12,16 @@ from textual.worker import WorkerCancelled
 
 from inspector.analyse.card import Card, card
 from inspector.analyse.hints.subject import Finding
+from inspector.analyse.line_annotations import (
+    NOTHING,
+    Explained,
+    LineAnnotations,
+    Register,
+    Rolled,
+    Told,
+    Words,
+)
 from inspector.analyse.source_groups import SourceGroups, by_links
-from inspector.analyse.telling import NOTHING, Explained, Register, Rolled, Telling, Told, Words
 from inspector.base.errors import ToolMissing, Unreadable
 from inspector.base.model import (
     Graph,
@@ -227,13 +235,15 @@ class FakeReader(Reader):
         start = self.starts.get(stage)
         return None if start is None else Function(variant.symbol, start, start)
 
-    def telling(self, variant: Variant, stage: Stage, whole: bool = False) -> Telling:
+    def line_annotations(
+        self, variant: Variant, stage: Stage, whole: bool = False
+    ) -> LineAnnotations:
         """Counts that follow from the number of the line; one note, one register of PTX."""
         if stage in self.untold:
             raise self.untold[stage]
         if stage in (Stage.SOURCE, Stage.OUTPUT_CODE):
             rolled = {14: Rolled({"gpr": 18}, 25, 4, True), 15: Rolled({"gpr": 9}, 12, 3)}
-            return Telling(
+            return LineAnnotations(
                 lambda n: Told(rolled=rolled.get(n)),
                 lambda n: Words(),
                 lambda n: (),
@@ -242,7 +252,7 @@ class FakeReader(Reader):
             )
         if stage is not Stage.PTX:
             return NOTHING
-        return Telling(
+        return LineAnnotations(
             at=lambda n: Told({"b32": n % 7, "pred": 1}, notes=(NOTE,) if n == 14 else ()),
             words=lambda n: Words(SENTENCES.get(n)),
             registers=lambda n: REGISTERS if n == 14 else (),

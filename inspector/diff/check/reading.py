@@ -141,7 +141,7 @@ class Reading:
             lines_of, _ = self._lines(variant, stage)
             return next((x for x in lines_of or () if x.base in _LOCAL), None)
         if name in ("registers", "occupancy"):
-            peaks = self.reader.telling(variant, stage).peaks
+            peaks = self.reader.line_annotations(variant, stage).peaks
             return listing.lines[peaks[0] - 1] if peaks else None
         for finding in self.reader.findings(variant, counted=False):
             if finding.rule == name and finding.lines.get(stage):

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from inspector.analyse.telling import Samples, total
+from inspector.analyse.line_annotations import Samples, total
 from inspector.base.errors import PtxviewError
 from inspector.base.text import plural
 from inspector.listing.line import Function, Kind, Line, Listing

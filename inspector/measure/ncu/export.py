@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from inspector.analyse.telling import Samples
+from inspector.analyse.line_annotations import Samples
 from inspector.base.errors import Unreadable
 from inspector.measure.ncu.model import (
     Dim3,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from inspector.analyse.telling import Samples, total
+from inspector.analyse.line_annotations import Samples, total
 
 Dim3 = tuple[int, int, int]
 

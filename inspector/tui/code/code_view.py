@@ -22,8 +22,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from inspector.analyse.flow.arrows import FlowLanes
+from inspector.analyse.line_annotations import NOTHING, LineAnnotations, Register
 from inspector.analyse.source_groups import HUES, SourceGroups
-from inspector.analyse.telling import NOTHING, Register, Telling
 from inspector.base.model import Stage
 from inspector.base.text import plural
 from inspector.tui.code.code_rows import CodeRows, Look, Part, breaks, place_words
@@ -212,7 +212,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     def action_note(self, step: int) -> None:
         """Go to the next or previous line that has a note, round the ends."""
-        self._jump_among(self.rows.gutter.telling.noted, step, "No line has a note here.")
+        self._jump_among(self.rows.gutter.annotations.noted, step, "No line has a note here.")
 
     def action_largest(self, column: str) -> None:
         """To the line with the largest figure of a column; from there to the next largest."""
@@ -245,7 +245,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self._largest = column, at
         self.jump(lines[at])
         gutter = self.rows.gutter
-        figure = gutter.figure(column, gutter.telling.at(lines[at])) or 0
+        figure = gutter.figure(column, gutter.annotations.at(lines[at])) or 0
         many = plural(int(figure), COLUMNS[column].unit)
         if at == 0:
             text = f"{many}, the most of any line; again goes to the next largest."
@@ -656,14 +656,14 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         """What the scrollbar shows."""
         if not self.lines:
             return {}
-        telling = self.rows.gutter.telling
+        annotations = self.rows.gutter.annotations
         wanted = {
             "cursor": (self.cursor,),
             "match": self.matches,
-            "note": telling.noted,
+            "note": annotations.noted,
             "linked": self.linked,
-            "hot": telling.hottest,
-            "peak": telling.peaks,
+            "hot": annotations.hottest,
+            "peak": annotations.peaks,
         }
         return {
             y: (SIGNS[kind], self._part(_STYLES[kind]))
@@ -759,9 +759,9 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     # Annotations
 
-    def annotate(self, telling: Telling) -> None:
+    def annotate(self, annotations: LineAnnotations) -> None:
         """Show the results of the analysis in the gutter."""
-        self._columns(replace(self.rows.gutter, telling=telling))
+        self._columns(replace(self.rows.gutter, annotations=annotations))
 
     def ran(self, figures: RunFigures | None) -> None:
         """Show the columns of a run of the kernel; None removes them."""

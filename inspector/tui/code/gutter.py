@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from inspector.analyse.telling import NOTHING, Telling, Told, ranked, virtual
+from inspector.analyse.line_annotations import NOTHING, LineAnnotations, Told, ranked, virtual
 
 LIVE, STALL, NOTES, SAMPLES = "live", "stall", "notes", "samples"
 """Columns by name; ``live:pred`` counts the live registers of one class, ``samples`` are a
@@ -91,7 +91,7 @@ class RunFigures(Protocol):
 class Gutter:
     """The columns of one listing."""
 
-    telling: Telling = NOTHING
+    annotations: LineAnnotations = NOTHING
     wanted: tuple[str, ...] = ()
     run: RunFigures | None = None
     columns: tuple[str, ...] = field(init=False)
@@ -108,14 +108,14 @@ class Gutter:
     @property
     def there(self) -> tuple[str, ...]:
         """The columns that this listing has something for, in the order in which they are."""
-        telling = self.telling
-        classes = tuple(f"{LIVE}:{name}" for name in telling.classes)
+        annotations = self.annotations
+        classes = tuple(f"{LIVE}:{name}" for name in annotations.classes)
         return (
             *((LIVE, *classes) if classes else ()),
-            *((STALL,) if telling.stalls else ()),
-            *((SAMPLES,) if telling.sampled else ()),
+            *((STALL,) if annotations.stalls else ()),
+            *((SAMPLES,) if annotations.sampled else ()),
             *(() if self.run is None else self.run.columns),
-            *((NOTES,) if telling.noted else ()),
+            *((NOTES,) if annotations.noted else ()),
         )
 
     @property
@@ -143,7 +143,7 @@ class Gutter:
         columns = tuple(c for c in self.columns if c != VALUE)
         if not columns:
             return ()
-        told = self.telling.at(n)
+        told = self.annotations.at(n)
         return tuple(
             (f"{self._cell(c, told, n)[: _width(c) - 1]:>{_width(c) - 1}} ", self._loud(c, told, n))
             for c in columns
@@ -166,12 +166,12 @@ class Gutter:
 
     def _allocated(self, told: Told) -> bool:
         """Whether a line's live registers are the machine's: PTX's own are virtual ones."""
-        return self.telling.machine or told.live is None
+        return self.annotations.machine or told.live is None
 
     def _most(self, column: str, told: Told) -> int:
         """The largest count of live registers anywhere in the kernel, 0 if it is not known."""
         one = column.partition(":")[2] or ("gpr" if self._allocated(told) else "virtual")
-        return self.telling.most.get(one, 0)
+        return self.annotations.most.get(one, 0)
 
     def _loud(self, column: str, told: Told, n: int) -> bool:
         """Whether a figure is as large as any of its kind, or has a tenth of the samples; where a
@@ -180,7 +180,7 @@ class Gutter:
         if self.run is not None and kind in RUN:
             return self.run.hot(n)
         if kind == SAMPLES:
-            return n in self.telling.hottest
+            return n in self.annotations.hottest
         if kind != LIVE:
             return False
         if most := self._most(column, told):
@@ -188,7 +188,7 @@ class Gutter:
         if ":" in column:
             return False
         if told.live is not None:
-            return n in self.telling.peaks
+            return n in self.annotations.peaks
         return told.rolled is not None and told.rolled.peak
 
     def _cell(self, column: str, told: Told, n: int) -> str:
@@ -196,7 +196,7 @@ class Gutter:
         if self.run is not None and kind in RUN:
             return self.run.cell(column, n)
         if kind == SAMPLES:
-            share = self.telling.share(n)
+            share = self.annotations.share(n)
             return "" if share is None else f"{share:.1f}%" if share else "0%"
         figure = self.figure(column, told)
         if figure is None:
@@ -211,7 +211,7 @@ class Gutter:
         """The mark of the gravest note on line ``n``, or a space."""
         if NOTES not in self.wanted:
             return " "
-        held = {note.severity for note in self.telling.at(n).notes}
+        held = {note.severity for note in self.annotations.at(n).notes}
         return next((SIGNS[s] for s in _ORDER if s in held), " ")
 
     def peak(self, n: int) -> bool:
@@ -221,7 +221,7 @@ class Gutter:
     def ranked(self, column: str, lines: int) -> tuple[int, ...]:
         """The lines, of so many, with the largest figures of a column; goes through all of them,
         for a thread."""
-        told = ((n, self.figure(column, self.telling.at(n))) for n in range(1, lines + 1))
+        told = ((n, self.figure(column, self.annotations.at(n))) for n in range(1, lines + 1))
         figures = ((n, figure) for n, figure in told if figure is not None)
         return ranked(figures, column.startswith(LIVE), MAX_RANKED_LINES)
 

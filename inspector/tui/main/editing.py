@@ -60,12 +60,12 @@ def text_of(reads: Reader, subject: TreeSubject, variant: Variant, stage: Stage)
     from inspector.report import annotated, card
 
     listing = reads.listing(variant, stage)
-    telling = reads.telling(variant, stage)
+    annotations = reads.line_annotations(variant, stage)
     head = [f"{subject.name}  {variant.id}  {variant.target or ''}  {stage.value}"]
     head += [f"  {row}" for row in card.lines(reads.card(variant), width=WIDTH_CELLS)]
     head += [annotated.hint(finding).plain for finding in reads.findings(variant)]
-    rows = [row.plain.rstrip() for row in annotated.rows(listing.lines, telling, WIDTH_CELLS)]
-    return "\n".join([*head, "", annotated.heading(telling), *rows, ""])
+    rows = [row.plain.rstrip() for row in annotated.rows(listing.lines, annotations, WIDTH_CELLS)]
+    return "\n".join([*head, "", annotated.heading(annotations), *rows, ""])
 
 
 def whole_path(recorded: str) -> Path | None:

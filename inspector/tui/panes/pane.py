@@ -15,7 +15,7 @@ from textual.style import Style
 from textual.widget import Widget
 
 from inspector.analyse.flow.arrows import FlowLanes, arrows
-from inspector.analyse.telling import NOTHING, Telling
+from inspector.analyse.line_annotations import NOTHING, LineAnnotations
 from inspector.base.model import GRAPH_STAGES, KERNEL_STAGES, Stage
 from inspector.listing.ptx_location import read_files
 from inspector.reader.reader import Reader
@@ -322,10 +322,10 @@ class Pane(Vertical):
             lines = range(0) if function is None else range(function.first, function.last + 1)
             return reads.parameter_names(variant, stage), lines
 
-        def annotated(found: Telling | Notice) -> None:
+        def annotated(found: LineAnnotations | Notice) -> None:
             if request == self.request and self.settled:
                 # The card shows the failure; the code reads well without.
-                self.view.annotate(found if isinstance(found, Telling) else NOTHING)
+                self.view.annotate(found if isinstance(found, LineAnnotations) else NOTHING)
                 self.post_message(self.Annotated(self))
 
         def named(found: tuple[Mapping[str, str], range] | Notice) -> None:
@@ -334,7 +334,7 @@ class Pane(Vertical):
 
         if stage in (Stage.PTX, Stage.SASS):
             in_thread(self, name, named, "names")
-        in_thread(self, lambda: reads.telling(variant, stage), annotated, "annotate")
+        in_thread(self, lambda: reads.line_annotations(variant, stage), annotated, "annotate")
 
     def _find_folds(self, source: Highlighter) -> None:
         listing = source.listing

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from textual.content import Content
 from textual.widget import Widget
 
-from inspector.analyse.telling import NO_WORDS, NOTHING_TOLD, Register, Told, Words
+from inspector.analyse.line_annotations import NO_WORDS, NOTHING_TOLD, Register, Told, Words
 from inspector.base.text import plural
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.code.gutter import SIGNS
@@ -50,10 +50,10 @@ class ReadingLine(Widget):
             self._view.light_up(None)
         self._view = view
         if view.lines:
-            n, telling = view.cursor, view.rows.gutter.telling
+            n, annotations = view.cursor, view.rows.gutter.annotations
 
             def read() -> Said:
-                return Said(telling.words(n), telling.at(n), telling.registers(n))
+                return Said(annotations.words(n), annotations.at(n), annotations.registers(n))
 
             def show(said: Said | Notice) -> None:
                 if view is self._view and view.cursor == n:

@@ -15,7 +15,7 @@ from textual.content import Content
 from textual.widgets import OptionList
 
 from inspector.analyse.hints.subject import Finding
-from inspector.analyse.telling import Explained
+from inspector.analyse.line_annotations import Explained
 from inspector.base.model import Recording, Stage
 from inspector.base.text import shown
 from inspector.reader.reader import Reader

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from inspector.analyse.telling import total
+from inspector.analyse.line_annotations import total
 from inspector.base.errors import Unreadable
 from inspector.base.model import Stage, Variant
 from inspector.listing import parse
@@ -93,23 +93,23 @@ def test_lines_above_have_the_samples_of_their_machine_code(reader: Reader, stag
     assert rolled
     for n, held in rolled.items():
         assert held == total(below[m] for m in set(links[n]) if m in below)
-    telling = reader.telling(of, stage)
-    assert telling.sampled == total(below.values()).all == 3704
+    annotations = reader.line_annotations(of, stage)
+    assert annotations.sampled == total(below.values()).all == 3704
     hot = max(rolled, key=lambda n: rolled[n].all)
-    assert hot in telling.hottest
-    assert telling.share(hot) == 100 * rolled[hot].all / 3704
+    assert hot in annotations.hottest
+    assert annotations.share(hot) == 100 * rolled[hot].all / 3704
     if stage is Stage.SOURCE:
         assert "tl.store" in reader.listing(of, stage).lines[hot - 1].text
 
 
 def test_the_gutter_has_a_column_of_them_that_can_be_chosen(reader: Reader) -> None:
-    telling = reader.telling(variant(reader, OURS[1]), Stage.SASS)
-    gutter = Gutter(telling, (SAMPLES,))
+    annotations = reader.line_annotations(variant(reader, OURS[1]), Stage.SASS)
+    gutter = Gutter(annotations, (SAMPLES,))
     assert SAMPLES in gutter.there and gutter.columns == (SAMPLES,)
-    hot = max(telling.hottest, key=lambda n: telling.share(n) or 0)
-    assert gutter.cells(hot).strip() == f"{telling.share(hot):.1f}%" and gutter.peak(hot)
+    hot = max(annotations.hottest, key=lambda n: annotations.share(n) or 0)
+    assert gutter.cells(hot).strip() == f"{annotations.share(hot):.1f}%" and gutter.peak(hot)
     assert len(gutter.cells(hot)) == gutter.width
-    none = reader.telling(variant(reader, "9c81a042"), Stage.SASS)
+    none = reader.line_annotations(variant(reader, "9c81a042"), Stage.SASS)
     assert SAMPLES not in Gutter(none, (SAMPLES,)).there
 
 
@@ -169,7 +169,7 @@ $f$helper:
 
 
 def test_labels_and_what_the_linker_fills_in_are_compared_by_address() -> None:
-    from inspector.analyse.telling import Samples
+    from inspector.analyse.line_annotations import Samples
     from inspector.measure.ncu.model import MeasuredInstruction
 
     listing = parse(Stage.SASS, SASS)

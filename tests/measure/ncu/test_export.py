@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from inspector.analyse.telling import Samples, hottest, roll_up_samples, total
+from inspector.analyse.line_annotations import Samples, hottest, roll_up_samples, total
 from inspector.base.errors import Unreadable
 from inspector.measure.ncu.export import read
 from inspector.measure.ncu.model import NcuLaunch, Rule, function_of

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.pilot import Pilot
 
-from inspector.analyse.telling import ranked
+from inspector.analyse.line_annotations import ranked
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.code.gutter import BARS
 from tests.helpers.ptxview import call

@@ -44,10 +44,10 @@ async def test_samples_are_in_the_gutter_and_rules_among_the_hints(pages: list[s
         screen = await settle(pilot)
         view = screen.panes.panes[-1].view
         assert screen.panes.panes[-1].stage in (Stage.PTX, Stage.SASS)
-        telling = view.rows.gutter.telling
-        assert telling.sampled == 354 and telling.hottest
+        annotations = view.rows.gutter.annotations
+        assert annotations.sampled == 354 and annotations.hottest
         assert SAMPLES in view.rows.gutter.columns  # by default
-        hot = max(telling.hottest, key=lambda n: telling.share(n) or 0)
+        hot = max(annotations.hottest, key=lambda n: annotations.share(n) or 0)
         assert view.rows.gutter.cells(hot).split()[-1].endswith("%")
         wide = view.rows.gutter.width
         view.columns(tuple(c for c in CHOICES[0] if c != SAMPLES))
@@ -64,4 +64,4 @@ async def test_a_report_alone_can_be_browsed(pages: list[str]) -> None:
         said = text_of(pilot)
         assert "square_kernel" in said and "LDC" in said
         assert all(f"launch={n}" in said for n in range(5))
-        assert screen.panes.active.view.rows.gutter.telling.sampled == 43
+        assert screen.panes.active.view.rows.gutter.annotations.sampled == 43

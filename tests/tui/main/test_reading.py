@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from inspector.analyse.telling import NOTHING, Rolled, Told
+from inspector.analyse.line_annotations import NOTHING, Rolled, Told
 from inspector.base.model import Stage
 from inspector.listing import parse
 from inspector.listing.line import Kind, Line, Listing
@@ -210,10 +210,14 @@ def test_the_peak_is_that_of_the_registers_that_are_counted() -> None:
         1: Told({"b32": 3}, Rolled({"gpr": 9}, 4, 1, True), None, ()),
         2: Told({"b32": 7}, Rolled({"gpr": 2}, 4, 1, False), None, ()),
     }
-    telling = replace(NOTHING, at=lambda n: told[n], classes=("b32",), peaks=(2,), machine=False)
-    assert [Gutter(telling, ("live",)).peak(n) for n in (1, 2)] == [False, True]
-    assert [Gutter(telling, ("live",)).cells(n).strip() for n in (1, 2)] == ["3", "7"]
+    annotations = replace(
+        NOTHING, at=lambda n: told[n], classes=("b32",), peaks=(2,), machine=False
+    )
+    assert [Gutter(annotations, ("live",)).peak(n) for n in (1, 2)] == [False, True]
+    assert [Gutter(annotations, ("live",)).cells(n).strip() for n in (1, 2)] == ["3", "7"]
     upper = {1: replace(told[1], live=None), 2: replace(told[2], live=None)}
-    telling = replace(telling, at=lambda n: upper[n], peaks=(), machine=True, classes=("gpr",))
-    assert [Gutter(telling, ("live",)).peak(n) for n in (1, 2)] == [True, False]
-    assert [Gutter(telling, ("live",)).cells(n).strip() for n in (1, 2)] == ["9", "2"]
+    annotations = replace(
+        annotations, at=lambda n: upper[n], peaks=(), machine=True, classes=("gpr",)
+    )
+    assert [Gutter(annotations, ("live",)).peak(n) for n in (1, 2)] == [True, False]
+    assert [Gutter(annotations, ("live",)).cells(n).strip() for n in (1, 2)] == ["9", "2"]

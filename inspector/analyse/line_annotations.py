@@ -211,7 +211,7 @@ class Explained:
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class LineAnnotations:
     """Annotations of a listing, by line.
 
     ``at`` is quick; ``words`` and ``registers`` may take a moment. ``classes`` are the
@@ -266,5 +266,5 @@ def ranked(figures: Iterable[tuple[int, float]], plateaus: bool, most: int) -> t
 
 NOTHING_TOLD = Told()
 NO_WORDS = Words()
-NOTHING = Telling(lambda n: NOTHING_TOLD, lambda n: NO_WORDS, lambda n: ())
+NOTHING = LineAnnotations(lambda n: NOTHING_TOLD, lambda n: NO_WORDS, lambda n: ())
 """No annotations."""

@@ -10,17 +10,14 @@ from inspector.analyse.accesses import accesses
 from inspector.analyse.flow.definitions import Chains
 from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.hints.subject import Finding
-from inspector.analyse.sentences.ptx import PtxReader
-from inspector.analyse.sentences.sass import SassReader
-from inspector.analyse.sentences.templates import Templates
-from inspector.analyse.telling import (
+from inspector.analyse.line_annotations import (
     CLASSES,
     NO_WORDS,
     Explained,
+    LineAnnotations,
     Register,
     Rolled,
     Samples,
-    Telling,
     Told,
     Words,
     hottest,
@@ -29,6 +26,9 @@ from inspector.analyse.telling import (
     total,
     virtual,
 )
+from inspector.analyse.sentences.ptx import PtxReader
+from inspector.analyse.sentences.sass import SassReader
+from inspector.analyse.sentences.templates import Templates
 from inspector.base.errors import PtxviewError
 from inspector.base.model import Note, Stage, Variant
 from inspector.listing.line import Function, Line, Listing
@@ -66,15 +66,17 @@ class _Functions:
 class Teller(VariantFacts):
     """Adds the annotations of lines."""
 
-    def telling(self, variant: Variant, stage: Stage, whole: bool = False) -> Telling:
+    def line_annotations(
+        self, variant: Variant, stage: Stage, whole: bool = False
+    ) -> LineAnnotations:
         """Annotate the lines of a stage. Raises ``PtxviewError`` where it cannot be read.
 
         Counts are of the variant's own function; ``whole`` has those of every function of the file.
         """
-        key = ("telling", id(variant), stage, whole)
-        return self.memo.once(key, lambda: self._telling(variant, stage, whole))
+        key = ("annotations", id(variant), stage, whole)
+        return self.memo.once(key, lambda: self._annotations(variant, stage, whole))
 
-    def _telling(self, variant: Variant, stage: Stage, whole: bool) -> Telling:
+    def _annotations(self, variant: Variant, stage: Stage, whole: bool) -> LineAnnotations:
         notes = self._notes(variant, stage)
         rolled, most = ({}, {}) if stage is Stage.SASS else self._rolled(variant, stage)
         own = self.function(variant, stage) if stage in MACHINE else None
@@ -111,7 +113,7 @@ class Teller(VariantFacts):
             if stage is Stage.PTX:
                 most["virtual"] = virtually
             stalls = facts.schedule is not None
-        return Telling(
+        return LineAnnotations(
             at=at,
             words=lambda n: _words(functions.at(n), n),
             registers=lambda n: self._registers(variant, stage, n),
