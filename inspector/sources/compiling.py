@@ -42,7 +42,7 @@ from inspector.system.process import side_by_side, stop_tools
 Event = dict[str, object]
 Say = Callable[[str], None]
 DEFAULT_TARGET = "sm_90"
-CPU_BUILD = PROBES.parent / "target" / "include" / "cpu_build"
+CPU_BUILD = PROBES.parent / "emulator" / "include" / "cpu_build"
 LANGUAGES = {
     ".cu": "cuda",
     ".ptx": "ptx",
