@@ -39,7 +39,7 @@ from inspector.system import files
 MAX_WHOLE_CUBIN_BYTES = 256 << 10
 """Bytes of a cubin that is shown whole, with all of its lines."""
 
-MAKERS = Path(files.__file__).parent.parent / "reference" / "makers.toml"
+MAKERS = Path(__file__).parent.parent / "reference" / "makers.toml"
 OTHERS = "others"
 LOST = {
     "lost_launches": ("launch", "of a kernel that is not known"),
