@@ -122,7 +122,7 @@ def _name(config: triton.Config) -> str:
 
 @functools.cache
 def compiled() -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
-    """``torch.matmul``, compiled: it calls the library, unless it is told to autotune."""
+    """``torch.matmul``, compiled: it calls the library, unless it autotunes."""
     return torch.compile(torch.matmul)
 
 

@@ -1,7 +1,7 @@
 """Regular expressions over what strangers wrote take time in proportion to it, whatever it is.
 
 All of them are found mechanically: every compiled pattern that a module holds, and every pattern
-that stands in a call of ``re``. Each is tried with long runs of every character that it names,
+in a call of ``re``. Each is tried with long runs of every character that it names,
 after everything that may lead to each of its repetitions, and with an end that fits nothing. How it
 grows is judged by the time of four times the text beside the time of once, in the same run: 4 where
 it is linear, 16 where it is quadratic.
@@ -130,7 +130,7 @@ def _scanned(nodes: Sequence[ast.AST]) -> set[str]:
 def _in_calls(
     name: str, nodes: Sequence[ast.AST], scanned: set[str]
 ) -> Iterator[tuple[str, re.Pattern[Any], bool]]:
-    """Patterns that stand in a call of ``re`` itself, by how they are used where they have a name.
+    """Patterns in a call of ``re`` itself, by how they are used where they have a name.
 
     So those of the probes are found too, which only a program that is recorded imports.
     """
@@ -257,7 +257,7 @@ def runs(nodes: Sequence[Any], before: str = "") -> Iterator[tuple[str, str]]:
 
 
 def texts(used: Used) -> list[tuple[str, str, str]]:
-    """What stands before, what is repeated, what stands behind."""
+    """Prefix, repeated part, suffix."""
     source = used.pattern.pattern
     flags = used.pattern.flags & ~re.UNICODE if isinstance(source, bytes) else used.pattern.flags
     nodes = list(parser.parse(source, flags & ~re.DEBUG))

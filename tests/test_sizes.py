@@ -33,7 +33,7 @@ TRACE = next((LECTURE / "trace").glob("*.log"))
 
 
 def cache(folder: Path, kernels: int) -> Path:
-    """A Triton cache of as many kernels, each with a name and a machine code of its own."""
+    """A Triton cache of as many kernels, each with another name and machine code."""
     for n in range(kernels):
         name = f"k{n:05d}_kernel".encode()
         digest = hashlib.sha256(name).hexdigest()
@@ -83,7 +83,7 @@ def cost(argv: Sequence[str | Path], kept: Path) -> Cost:
 
 
 def peak(*args: str | Path, kept: Path) -> int:
-    """The peak memory of ptxview as a program of its own."""
+    """The peak memory of a ptxview process."""
     found = cost(command(args), kept)
     assert found.status == 0
     return found.peak
@@ -105,7 +105,7 @@ def test_a_list_of_many_kernels_takes_the_memory_of_ten(
 
 
 def recorded(folder: Path, kernels: int) -> Path:
-    """A recording of as many kernels, each with PTX of its own."""
+    """A recording of as many kernels, each with different PTX."""
     writer = Writer(folder)
     writer.event(event="recording", schema=1, time=1.0, command=["python", "x.py"], mode="gpu")
     body = "\tret;\n" * 400
@@ -176,7 +176,7 @@ def kernels(count: int) -> str:
 
 
 def one_function(lines: int) -> str:
-    """PTX of one kernel of about so many lines, each value in a register of its own."""
+    """PTX of one kernel of about so many lines, each value in another register."""
     body: list[str] = []
     count = lines // 5
     for i in range(count):
@@ -201,7 +201,7 @@ def one_function(lines: int) -> str:
 
 
 def alone(folder: Path, text: str) -> Path:
-    """PTX in a folder of its own, which is read as it lies there: a file is assembled as well."""
+    """A folder with PTX, read without assembling it, as a single file would be."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "k.ptx"
     file.write_text(text)
@@ -228,7 +228,7 @@ def test_a_long_listing_is_written_while_it_is_read(tmp_path: Path, shared: Path
     assert 0 <= (peaks[1] - peaks[0]) / lines < 950, peaks
 
 
-def test_what_is_known_of_a_function_is_a_few_numbers_a_line() -> None:
+def test_facts_of_a_function_take_few_bytes_a_line() -> None:
     """Flow, live registers, definitions and opcodes, with nothing of the lines themselves."""
     listing = parse(Stage.PTX, one_function(10_000))
     tracemalloc.start()

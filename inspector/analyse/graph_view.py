@@ -399,7 +399,7 @@ def _placed(
 ) -> list[list[ScheduledNode]]:
     """The scheduler's nodes of each call: it is the first that has one of their outputs.
 
-    What only changes the previous value, and has no output of its own in the text, is the next
+    What only changes the previous value, and has no separate output in the text, is the next
     call that has what it changes.
     """
     first: dict[str, int] = {}

@@ -103,7 +103,7 @@ def joined(parts: Sequence[str]) -> str:
     return "".join(p if p.startswith("::") or not n else f".{p}" for n, p in enumerate(parts))
 
 
-def stands_in(word: Sequence[str], parts: Sequence[str]) -> bool:
+def occurs_in(word: Sequence[str], parts: Sequence[str]) -> bool:
     """Whether a word's parts are in an opcode's in their order: ``mad.cc`` in ``mad.lo.cc``."""
     left = iter(parts)
     return word[0] == parts[0] and all(part in left for part in word)
@@ -326,7 +326,7 @@ class Isa:
         if key not in self._words:
             parts = split(opcode)
             word = max(
-                (w for w in heads if stands_in(w, parts)),
+                (w for w in heads if occurs_in(w, parts)),
                 # Of two that are as long, the one that the opcode begins with.
                 key=lambda w: (len(w), parts[: len(w)] == w),
                 default=None,

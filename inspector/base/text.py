@@ -1,6 +1,6 @@
 """Text of unknown make, fit for a terminal: what it would obey is shown, and obeyed by nobody.
 
-A control character is drawn as its picture (``␛``), anything else without a shape of its own
+A control character is drawn as its picture (``␛``), anything else without a visible shape
 (direction marks, joiners, bytes that were not UTF-8) as its number.
 """
 

@@ -75,7 +75,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass
 class Export:
-    """One export: its source, form, removals, and what was left out."""
+    """One export: its source, form, removals, and omissions."""
 
     path: Path
     selectors: Sequence[str]

@@ -235,7 +235,7 @@ def compile_ptx(
 
 @cache
 def assemblers() -> tuple[Tool, ...]:
-    """Every ptxas, the newest first: an older one may know a target that the newest lacks."""
+    """Every ptxas, the newest first: older ones know targets that the newest lacks."""
     return tuple(newest_first("ptxas"))
 
 

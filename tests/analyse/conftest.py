@@ -11,5 +11,5 @@ from inspector.recording.layout import DerivedCache
 
 @pytest.fixture(scope="session")
 def cache(common: Path) -> DerivedCache:
-    """One for all files and xdist workers: what is asked of it is the same in each."""
+    """One for all files and xdist workers: each asks the same of it."""
     return DerivedCache(common / "derived")

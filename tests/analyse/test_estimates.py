@@ -31,7 +31,7 @@ def test_a_broadcast_dimension_is_stored_once() -> None:
     assert found is not None and found.value == 2000
 
 
-def test_bytes_of_tensors_that_cannot_be_told() -> None:
+def test_bytes_of_unknown_tensors() -> None:
     assert tensor_bytes(launch(1, 32, Argument("n", "i32", 5))) is None
     assert tensor_bytes(launch(1, 32, tensor(4), tensor(4, dtype="mystery"))) is None
 

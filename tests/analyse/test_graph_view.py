@@ -73,7 +73,7 @@ def benchmark_compiled_module(times=10, repeat=10):
 """
 
 
-def test_calls_and_buffers_stand_in_the_order_of_the_wrapper() -> None:
+def test_calls_and_buffers_are_in_wrapper_order() -> None:
     view = graph_view(parse_wrapper(WRAPPER.split("\n")), None, None, {13: "k0"}, {"k0": 128})
     assert [(call.name, call.extern) for call in view.calls] == [
         ("mm", True),

@@ -28,26 +28,59 @@ from inspector.system.toolchain import need
 
 DATA = Path(__file__).parent.parent / "data"
 
-SMALL = Isa([
-    ("ptx", "instruction", {
-        "ld": {"summary": "Loads.", "qualifiers": [".global", ".v4", ".odd"], "since": "1.0",
-               "operands": ["d: destination", "[a]: address"], "target": "sm_10",
-               "own_qualifiers": {".v4": "four of them"}, "cost": "memory", "section": "1.2 ld"},
-        "mad": {"summary": "Multiplies, adds."}, "mad.cc": {"summary": "With a carry."},
-        "cp.async": {"summary": "Copies."}, "cp.async.bulk": {"summary": "Copies much."},
-        "fence::wide": {"summary": "Fences."}, "fence": {"summary": "Orders."},
-    }),
-    ("ptx", "directive", {".global": {"summary": "Declares."}}),
-    ("ptx", "special register", {"%tid": {"summary": "Index."}, "%env<32>": {"summary": "Env."}}),
-    ("ptx", "state space", {".global": {"summary": "Memory."}}),
-    ("ptx", "type", {".b32": {"summary": "32 bits."}, ".b1": {"summary": "A bit."}}),
-    ("ptx", "qualifier", {".v4": {"summary": "Four."}, ".lo": {"summary": "Low."},
-                          ".m<m>n<n>": {"summary": "<m> by <n>."},
-                          ".h<4><4>": {"summary": "Halves."}}),
-    ("sass", "instruction", {"LD": {"summary": "Loads.", "since": "sm_70", "until": "sm_90"},
-                             "HGMMA": {"summary": "Multiplies."}}),
-    ("sass", "qualifier", {".E": {"summary": "64-bit address."}}),
-])  # fmt: skip
+SMALL = Isa(
+    [
+        (
+            "ptx",
+            "instruction",
+            {
+                "ld": {
+                    "summary": "Loads.",
+                    "qualifiers": [".global", ".v4", ".odd"],
+                    "since": "1.0",
+                    "operands": ["d: destination", "[a]: address"],
+                    "target": "sm_10",
+                    "own_qualifiers": {".v4": "four of them"},
+                    "cost": "memory",
+                    "section": "1.2 ld",
+                },
+                "mad": {"summary": "Multiplies, adds."},
+                "mad.cc": {"summary": "With a carry."},
+                "cp.async": {"summary": "Copies."},
+                "cp.async.bulk": {"summary": "Copies much."},
+                "fence::wide": {"summary": "Fences."},
+                "fence": {"summary": "Orders."},
+            },
+        ),
+        ("ptx", "directive", {".global": {"summary": "Declares."}}),
+        (
+            "ptx",
+            "special register",
+            {"%tid": {"summary": "Index."}, "%env<32>": {"summary": "Env."}},
+        ),
+        ("ptx", "state space", {".global": {"summary": "Memory."}}),
+        ("ptx", "type", {".b32": {"summary": "32 bits."}, ".b1": {"summary": "A bit."}}),
+        (
+            "ptx",
+            "qualifier",
+            {
+                ".v4": {"summary": "Four."},
+                ".lo": {"summary": "Low."},
+                ".m<m>n<n>": {"summary": "<m> by <n>."},
+                ".h<4><4>": {"summary": "Halves."},
+            },
+        ),
+        (
+            "sass",
+            "instruction",
+            {
+                "LD": {"summary": "Loads.", "since": "sm_70", "until": "sm_90"},
+                "HGMMA": {"summary": "Multiplies."},
+            },
+        ),
+        ("sass", "qualifier", {".E": {"summary": "64-bit address."}}),
+    ]
+)
 
 
 def words_of(entries: tuple[ReferenceEntry, ...]) -> list[tuple[str, str]]:
@@ -70,7 +103,7 @@ def words_of(entries: tuple[ReferenceEntry, ...]) -> list[tuple[str, str]]:
         ("fence::narrow", "fence"),
     ],
 )
-def test_an_opcode_is_the_longest_word_that_stands_in_it(opcode: str, word: str) -> None:
+def test_an_opcode_is_its_longest_known_word(opcode: str, word: str) -> None:
     found = SMALL.ptx(opcode)
     assert found is not None and found.word == word
 
@@ -78,16 +111,23 @@ def test_an_opcode_is_the_longest_word_that_stands_in_it(opcode: str, word: str)
 @pytest.mark.parametrize(
     "opcode", ["", "cp", "cp.bulk", "loud", ".ld", "LD", "HGMMA", "ld ", "l.d"]
 )
-def test_what_is_no_opcode_of_ptx_is_none(opcode: str) -> None:
+def test_other_words_are_not_opcodes(opcode: str) -> None:
     assert SMALL.ptx(opcode.replace("ld ", "ldx")) is None
 
 
 def test_an_entry_says_all_that_its_table_says() -> None:
     assert SMALL.ptx("ld") == ReferenceEntry(
-        "ld", PTX, INSTRUCTION, "Loads.", ("d: destination", "[a]: address"),
+        "ld",
+        PTX,
+        INSTRUCTION,
+        "Loads.",
+        ("d: destination", "[a]: address"),
         {".global": "Memory.", ".v4": "four of them", ".odd": ""},
-        "memory", "PTX ISA 1.0, sm_10", None, "PTX ISA 9.0, 1.2 ld",
-    )  # fmt: skip
+        "memory",
+        "PTX ISA 1.0, sm_10",
+        None,
+        "PTX ISA 9.0, 1.2 ld",
+    )
     found = SMALL.sass("LD.E.64")
     assert found and (found.since, found.until, found.cost) == ("sm_70", "sm_90", None)
 
@@ -125,10 +165,20 @@ def test_an_opcode_with_a_qualifier_that_is_not_known_is_no_word() -> None:
 
 @pytest.mark.parametrize(
     ("word", "known"),
-    [("%env0", True), ("%env31", True), ("%env32", False), ("%env", False), ("%env1x", False),
-     (".h30", True), (".h40", False), (".h3", False), (".m8n8", True), (".m8", False),
-     (".m99999n1", False)],
-)  # fmt: skip
+    [
+        ("%env0", True),
+        ("%env31", True),
+        ("%env32", False),
+        ("%env", False),
+        ("%env1x", False),
+        (".h30", True),
+        (".h40", False),
+        (".h3", False),
+        (".m8n8", True),
+        (".m8", False),
+        (".m99999n1", False),
+    ],
+)
 def test_a_family_has_the_numbers_that_its_places_allow(word: str, known: bool) -> None:
     assert (SMALL.word(word) is not None) == known
 
@@ -205,7 +255,7 @@ def test_every_word_has_what_a_reader_needs() -> None:
             assert e.word.startswith("."), e.word
 
 
-def test_no_word_of_a_kind_stands_in_two_files() -> None:
+def test_no_word_of_a_kind_is_in_two_files() -> None:
     seen: dict[tuple[str, str, str], str] = {}
     for language, kind, files in tables.WORDS:
         for path in sorted(tables.REFERENCE.glob(files)):
@@ -280,9 +330,10 @@ def test_the_assembler_has_every_special_register(tmp_path: Path) -> None:
 
 def test_the_assembler_has_the_fundamental_types(tmp_path: Path) -> None:
     fundamental = [
-        e.word for e in tables.isa().entries(PTX, "type")
+        e.word
+        for e in tables.isa().entries(PTX, "type")
         if "5.2.1 " in e.reference and e.word != ".pred"
-    ]  # fmt: skip
+    ]
     assert len(fundamental) == 16
     body = "\n".join(f".reg {word} %v{n};" for n, word in enumerate(fundamental))
     assert assembles(body, tmp_path)

@@ -38,10 +38,16 @@ def listing(*rows: tuple[str, Location | None]) -> Listing:
         made, _, taken = values.partition("=")
         lines.append(
             Line(
-                n, said, Kind.INSTRUCTION, opcode.split(".")[0], opcode,
-                tuple(filter(None, [made])), tuple(filter(None, taken.split(","))), source,
+                n,
+                said,
+                Kind.INSTRUCTION,
+                opcode.split(".")[0],
+                opcode,
+                tuple(filter(None, [made])),
+                tuple(filter(None, taken.split(","))),
+                source,
             )
-        )  # fmt: skip
+        )
     return Listing("test", lines)
 
 
@@ -97,23 +103,29 @@ def test_an_unrolled_loop_goes_in_order() -> None:
 def test_values_tell_operation_by_operation_from_element_by_element() -> None:
     upper = listing(("b=a,a:arith.mulf", at(7, 8)), ("c=b,a:arith.mulf", at(7, 8)))
     by_operation = listing(
-        ("p=x,x:mul.f32", at(7, 8)), ("q=y,y:mul.f32", at(7, 8)),
-        ("r=p,x:mul.f32", at(7, 8)), ("s=q,y:mul.f32", at(7, 8)),
-    )  # fmt: skip
+        ("p=x,x:mul.f32", at(7, 8)),
+        ("q=y,y:mul.f32", at(7, 8)),
+        ("r=p,x:mul.f32", at(7, 8)),
+        ("s=q,y:mul.f32", at(7, 8)),
+    )
     assert ttir_to_ptx(upper, by_operation) == {1: (1, 2), 2: (3, 4)}
     by_element = listing(
-        ("p=x,x:mul.f32", at(7, 8)), ("r=p,x:mul.f32", at(7, 8)),
-        ("q=y,y:mul.f32", at(7, 8)), ("s=q,y:mul.f32", at(7, 8)),
-    )  # fmt: skip
+        ("p=x,x:mul.f32", at(7, 8)),
+        ("r=p,x:mul.f32", at(7, 8)),
+        ("q=y,y:mul.f32", at(7, 8)),
+        ("s=q,y:mul.f32", at(7, 8)),
+    )
     assert ttir_to_ptx(upper, by_element) == {1: (1, 3), 2: (2, 4)}
     neither = listing(
-        ("p=x,x:mul.f32", at(7, 8)), ("q=p,x:mul.f32", at(7, 8)),
-        ("r=q,x:mul.f32", at(7, 8)), ("s=r,x:mul.f32", at(7, 8)),
-    )  # fmt: skip
+        ("p=x,x:mul.f32", at(7, 8)),
+        ("q=p,x:mul.f32", at(7, 8)),
+        ("r=q,x:mul.f32", at(7, 8)),
+        ("s=r,x:mul.f32", at(7, 8)),
+    )
     assert ttir_to_ptx(upper, neither) == {1: (1, 2, 3, 4), 2: (1, 2, 3, 4)}
 
 
-def test_a_function_inlined_twice_is_told_by_its_call_sites() -> None:
+def test_a_function_inlined_twice_is_named_by_its_call_sites() -> None:
     first, second = lib(290, 36, at(20, 11)), lib(290, 36, at(21, 11))
     upper = listing(("tt.reduce", first), ("tt.reduce", second))
     lower = listing(("shfl.sync.bfly.b32", second), ("shfl.sync.bfly.b32", first))
@@ -157,7 +169,7 @@ def test_a_source_has_the_innermost_frame_and_calls_that_have_nothing_else() -> 
     assert found == {3: (1,), 4: (2,), 10: (1,), 11: (3,)}
 
 
-def test_two_files_of_one_name_are_told_apart() -> None:
+def test_two_files_of_one_name_stay_apart() -> None:
     source = parse(Stage.SOURCE, "a = 1\nb = 2\n")
     lower = listing(("FMUL", Location("/a/k.py", 1)), ("FADD", Location("/b/k.py", 1)))
     stages = (Stage.SOURCE, Stage.SASS)

@@ -1,4 +1,4 @@
-"""Occupancy against NVIDIA's calculator, Nsight Compute, and the rules it is told in words."""
+"""Occupancy against NVIDIA's calculator, Nsight Compute, and its rules in words."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def test_a_load_is_its_loads_and_a_dot_its_tensor_cores(nvdisasm: Disassembler) 
             assert opcodes(ttgir, follow[line.n]) == {"ttg.async_copy_global_to_local"}
 
 
-def test_gelu_multiplies_are_told_apart(nvdisasm: Disassembler) -> None:
+def test_gelu_multiplies_differ(nvdisasm: Disassembler) -> None:
     stages = stages_of("gelu_sm90", nvdisasm)
     ttgir, ptx = stages[Stage.TTGIR], stages[Stage.PTX]
     up = link(ptx, ttgir, (Stage.PTX, Stage.TTGIR), {}, KNOWN)

@@ -70,7 +70,7 @@ def forms() -> tuple[Form, ...]:
     )
 
 
-def test_no_word_is_told_twice() -> None:
+def test_no_word_is_explained_twice() -> None:
     told = [word for path in FILES for word in tomllib.loads(path.read_text("utf-8"))]
     assert len(told) == len(set(told)) >= 230
 
@@ -114,14 +114,14 @@ def recorded() -> Iterable[str]:
                     yield archive.read(name).decode()
 
 
-def test_every_opcode_that_was_recorded_is_told() -> None:
+def test_every_recorded_opcode_is_explained() -> None:
     opcodes = {line.opcode for text in recorded() for line in parse(Stage.PTX, text).lines}
     opcodes.discard("")
     assert len(opcodes) > 60
     check_told(opcodes)
 
 
-def test_every_form_is_told_by_its_word() -> None:
+def test_every_form_is_named_by_its_word() -> None:
     isa = tables.isa()
     assert [(f.opcode, f.word) for f in forms() if told_by(f.opcode) != f.word] == []
     check_told({f.opcode for f in forms()})

@@ -239,7 +239,7 @@ def test_a_count_that_may_be_left_lets_the_last_ones_go_on() -> None:
     assert [w.line for w in found.waits(5)] == [3]
 
 
-def test_a_barrier_of_two_loads_stands_for_both() -> None:
+def test_a_barrier_of_two_loads_covers_both() -> None:
     _, found = small(
         line(1, "LDG.E", "R1", "R8", write=2),
         line(2, "LDG.E", "R2", "R8", write=2),
@@ -250,7 +250,7 @@ def test_a_barrier_of_two_loads_stands_for_both() -> None:
     assert found.sentence(4) is None  # nothing is under way any more
 
 
-def test_the_same_barrier_for_two_things_is_told_apart() -> None:
+def test_the_same_barrier_for_two_things() -> None:
     _, found = small(
         line(1, "LDG.E", "R1", "R8", write=1),
         line(2, "STG.E", "", "R8 R9", read=1),
@@ -262,7 +262,7 @@ def test_the_same_barrier_for_two_things_is_told_apart() -> None:
     )
 
 
-def test_a_later_load_of_the_pipe_stands_for_one_without_a_barrier() -> None:
+def test_a_later_load_of_the_pipe_covers_one_without_a_barrier() -> None:
     _, found = small(
         line(1, "LDS.128", "R4 R5 R6 R7", "R19"),
         line(2, "LDS.64", "R20 R21", "R20", write=0),

@@ -1,4 +1,4 @@
-"""Whatever goes in comes out again, line for line, in time linear in its size."""
+"""Every input comes out again, line for line, in time linear in its size."""
 
 from __future__ import annotations
 

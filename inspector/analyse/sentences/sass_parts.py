@@ -288,7 +288,7 @@ class SassInstruction:
 
     @property
     def variant(self) -> str | None:
-        """The first qualifier that the entry has a sentence of its own for."""
+        """The first qualifier with a sentence in the entry."""
         return self.first(self.told.get("variants", {}))
 
     @property

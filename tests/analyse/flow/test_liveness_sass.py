@@ -66,7 +66,7 @@ NEWER_ABI = sorted(path.stem for path in (ANALYSED / "plr").glob("*_abi8.cubin")
 
 @pytest.mark.parametrize("name", [*OLDER_ABI, *NEWER_ABI])
 def test_each_abi_is_counted_as_the_tool_that_counts_it(name: str, nvdisasm: Disassembler) -> None:
-    """Whichever nvdisasm wrote the text: 12.8 counts ABI 7, the installed one ABI 8."""
+    """Independent of the nvdisasm version: 12.8 counts ABI 7, the installed one ABI 8."""
     cubin = str(ANALYSED / "plr" / f"{name}.cubin")
     older = name in OLDER_ABI
     truth = stored_sets(name) if older else live_sets(nvdisasm(cubin, "-c", "-plr"))

@@ -190,7 +190,7 @@ def test_waves(blocks: int, wanted: set[str]) -> None:
     assert rules(launched(blocks)) == wanted
 
 
-def test_a_grid_is_told_in_waves_or_in_idle_multiprocessors() -> None:
+def test_a_grid_is_counted_in_waves_or_idle_multiprocessors() -> None:
     few, some = findings(launched(64))["small-grid"], findings(launched(850))["small-grid"]
     assert few.severity == "warn"
     assert "64 blocks for 132 SMs: 68 of them get no work" in few.text

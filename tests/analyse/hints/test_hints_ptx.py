@@ -74,7 +74,7 @@ DEPOT = ".local .align 16 .b8 __local_depot0[64];\n"
 INDEXED = DEPOT + "st.local.u32 [%rd1], %r1;\nld.local.u32 %r3, [%rd2];"
 
 
-def test_an_array_in_local_memory_is_told_with_its_size() -> None:
+def test_local_array_is_reported_with_its_size() -> None:
     assert "64 bytes a thread" in findings(ptx(INDEXED))["local-memory"].text
 
 
@@ -89,7 +89,7 @@ def test_local_memory_that_is_not_an_array_of_the_program(body: str) -> None:
     assert "local-memory" not in rules(ptx(body))
 
 
-def test_an_array_that_the_assembler_kept_in_registers_is_none() -> None:
+def test_register_promoted_array_is_not_local_memory() -> None:
     subject = ptx(INDEXED)
     sass = pairs("kept")
     both = dataclasses.replace(
@@ -221,7 +221,7 @@ def test_calls_by_what_they_call(callee: str, severity: str | None) -> None:
         assert "far_away" in found.text
 
 
-def test_a_call_that_the_assembler_inlined_is_none() -> None:
+def test_inlined_call_is_not_a_call() -> None:
     called, inlined = pairs("called"), pairs("inlined")
     assert "uninlined-call" in rules(called)
     listings = {**called.listings, Stage.SASS: inlined.listings[Stage.SASS]}

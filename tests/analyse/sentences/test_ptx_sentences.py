@@ -228,7 +228,7 @@ def test_types_of_a_demangled_name(name: str, types: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("name", ["matmul_sm90", "gelu_sm90", "nested"])
-def test_where_parameters_lie_is_what_the_cubin_says(name: str) -> None:
+def test_parameter_offsets_match_the_cubin(name: str) -> None:
     """EIATTR_KPARAM_INFO of ``cuobjdump -elf``: ordinal, offset and size of each parameter."""
     listing = parse(Stage.PTX, (DATA / f"listing/{name}.ptx").read_text())
     argv = [str(need("cuobjdump").path), "-elf", str(DATA / f"listing/{name}.cubin")]

@@ -389,7 +389,7 @@ def test_a_formula_reads_as_its_value(program: list[Op], seed: int, triton: bool
 
 
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))
-def test_a_float_is_told_in_digits_that_give_its_bits(value: float) -> None:
+def test_float_digits_round_trip(value: float) -> None:
     bits = struct.pack(">f", value)
     listed = operand(f"0f{bits.hex()}")
     told = Wording(CONTEXT, {}, {}).real(listed)

@@ -73,7 +73,7 @@ def test_banks_that_are_not_known_stand_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("cubin", CUBINS, ids=lambda p: p.name)
-def test_parameters_lie_where_the_sentences_look(cubin: Path) -> None:
+def test_parameter_offsets_of_the_sentences(cubin: Path) -> None:
     """The base in each cubin is the one that the table has for its architecture."""
     data = cubin.read_bytes()
     whole = read_cubin(data)

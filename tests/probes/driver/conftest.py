@@ -99,7 +99,7 @@ Drive = Callable[..., Driven]
 
 
 @pytest.fixture(scope="session")
-def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def fake_driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the stand-in, as libcuda and as libcupti, compiled with NVIDIA's headers."""
     skip_without("cc")
     spec = find_spec("triton")
@@ -114,7 +114,7 @@ def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "-fPIC",
             "-shared",
             f"-I{headers}",
-            HERE / "driver_stand_in.c",
+            HERE / "driver_fake_driver.c",
             "-o",
             library,
             "-ldl",
@@ -152,7 +152,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
-def drive(stand_in: Path, compiled: str, tmp_path: Path) -> Drive:
+def drive(fake_driver: Path, compiled: str, tmp_path: Path) -> Drive:
     """Run a program in which the stand-in is the driver, recorded as ``ptxview run`` would."""
 
     def run(program: str, **environment: str) -> Driven:
@@ -162,7 +162,7 @@ def drive(stand_in: Path, compiled: str, tmp_path: Path) -> Drive:
         script.write_text(SCRIPT + textwrap.dedent(program))
         env = {
             **os.environ,
-            "LD_LIBRARY_PATH": str(stand_in),
+            "LD_LIBRARY_PATH": str(fake_driver),
             "PYTHONPATH": str(ROOT),
             "PTXVIEW_RECORDING": str(folder),
             "PTXVIEW_DRIVER": compiled,

@@ -323,7 +323,7 @@ def test_a_child_by_fork_tells_its_own(drive: Drive, gelu: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def native_program(stand_in: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def native_program(fake_driver: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A program in C that initialises CUDA, launches a kernel seven times, and starts another."""
     folder = tmp_path_factory.mktemp("native")
     source, program = folder / "main.c", folder / "heat"
@@ -350,7 +350,7 @@ def native_program(stand_in: Path, tmp_path_factory: pytest.TempPathFactory) -> 
         }}
         """
     )
-    subprocess.run(["cc", source, stand_in / "libcuda.so.1", "-o", program], check=True)
+    subprocess.run(["cc", source, fake_driver / "libcuda.so.1", "-o", program], check=True)
     return program
 
 
@@ -374,7 +374,7 @@ def test_launches_of_a_program_that_python_starts_are_seen(
 def test_launches_of_a_program_without_python_are_recorded(
     compiled: str,
     native_program: Path,
-    stand_in: Path,
+    fake_driver: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     gelu: str,
@@ -382,9 +382,9 @@ def test_launches_of_a_program_without_python_are_recorded(
     """``ptxview run -- PROGRAM`` on a machine with a GPU."""
     toolkit = tmp_path / "toolkit"
     (toolkit / "lib64").mkdir(parents=True)
-    (toolkit / "lib64" / "libcupti.so.13").symlink_to(stand_in / "libcuda.so.1")
+    (toolkit / "lib64" / "libcupti.so.13").symlink_to(fake_driver / "libcuda.so.1")
     monkeypatch.setenv("CUDA_HOME", str(toolkit))
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(stand_in))
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(fake_driver))
     monkeypatch.setattr(machine, "gpu_present", lambda: True)
     monkeypatch.setattr(machine, "driver_library", lambda: Path(compiled))
     out = tmp_path / "recording"

@@ -33,22 +33,46 @@ def config(tmp_path: Path, text: str | bytes) -> Config:
 @pytest.mark.parametrize(
     ("text", "key"),
     [
-        ("x", "x"), ("X", "X"), ("/", "slash"), ("?", "question_mark"), ("ctrl+x", "ctrl+x"),
-        ("Ctrl+X", "ctrl+x"), ("shift+a", "A"), ("shift+tab", "shift+tab"), ("F5", "f5"),
-        ("alt+enter", "alt+enter"), (" ", "space"), ("space", "space"), ("+", "plus"),
-        ("ctrl++", "ctrl+plus"), ("question_mark", "question_mark"), ("é", "é"),
-        ("hyper+x", None), ("sapce", None), ("", None), ("\x07", None), ("x+y", None),
+        ("x", "x"),
+        ("X", "X"),
+        ("/", "slash"),
+        ("?", "question_mark"),
+        ("ctrl+x", "ctrl+x"),
+        ("Ctrl+X", "ctrl+x"),
+        ("shift+a", "A"),
+        ("shift+tab", "shift+tab"),
+        ("F5", "f5"),
+        ("alt+enter", "alt+enter"),
+        (" ", "space"),
+        ("space", "space"),
+        ("+", "plus"),
+        ("ctrl++", "ctrl+plus"),
+        ("question_mark", "question_mark"),
+        ("é", "é"),
+        ("hyper+x", None),
+        ("sapce", None),
+        ("", None),
+        ("\x07", None),
+        ("x+y", None),
     ],
-)  # fmt: skip
+)
 def test_a_key_is_written_as_people_write_it(text: str, key: str | None) -> None:
     assert parse_key(text) == key
 
 
 @pytest.mark.parametrize(
     ("key", "seen"),
-    [("ctrl+x", "^x"), ("shift+tab", "⇧Tab"), ("question_mark", "?"), ("f5", "F5"), ("G", "G"),
-     ("slash", "/"), ("pageup", "PgUp"), ("alt+enter", "⌥Enter")],
-)  # fmt: skip
+    [
+        ("ctrl+x", "^x"),
+        ("shift+tab", "⇧Tab"),
+        ("question_mark", "?"),
+        ("f5", "F5"),
+        ("G", "G"),
+        ("slash", "/"),
+        ("pageup", "PgUp"),
+        ("alt+enter", "⌥Enter"),
+    ],
+)
 def test_a_key_is_shown_short(key: str, seen: str) -> None:
     assert shown_key(key) == seen
 
@@ -256,10 +280,17 @@ async def test_what_was_looked_at_may_be_gone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    ["", "[]", "{", "\xff", '{"recordings": 3}', '{"recordings": {"/r": 3}, "theme": 9}',
-     '{"recordings": {"/r": {"subject": [1], "stages": "x", "beside": 3, "tree_width": -1}}}',
-     '{"recordings": {"/r": {"folds": [[1], 2], "columns": "live", "wrapped": [0, "x"]}}}'],
-)  # fmt: skip
+    [
+        "",
+        "[]",
+        "{",
+        "\xff",
+        '{"recordings": 3}',
+        '{"recordings": {"/r": 3}, "theme": 9}',
+        '{"recordings": {"/r": {"subject": [1], "stages": "x", "beside": 3, "tree_width": -1}}}',
+        '{"recordings": {"/r": {"folds": [[1], 2], "columns": "live", "wrapped": [0, "x"]}}}',
+    ],
+)
 async def test_a_damaged_memory_is_no_memory(tmp_path: Path, content: str) -> None:
     file = tmp_path / "remembered.json"
     file.write_bytes(content.encode("latin-1"))
@@ -321,12 +352,17 @@ async def test_everything_is_looked_at_as_it_was_left(tmp_path: Path) -> None:
                 await settle(pilot)
             views = [pane.view for pane in screen.panes.panes]
             seen = (
-                [pane.stage for pane in screen.panes.panes], screen.panes.subject.key,
-                screen.panes.beside, screen.tree_wanted, screen.kernels.region.width,
-                [pane.region for pane in screen.panes.panes], app.current_theme.dark,
+                [pane.stage for pane in screen.panes.panes],
+                screen.panes.subject.key,
+                screen.panes.beside,
+                screen.tree_wanted,
+                screen.kernels.region.width,
+                [pane.region for pane in screen.panes.panes],
+                app.current_theme.dark,
                 [(v.folding.level, v.folding.as_it_is, v.wrapped) for v in views],
-                [v.rows.gutter.wanted for v in views], [v.groups is None for v in views],
-            )  # fmt: skip
+                [v.rows.gutter.wanted for v in views],
+                [v.groups is None for v in views],
+            )
             await pilot.press("q")
         return seen
 
