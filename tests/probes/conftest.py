@@ -19,7 +19,7 @@ from tests.helpers.warm import as_python
 from tests.probes.forks import Forks
 
 PROBES = Path(__file__).parents[2] / "inspector" / "probes"
-PROGRAMS = Path(__file__).parent / "target" / "programs"
+PROGRAMS = Path(__file__).parent / "emulator" / "programs"
 TRITON = ("torch", "triton", "triton.language", "triton.experimental.gluon")
 INDUCTOR = (
     *TRITON,

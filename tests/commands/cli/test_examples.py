@@ -8,7 +8,7 @@ import pytest
 from inspector.commands.cli import COMMANDS, Subcommand
 from tests.helpers.ptxview import ptxview
 
-RECORDING = Path(__file__).parents[2] / "examples/recordings/lecture-h200.ptxview"
+RECORDING = Path(__file__).parents[3] / "examples/recordings/lecture-h200.ptxview"
 # What launches again, runs a program or asks at a terminal is run elsewhere, with its own options.
 OFFERED = ("run", "compile", "open", "time", "profile", "ncu", "mcp", "doctor")
 EXAMPLES = [(c.name, line.partition("  # ")[0]) for c in COMMANDS for line in c.examples]

@@ -25,7 +25,7 @@ from inspector.system import files
 from inspector.system.files import unpacking
 from tests.helpers.ptxview import EXTENSION, LECTURE, SQUARE, call, command, environment
 
-RECORDING = Path(__file__).parents[2] / "examples" / "recordings" / "lecture-h200.ptxview"
+RECORDING = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 PTX = (SQUARE / "square_kernel.ptx").read_bytes()
 
 
