@@ -28,7 +28,6 @@ from inspector.analyse.line_annotations import (
 )
 from inspector.analyse.sentences.ptx import PtxReader
 from inspector.analyse.sentences.sass import SassReader
-from inspector.analyse.sentences.templates import Templates
 from inspector.base.errors import PtxviewError
 from inspector.base.model import Note, Stage, Variant
 from inspector.listing.line import Function, Line, Listing
@@ -65,6 +64,9 @@ class _Functions:
 
 class Teller(VariantFacts):
     """Adds the annotations of lines."""
+
+    _latest: tuple[object, PtxReader | SassReader] | None = None
+    """The sentences of the last function that was not the variant's own."""
 
     def line_annotations(
         self, variant: Variant, stage: Stage, whole: bool = False
@@ -220,8 +222,15 @@ class Teller(VariantFacts):
         # The context is of the variant's own kernel; another function says what it says itself.
         at = self.function(variant, stage)
         own = at is not None and at.first == function.first
-        key = ("sentences", id(variant) if own else variant.hash, stage, function)
-        return self.memo.once(key, lambda: self._reads_out(variant, stage, function, own))
+        if own:
+            key = ("sentences", id(variant), stage, function)
+            return self.memo.once(key, lambda: self._reads_out(variant, stage, function, own))
+        # A file may have thousands of other functions, which are read one after the other.
+        other = (variant.hash, stage, function)
+        latest = self._latest
+        if latest is None or latest[0] != other:
+            latest = self._latest = other, self._reads_out(variant, stage, function, own)
+        return latest[1]
 
     def _reads_out(
         self, variant: Variant, stage: Stage, function: Function, own: bool
@@ -230,8 +239,7 @@ class Teller(VariantFacts):
         context = self.context(variant) if own else None
         isa = tables.isa()
         if stage is Stage.PTX:
-            templates = Templates(tables.table("ptx_sentences"))
-            return PtxReader(listing, function, isa, templates, context)
+            return PtxReader(listing, function, isa, tables.ptx_templates(), context)
         return SassReader(listing, function, isa, tables.table("sass_sentences"), context)
 
     def explain(self, variant: Variant, stage: Stage, n: int) -> tuple[Explained, ...]:

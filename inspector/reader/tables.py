@@ -23,6 +23,7 @@ from inspector.analyse.isa import (
 )
 from inspector.analyse.occupancy import Device
 from inspector.analyse.operations import Operations
+from inspector.analyse.sentences.templates import Templates
 from inspector.system import files
 
 REFERENCE = Path(__file__).parent.parent / "reference"
@@ -66,6 +67,12 @@ def devices() -> Mapping[str, Device]:
 def operations() -> Operations:
     """What opcodes do, in words that all stages share."""
     return Operations(table("operations"))
+
+
+@cache
+def ptx_templates() -> Templates:
+    """Sentences of PTX instructions."""
+    return Templates(table("ptx_sentences"))
 
 
 def _words() -> Iterator[tuple[str, str, Table]]:

@@ -92,20 +92,25 @@ def _finite(value: object) -> object:
     return value
 
 
+SCALARS = {str, int, float, bool, type(None)}
+"""Types that JSON has: most values, so they are sorted out without a call."""
+
+
 def members(value: Any, names: str = "") -> dict[str, object]:
     """Return fields of a dataclass as JSON values: those of ``names``, words, else all."""
     chosen = names.split() or [field.name for field in fields(value)]
-    return {name: plain(getattr(value, name)) for name in chosen}
+    found = [(name, getattr(value, name)) for name in chosen]
+    return {name: one if type(one) in SCALARS else plain(one) for name, one in found}
 
 
 def plain(value: object) -> object:
     """Return dataclasses, mappings and sequences as JSON objects and arrays."""
+    if isinstance(value, tuple | list):
+        return [one if type(one) in SCALARS else plain(one) for one in value]
     if is_dataclass(value):
         return members(value)
     if isinstance(value, Mapping):
         return {str(name): plain(member) for name, member in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(member) for member in value]
     return value
 
 
@@ -258,11 +263,17 @@ def line(
     """Return one line of a listing with its linked lines and annotations."""
     control = one.control
     return {
-        **members(one, "n text kind base opcode defs uses"),
+        "n": one.n,
+        "text": one.text,
+        "kind": one.kind,
+        "base": one.base,
+        "opcode": one.opcode,
+        "defs": one.defs,
+        "uses": one.uses,
         "source": location(one.source),
         "links": {s.value: list(linked[one.n]) for s, linked in links.items() if one.n in linked},
         "live": None if figures.live is None else dict(figures.live),
-        "rolled_up": plain(figures.rolled),
+        "rolled_up": None if figures.rolled is None else plain(figures.rolled),
         "samples": samples(figures.samples),
         "control": None
         if control is None
@@ -271,7 +282,11 @@ def line(
             "yield": control.yield_,
             **members(control, "write_barrier read_barrier wait reuse"),
         },
-        **members(words, "sentence waits waits_for consumer definitions"),
+        "sentence": words.sentence,
+        "waits": words.waits,
+        "waits_for": plain(words.waits_for),
+        "consumer": None if words.consumer is None else members(words.consumer),
+        "definitions": dict(words.definitions),
         "notes": [note(n) for n in figures.notes],
     }
 
