@@ -142,9 +142,9 @@ def compile_by_triton(job: AheadJob, writer: Writer, go_on: GoOn) -> str | None:
         folder = Path(name)
         (folder / "done").touch()
         asked = folder / "job.json"
-        asked.write_text(json.dumps(_asked(job, folder)), "utf-8")
-        own_calls = job.given.signature is None
-        path = job.source.path.absolute()
+        path = _named(job.source, folder)
+        asked.write_text(json.dumps(_asked(job, path, folder)), "utf-8")
+        own_calls = job.source.language == "triton" and job.given.signature is None
         child = CompileJob(
             [job.python, str(path if own_calls else MAIN)],
             "triton",
@@ -172,7 +172,16 @@ def compile_by_triton(job: AheadJob, writer: Writer, go_on: GoOn) -> str | None:
         return _ended(job, ended, writer.folder, before, own_calls)
 
 
-def _asked(job: AheadJob, folder: Path) -> dict[str, object]:
+def _named(source: CompilerInput, folder: Path) -> Path:
+    """The path that the compiler opens: a program's own, IR under the name that Triton asks for."""
+    if source.language == "triton":
+        return source.path.absolute()
+    path = folder / f"input.{source.language}"
+    path.write_bytes(source.data)
+    return path
+
+
+def _asked(job: AheadJob, path: Path, folder: Path) -> dict[str, object]:
     columns = [
         {"target": target, "options": shlex.join(options), "settings": settings_of(options)}
         for target, options in job.columns
@@ -180,8 +189,8 @@ def _asked(job: AheadJob, folder: Path) -> dict[str, object]:
     signature = job.given.signature
     return {
         "file": job.source.name,
-        "path": str(job.source.path.absolute()),
-        "language": "triton",
+        "path": str(path),
+        "language": job.source.language,
         "columns": columns,
         "kernels": list(job.given.names),
         "signature": None if signature is None else dict(signature),

@@ -26,7 +26,7 @@ TABLES = private_names.tables()
 NAMES = TABLES["names"]
 LIBRARIES = ("torch", "triton", "cupy", "numba", "jax", "cuda", "pycuda", "cupti")
 VERSIONS = {"torch": "2.13.0", "triton": "3.9.0"}
-OUTSIDE = ("target", "replay", "ahead")
+OUTSIDE = ("emulator", "replay", "ahead")
 """Rooms of parts that are written against a library's insides, and ask for them as a whole."""
 STAND_INS = """
 import os, sys

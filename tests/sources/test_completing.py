@@ -20,7 +20,7 @@ def test_a_module_of_a_build_is_whole_where_the_build_names_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of what the driver loads, one kernel is kept; but the build's own code is that module."""
-    monkeypatch.setattr(completing, "SMALL", 0)
+    monkeypatch.setattr(completing, "MAX_WHOLE_CUBIN_BYTES", 0)
     cache = kept_cache()
     (build,) = [b for b in read_folder(EXTENSION, cache) if isinstance(b, Found)]
     cubin = read_cubin(build.cubin)

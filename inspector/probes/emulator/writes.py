@@ -18,9 +18,10 @@ MAX_LOADS = 3
 """Loads counted between a parameter and an address computed from it."""
 
 _STATEMENT = re.compile(r"(?:@!?%[\w$]+\s+)?([a-z]\w*(?:[.:]+\w+)*)\s+(.*)", re.DOTALL)
-_OPERAND = re.compile(r"(?:\[[^\]]*\]|\{[^}]*\}|[^,\[{])+")
+_OPERAND = re.compile(r"(?:\[[^\[\]]*+\]|\{[^{}]*+\}|[^,\[{])++")
 _VARIABLE = re.compile(
-    r"^\s*(?:\.(?:visible|extern|weak|common)\s+)?\.global\s[^;={]*?([\w$]+)(?:\[\d*\])*\s*[;={]",
+    r"^[ \t]*+(?:\.(?:visible|extern|weak|common)\s++)?\.global"
+    r"(?:\s++(?:\.\w++(?:\([^()\n]*+\))?|\d++))*+\s++([\w$]++)(?:\[\d*+\])*+\s*+[;={]",
     re.MULTILINE,
 )
 _NAME = re.compile(r"[%\w$]+")
@@ -89,7 +90,7 @@ def used(ptx: str, entry: str, names: Iterable[str]) -> list[str]:
 
 def _statements(ptx: str, entry: str) -> Iterator[str]:
     """The statements of a kernel, and of all functions that are not kernels."""
-    text = re.sub(r"//[^\n]*|^\s*\.loc\b[^\n]*", "", ptx, flags=re.MULTILINE)
+    text = re.sub(r"//[^\n]*+|^[ \t]*+\.loc\b[^\n]*+", "", ptx, flags=re.MULTILINE)
     for number, part in enumerate(re.split(r"(?=\.(?:entry|func)\b)", text)[1:]):
         if part.startswith(".func") or re.match(rf"\.entry\s+{re.escape(entry)}\b", part):
             for statement in part.partition("{")[2].split(";"):
