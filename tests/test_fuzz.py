@@ -103,6 +103,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]
     return told
 
 
+@pytest.mark.nightly
 def test_what_hides_behind_several_branches_is_reached(found: dict[str, dict[str, str]]) -> None:
     assert list(found["magic"].values()) == ["KeyError: 'deep'"]
 
@@ -143,6 +144,7 @@ def short() -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.nightly
 def test_no_reader_is_led_astray(short: subprocess.CompletedProcess[str]) -> None:
     assert short.returncode == 0, short.stderr
 

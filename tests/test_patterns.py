@@ -350,6 +350,7 @@ def test_a_pattern_takes_time_in_proportion(used: Used) -> None:
     assert list(slow(used)) == []
 
 
+@pytest.mark.nightly
 def test_a_pattern_that_is_quadratic_is_found_out() -> None:
     """The judge itself: what was once in this package, and its like."""
     for source in (r"([%\w$]++)\s*+(?:<\s*+(\d{1,9})\s*+>)?\s*+(?=[,;]|\Z)", r"(\w+)\s*$"):

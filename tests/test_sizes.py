@@ -125,6 +125,7 @@ def recorded(folder: Path, kernels: int) -> Path:
     return folder
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("as_file", [False, True])
 def test_a_list_of_a_recording_does_too(tmp_path: Path, as_file: bool) -> None:
     """Also where every hint of it is counted, and nothing was kept of an earlier look."""
@@ -138,6 +139,7 @@ def test_a_list_of_a_recording_does_too(tmp_path: Path, as_file: bool) -> None:
     assert peaks[1] < 1.25 * peaks[0], peaks
 
 
+@pytest.mark.nightly
 def test_a_trace_is_gone_through_and_not_held(tmp_path: Path, shared: Path) -> None:
     text = TRACE.read_bytes()
     folders = []
@@ -261,6 +263,7 @@ def test_a_line_of_json_takes_so_many_calls(
     assert (large - small) / 2_000 < most, works
 
 
+@pytest.mark.nightly
 def test_the_first_line_is_there_before_the_last_is_made(tmp_path: Path) -> None:
     """A reader of the JSON that goes away ends it: the document was not made as a whole before."""
     file = tmp_path / "many.ptx"
@@ -357,6 +360,7 @@ class Calls:
         return self.many - before
 
 
+@pytest.mark.nightly
 def test_a_list_takes_work_in_proportion_to_its_kernels(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -418,6 +422,7 @@ def problems(path: Path, many: int) -> Path:
 HEAD = ".version 8.3\n.target sm_90\n.address_size 64\n"
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("make", "words", "many"),
     [(nested, ("list",), 40_000), (values, ("show", "-a"), 40_000), (problems, ("list",), 10_000)],

@@ -234,6 +234,7 @@ def test_no_command_runs_what_a_recording_names(stranger: Stranger, shape: str, 
             assert done.status == 2 and "--trust" in done.said and sys.executable in done.said
 
 
+@pytest.mark.nightly
 def test_the_working_folder_is_no_place_of_tools(stranger: Stranger) -> None:
     path = stranger.file("python3-his")
     for words in (

@@ -385,6 +385,7 @@ def test_a_program_is_compiled_as_its_own_calls_say(work: Path) -> None:
     assert first["resources"]["registers"] == ptxas_says(ptx, "sm_90a")["double"][0]
 
 
+@pytest.mark.nightly
 def test_a_signature_is_given_and_nothing_is_run(work: Path) -> None:
     text = TRITON.replace(
         'if __name__ == "__main__":', 'print("loaded")\nif __name__ == "__main__":'

@@ -131,6 +131,7 @@ def ran(passes: tuple[PassRun, ...]) -> Iterator[str]:
         yield from run.inside
 
 
+@pytest.mark.nightly
 def test_passes_are_those_that_triton_dumps_in_their_order(
     made: PassList, dumped: list[tuple[str, str]]
 ) -> None:
@@ -286,6 +287,7 @@ def test_from_a_later_stage_the_passes_before_it_are_said_to_be_unknown(
     assert any("by Triton 3.1.0" in r for r in later.remarks)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("old", "new", "target", "failed", "last"),
     [

@@ -23,6 +23,7 @@ def whole(kernel: str, *options: str) -> Any:
     return call("show", RECORDED, kernel, *options, "--json").json
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_kernel_in_short_says_what_the_whole_says(kernel: str) -> None:
     done = call("show", RECORDED, kernel, "--brief", "--json")

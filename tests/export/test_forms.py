@@ -45,6 +45,7 @@ def test_a_page_has_the_figures_and_the_text_of_the_vendors_tools(tmp_path: Path
     assert text == printed(tool("nvdisasm"), "-c", cubin).decode()
 
 
+@pytest.mark.nightly
 def test_every_text_link_hint_and_card_is_what_show_says(page: bytes) -> None:
     listed = call("list", SAMPLE, "--json").json
     blocks = blocks_of(page)
@@ -92,6 +93,7 @@ def test_too_long_text_is_replaced_by_its_size(tmp_path: Path) -> None:
     assert out.stat().st_size < 200_000
 
 
+@pytest.mark.nightly
 def test_the_same_recording_gives_the_same_bytes(page: bytes, tmp_path: Path) -> None:
     again = tmp_path / "again.html"
     assert call("export", SAMPLE, "-o", again).status == 0
@@ -263,6 +265,7 @@ def _odd(name: str, value: Any) -> Any:
     return (value, 7, None, value, "x", value, -1.5, [value])[sum(name.encode()) % 8]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("change", [_evil, _odd])
 def test_every_form_of_what_a_stranger_sent_is_text(
     change: Callable[[str, Any], Any], tmp_path: Path

@@ -13,6 +13,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.helpers.browser import Page, browser, needs_browser
 from tests.helpers.exported import blocks_of, index_of
 from tests.helpers.ptxview import call, write_events
@@ -53,6 +55,7 @@ def said(variant: str, stage: str) -> Any:
     }
 
 
+@pytest.mark.nightly
 async def test_a_line_marks_what_belongs_to_it_in_both_directions(
     lecture: Path, tmp_path: Path
 ) -> None:
@@ -421,6 +424,7 @@ async def test_what_a_stranger_wrote_is_text(tmp_path: Path) -> None:
         tab.complaints.clear()
 
 
+@pytest.mark.nightly
 async def test_two_hundred_kernels_open_by_what_is_seen_alone(
     lecture: Path, tmp_path: Path
 ) -> None:

@@ -100,6 +100,7 @@ def paths(recording: Path) -> set[str]:
     return out
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", NAMES)
 def test_no_line_of_the_source_and_no_path_is_left(
     name: str, tmp_path: Path, request: pytest.FixtureRequest

@@ -64,6 +64,7 @@ def test_first_launches_of_other_threads_pass_one_that_waits(
     )
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["first", "third", "base"])
 def test_faults_of_an_import_hook_change_no_program(injector: Injector, kind: str) -> None:
     """These are met by an interpreter that starts under the probes."""

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from inspector.sources.opening import open_path
 from tests.helpers.ptxview import call, environment, ptxview
 from tests.probes.conftest import INDUCTOR
@@ -70,6 +72,7 @@ sys.exit(rank * 7)
 """
 
 
+@pytest.mark.nightly
 def test_two_ranks_of_torchrun(
     tmp_path: Path, warm_python: Callable[..., Path], caches: Path
 ) -> None:
@@ -166,6 +169,7 @@ OTHER = re.compile(rb"^[A-Z]\d{4} [\d:.]+ \d+ |__compiled_fn_\w+|/cache-\w+/", r
 """What of torch's log is another in each run: a time, a process, a random name."""
 
 
+@pytest.mark.nightly
 def test_files_that_it_has_torch_and_triton_write_are_written(tmp_path: Path, caches: Path) -> None:
     """By its own settings, as with the bare run, and it is recorded all the same.
 

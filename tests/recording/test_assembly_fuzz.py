@@ -248,6 +248,7 @@ def _refuse(name: str) -> object:
     raise AssertionError(f"{name} is no JSON")
 
 
+@pytest.mark.nightly
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(events, max_size=5))
 @example([{"event": "device_code", "cubin": "cubin", "origin": "nobody"}])
@@ -322,6 +323,7 @@ def test_events_of_any_shape_become_values(found: list[dict[str, object]]) -> No
     look_at(Assembly(content).recording("x", found))
 
 
+@pytest.mark.nightly
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(

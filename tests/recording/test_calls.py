@@ -265,6 +265,7 @@ FIELDS = (
 )
 
 
+@pytest.mark.nightly
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(

@@ -424,6 +424,7 @@ def greeted(server: subprocess.Popen[bytes]) -> None:
     say(server, method="notifications/initialized")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("way", ["closes", "kills", "interrupts"])
 async def test_a_client_that_goes_ends_it_and_all_that_runs(root: Path, way: str) -> None:
     (root / "sleeps.py").write_text(SLEEPS)

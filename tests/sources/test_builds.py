@@ -274,6 +274,7 @@ def test_lines_are_not_carried_over_where_the_source_has_changed(tmp_path: Path)
     assert not any(line["source"] for line in shown["lines"])
 
 
+@pytest.mark.nightly
 @pytest.mark.nvcc
 def test_each_architecture_is_a_variant_with_its_own_ptx(tmp_path: Path) -> None:
     folder = build_folder(

@@ -798,6 +798,7 @@ os._exit(0)
 """
 
 
+@pytest.mark.nightly
 def test_a_child_never_waits_for_a_thread_that_it_does_not_have(tmp_path: Path) -> None:
     """Forked again and again while four threads record: the writer's lock and the calls'."""
     path = tmp_path / "program.py"
@@ -965,6 +966,7 @@ os._exit(0)
 """
 
 
+@pytest.mark.nightly
 def test_a_child_frees_a_tensor_while_a_thread_of_its_parent_makes_one(tmp_path: Path) -> None:
     """The locks of the emulated device."""
     pytest.importorskip("torch")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 
+import pytest
 from hypothesis import given, settings
 
 from inspector.analyse.function_facts import FunctionFacts
@@ -132,6 +133,7 @@ def asked(blocks: int) -> int:
         tracemalloc.stop()
 
 
+@pytest.mark.nightly
 def test_memory_of_definitions_is_linear_in_the_blocks() -> None:
     few, many = asked(100), asked(400)
     assert many < 8 * few, "four times the blocks; sixteen times the memory is every pair of them"

@@ -57,6 +57,7 @@ def stepper(text: str, x: np.ndarray[Any, Any], lane: int = 0) -> Stepper:
     return Stepper.of(run(text, x), {}, lambda line: None, lane)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("threads", [32, 1024])
 def test_what_is_kept_of_a_long_block_stays_within_its_bound(threads: int) -> None:
     """By what Python has allocated: objects count as much as arrays where a block is small."""

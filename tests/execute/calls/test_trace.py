@@ -117,6 +117,7 @@ def test_a_sample_says_of_how_many_and_is_exact_for_its_blocks() -> None:
     assert number["low"] == number["high"] == 1822 and number["uniform"] == "grid"
 
 
+@pytest.mark.nightly
 def test_where_all_blocks_would_take_long_some_are_run_and_that_is_said() -> None:
     words = ["trace", RECORDING, "ba6e6b76", "--grid", "1823,16"]
     told = call(*words, "--json").json

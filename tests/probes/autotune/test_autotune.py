@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.probes.conftest import Run, ok
 
 KERNEL = """
@@ -311,6 +313,7 @@ f(torch.randn(512, 256, device="cuda"))
 """
 
 
+@pytest.mark.nightly
 def test_inductors_candidates_are_recorded_with_their_binaries(forked: Run) -> None:
     done = ok(forked(INDUCTOR, inductor=True))
     tunings = done.of("autotune")

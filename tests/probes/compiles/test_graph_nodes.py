@@ -103,6 +103,7 @@ def texts_of(trace: Path) -> dict[str, list[str]]:
     return out
 
 
+@pytest.mark.nightly
 def test_a_training_step_is_recorded_as_torch_traces_it(
     step: tuple[Outcome, Recording, Path],
 ) -> None:

@@ -6,6 +6,8 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from inspector.base.model import Origin, Recording, Stage
 from inspector.reader.reader import Reader
 from inspector.recording.assemble import Assembly
@@ -140,6 +142,7 @@ for _ in range(2):
 """
 
 
+@pytest.mark.nightly
 def test_a_kernel_that_needs_more_than_the_device_has_is_refused_and_says_so(
     forked: Run, tmp_path: Path
 ) -> None:

@@ -108,6 +108,7 @@ def seen(forked: Run, tmp_path: Path) -> Seen:
     return Seen(ok(forked(PROGRAM, inductor=True)), tmp_path)
 
 
+@pytest.mark.nightly
 def test_reasons_of_compilations_are_torchs_own_words(seen: Seen) -> None:
     _breaks(seen)
     _recompiles(seen)

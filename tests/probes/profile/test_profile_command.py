@@ -207,6 +207,7 @@ def test_the_programs_own_profiler_works_and_is_read(own: tuple[Path, Done]) -> 
     assert window["by"] == "program" and window["gpu"] is False
 
 
+@pytest.mark.nightly
 def test_a_step_ends_where_the_optimizers_does(train: tuple[Path, Done]) -> None:
     _, done = train
     document = json.loads(done.out)
@@ -264,6 +265,7 @@ def test_what_was_stored_is_shown_again(train: tuple[Path, Done], tmp_path: Path
     assert listed["recording"]["problems"] == []
 
 
+@pytest.mark.nightly
 def test_a_benchmark_that_times_its_compiling_gets_warnings(tmp_path: Path) -> None:
     path = tmp_path / "bench.py"
     path.write_text(BENCH)
@@ -284,6 +286,7 @@ def test_a_benchmark_that_times_its_compiling_gets_warnings(tmp_path: Path) -> N
     assert [k["name"] for k in listed["kernels"]] == ["square_kernel"]
 
 
+@pytest.mark.nightly
 def test_without_steps_the_program_is_one_window_that_ends_in_time(tmp_path: Path) -> None:
     done = profiled(tmp_path, WHOLE, "--seconds", "0.5", "-o", "rec")
     assert done.status == 0, done.said
@@ -316,6 +319,7 @@ def test_each_call_of_a_method_in_the_main_thread_is_a_step(
     assert document["problems"] == []
 
 
+@pytest.mark.nightly
 def test_steps_of_the_first_optimizer_alone_are_counted(tmp_path: Path) -> None:
     done = profiled(tmp_path, OPTIMIZERS, "-o", "rec", "--json")
     assert done.status == 0, done.said

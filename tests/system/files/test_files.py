@@ -408,6 +408,7 @@ def test_line_that_is_too_long_is_left_out_and_said(tmp_path: Path) -> None:
     assert whole["recording"]["complete"] is True
 
 
+@pytest.mark.nightly
 def test_members_are_bounded_in_total(tmp_path: Path, usual: int) -> None:
     row = jsonl(problem("x" * 4000))
     path = tmp_path / "x.ptxview"
@@ -433,6 +434,7 @@ def test_record_that_would_swell_is_left_out(tmp_path: Path, empty: str, usual: 
         assert any("line 2" in p and "PTXVIEW_MAX_BYTES" in p for p in done.problems)
 
 
+@pytest.mark.nightly
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -526,6 +528,7 @@ def test_zip_of_more_members_than_are_looked_at(tmp_path: Path) -> None:
     assert [k["name"] for k in whole["kernels"]] == ["k"]
 
 
+@pytest.mark.nightly
 def test_member_that_unpacks_to_more_than_is_read(tmp_path: Path, usual: int) -> None:
     path = tmp_path / "x.ptxview"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -556,6 +559,7 @@ def test_member_that_unpacks_to_more_than_it_says(tmp_path: Path, member: str, u
     assert max(done.peak, shown.peak) < usual + 60 * MB
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
 def test_member_packed_in_a_way_without_bounds(tmp_path: Path, method: int, usual: int) -> None:
     path = zipped(tmp_path / "x.ptxview", {"events.jsonl": bytes(200 * MB)}, method)

@@ -309,6 +309,7 @@ def test_no_field_of_a_cache_is_obeyed(cache: Path) -> None:
             assert_harmless([str(w) for w in words])
 
 
+@pytest.mark.nightly
 def test_no_symbol_of_a_cubin_is_obeyed(cache: Path) -> None:
     path = cache / MATMUL.name / "matmul_kernel.cubin"
     data = path.read_bytes()

@@ -75,6 +75,7 @@ def address(tmp_path: Path) -> Iterator[Address]:
     assert server.wait(120) == 0
 
 
+@pytest.mark.nightly
 @needs_browser
 async def test_the_interface_works_in_a_browser(address: Address, tmp_path: Path) -> None:
     async with browser(tmp_path / "browser") as page:
