@@ -21,6 +21,10 @@ STARTING = (
 )
 
 
+PARTS = 60
+"""All faults take an hour; a part takes a minute."""
+
+
 @pytest.fixture(scope="module")
 def injector(tmp_path_factory: pytest.TempPathFactory, common: Path) -> Iterator[Injector]:
     needs_torch()
@@ -80,5 +84,6 @@ def test_faults_of_an_import_hook_change_no_program(injector: Injector, kind: st
 
 
 @pytest.mark.nightly
-def test_no_fault_changes_a_program(injector: Injector, faults: list[Fault]) -> None:
-    hold(injector, faults)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_fault_changes_a_program(injector: Injector, faults: list[Fault], part: int) -> None:
+    hold(injector, faults[part::PARTS])
