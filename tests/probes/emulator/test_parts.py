@@ -161,6 +161,23 @@ def test_flags_of_nvcc() -> None:
     assert "-arch=sm_90a" in command and not any("gencode" in c for c in command)
 
 
+@pytest.mark.nvcc
+@pytest.mark.skipif(not nvcc.homes(), reason="needs nvcc")
+def test_builds_of_a_source_are_equal_whatever_nvcc_warns_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "local names.cu"
+    source.write_text("namespace { __device__ int n; __global__ void k(int *x) { *x = n++; } }\n"
+                      "void go(int *x) { k<<<1, 1>>>(x); }\n")  # fmt: skip
+    texts = []
+    for cache in ("a", "b"):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / cache))
+        made = nvcc.compile_source(nvcc.homes()[0], source, ["-O2", "-O3"], "sm_90")
+        assert made["status"] == 0 and "incompatible redefinition" in made["log"]
+        texts.append(Path(made["ptx"]).read_text())
+    assert texts[0] == texts[1] and "local_names_cu" in texts[0]
+
+
 def test_the_package_imports_neither_torch_nor_triton_at_its_head() -> None:
     for file in PACKAGE.glob("*.py"):
         for node in ast.parse(file.read_text(encoding="utf-8")).body:
