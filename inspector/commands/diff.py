@@ -29,7 +29,7 @@ from inspector.diff.recordings import Fate
 from inspector.listing.line import Function
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import Selection, names, place, select, select_one
-from inspector.report import brief, diff_json, diff_markdown, diff_text
+from inspector.report import brief, diff_text
 from inspector.sources.opening import is_there
 from inspector.system import printing
 
@@ -185,9 +185,11 @@ def _variants(
     paths = (readers[0].recording.path, readers[1].recording.path)
 
     def document() -> dict[str, object]:
-        value = diff_json.variants(compared, paths)
+        value = diff_text.variants_json(compared, paths)
         if args.lines is not None:
-            value["hunks"] = [h for h in diff_json.hunks(compared.diff) if _touches(h, args.lines)]
+            value["hunks"] = [
+                h for h in diff_text.hunks_json(compared.diff) if _touches(h, args.lines)
+            ]
         return value
 
     def brief_value() -> dict[str, object]:
@@ -216,7 +218,7 @@ def _variants(
         compared.diff.identical,
         document,
         brief_value,
-        lambda: diff_markdown.variants(compared, beside.folded(compared.rows(), args.context)),
+        lambda: diff_text.variants_markdown(compared, beside.folded(compared.rows(), args.context)),
         show,
     )
 
@@ -278,9 +280,9 @@ def _files(a: Reader, b: Reader, args: argparse.Namespace) -> Answer:
     rows = beside.folded(compared.rows(), args.context)
     return Answer(
         compared.diff.identical,
-        lambda: diff_json.files(compared, paths),
-        lambda: brief.many_compared(diff_json.files(compared, paths), "functions", *paths),
-        lambda: diff_markdown.files(compared, paths, rows),
+        lambda: diff_text.files_json(compared, paths),
+        lambda: brief.many_compared(diff_text.files_json(compared, paths), "functions", *paths),
+        lambda: diff_text.files_markdown(compared, paths, rows),
         show,
     )
 
@@ -314,9 +316,9 @@ def _table(reader: Reader, selector: str | None, args: argparse.Namespace) -> An
 
     def markdown() -> Iterator[str]:
         for own in by_kernel.values():
-            yield f"### {diff_markdown.code(base_name(own[0].kernel.name))}"
+            yield f"### {diff_text.code(base_name(own[0].kernel.name))}"
             yield ""
-            yield from diff_markdown.table(own)
+            yield from diff_text.table_markdown(own)
 
     def show(out: Console, width: int) -> None:
         for own in by_kernel.values():
@@ -325,8 +327,8 @@ def _table(reader: Reader, selector: str | None, args: argparse.Namespace) -> An
 
     return Answer(
         True,
-        lambda: diff_json.table(rows),
-        lambda: brief.tabled(diff_json.table(rows), reader.recording.path),
+        lambda: diff_text.table_json(rows),
+        lambda: brief.tabled(diff_text.table_json(rows), reader.recording.path),
         markdown,
         show,
     )
@@ -353,8 +355,8 @@ def _recordings(a: Reader, b: Reader, args: argparse.Namespace) -> Answer:
 
     return Answer(
         same,
-        lambda: diff_json.recordings(paths, pairs, versions),
-        lambda: brief.many_compared(diff_json.recordings(paths, pairs), "pairs", *paths),
-        lambda: diff_markdown.recordings(paths, pairs, versions),
+        lambda: diff_text.recordings_json(paths, pairs, versions),
+        lambda: brief.many_compared(diff_text.recordings_json(paths, pairs), "pairs", *paths),
+        lambda: diff_text.recordings_markdown(paths, pairs, versions),
         show,
     )

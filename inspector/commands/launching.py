@@ -19,7 +19,7 @@ from inspector.execute.calls.inputs import Array
 from inspector.execute.calls.tracing import BUDGET, Triple, parse_place, parse_sizes
 from inspector.measure.recorded_launch import ChosenLaunch, LaunchWish, choose_launch
 from inspector.reader.selecting import select_one
-from inspector.report.failure import need_compiled
+from inspector.report.tables import need_compiled
 from inspector.system import files
 
 NO_ARRAY = (

@@ -32,18 +32,8 @@ from inspector.reader import summaries
 from inspector.reader.facts import GLANCE_SECONDS
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
-from inspector.report import (
-    calls,
-    compiles,
-    graph,
-    guards,
-    jsons,
-    ncu,
-    ranks,
-    tables,
-    timings,
-)
-from inspector.report.compile_phases import Phases
+from inspector.report import calls, compiles, jsons, profile, ranks, tables, timings
+from inspector.report.compiles import Phases
 from inspector.system import printing
 from inspector.system.printing import narrate
 
@@ -119,7 +109,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         value = jsons.recording(
             rec,
             reader.resources,
-            lambda v: ncu.variant(profiled.measured(v)),
+            lambda v: profile.measured_json(profiled.measured(v)),
             jsons.Rows,
             reader.hint_count,
             reader.made_by,
@@ -128,7 +118,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             _with_operations(reader, value)
         value["compiles"] = compiles.document(rec, Phases(table("compile_phases")))
         value["ranks"] = ranks.document(rec)
-        value["ncu"] = ncu.document(profiled.attached(), profiled.report, _names(reader))
+        value["ncu"] = profile.launches_json(profiled.attached(), profiled.report, _names(reader))
         print_json(timings.with_times(value, rec, times(rec.path)))
         return Exit.OK
     out = printing.out()
@@ -288,7 +278,7 @@ def _graph_views(reader: Reader) -> Iterator[tuple[Graph, GraphView | None]]:
 def _operations(reader: Reader) -> int:
     """Print what each graph computes."""
     views = [(one, view) for one, view in _graph_views(reader) if view is not None]
-    printing.lines(list(graph.table(views)))
+    printing.lines(list(calls.table(views)))
     if not reader.recording.graphs:
         narrate("No graph was recorded: only torch.compile makes them.")
     return Exit.OK
@@ -297,7 +287,7 @@ def _operations(reader: Reader) -> int:
 def _with_operations(reader: Reader, value: dict[str, Any]) -> None:
     """Add to each graph of a list what it computes."""
     for (_, view), row in zip(_graph_views(reader), value["graphs"], strict=True):
-        row["operations"] = None if view is None else graph.operations(view)
+        row["operations"] = None if view is None else calls.operations(view)
 
 
 def _compiles(args: argparse.Namespace, rec: Recording) -> int:
@@ -323,18 +313,18 @@ def _compiles(args: argparse.Namespace, rec: Recording) -> int:
 
 
 def _guards(rec: Recording, as_json: bool) -> int:
-    def told() -> Iterator[tuple[FrameCompile, list[guards.Guard]]]:
+    def told() -> Iterator[tuple[FrameCompile, list[compiles.Guard]]]:
         for one in rec.frame_compiles:
             if one.guards is not None:
                 text = one.guards.read().decode("utf-8", "surrogateescape")
-                yield one, guards.guards_in(text)
+                yield one, compiles.guards_in(text)
 
     if as_json:
-        rows = jsons.Rows(guards.document(*each) for each in told())
+        rows = jsons.Rows(compiles.guards_json(*each) for each in told())
         print_json({"schema": jsons.SCHEMA, "guards": rows})
         return Exit.OK
     out = printing.out()
-    for line in guards.lines(told()):
+    for line in compiles.guard_lines(told()):
         out.print(line, soft_wrap=True)
     if all(one.guards is None for one in rec.frame_compiles):
         narrate(compiles.none_known(rec) or "no guards were recorded")
@@ -350,12 +340,14 @@ def print_launches(profiled: Profiled, out: Console, alone: bool = False) -> Non
     found = profiled.attached()
     if found:
         out.print("measured by ncu", style="bold cyan")
-        out.print(ncu.summary(found, None if alone else _names(profiled.reader), out.width))
-    for text in ncu.footnotes(found, profiled.report):
+        out.print(
+            profile.launch_table(found, None if alone else _names(profiled.reader), out.width)
+        )
+    for text in profile.launch_footnotes(found, profiled.report):
         err.print(f"! {text}", style="yellow", soft_wrap=True)
 
 
-def _names(reader: Reader) -> ncu.Name:
+def _names(reader: Reader) -> profile.Name:
     """The ids of a kernel and a variant, by what a launch is tied to."""
     known: dict[Key, tuple[str, str]] = {
         (v.hash, v.symbol): (k.id, v.id) for k, v in reader.recording.variants()

@@ -21,8 +21,8 @@ from inspector.diff.passes import change_of, lines_changed
 from inspector.reader.passes import STAGES, PassList, graph_passes, variant_passes
 from inspector.reader.selecting import select_graph, select_one
 from inspector.recording.layout import kept_cache
+from inspector.report import compiled as report
 from inspector.report import diff_text, tables
-from inspector.report import passes as report
 from inspector.sources.opening import is_there
 from inspector.system import printing
 from inspector.system.printing import narrate
@@ -109,12 +109,12 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     wanted = PassFilter(args.stage, args.introduces, args.removes, args.full or args.json)
     shown_passes = wanted.of(made.passes)
     if args.json:
-        print_json(report.document(_facts(whose, made), shown_passes, None))
+        print_json(report.passes_json(_facts(whose, made), shown_passes, None))
         return _status(made)
     _head(whose)
     out = printing.out()
     if shown_passes:
-        out.print(report.table(shown_passes, wanted.asked(made.passes)))
+        out.print(report.pass_table(shown_passes, wanted.asked(made.passes)))
     changed = sum(p.changed for p in made.passes)
     said = f"{counted(len(made.passes), 'pass')} ran, {changed} changed something"
     if args.introduces or args.removes or args.stage:
@@ -141,7 +141,9 @@ def _chosen(made: PassList, asked: str) -> PassRun:
             f"no pass is called {shown(asked)}", "Without PASS they are listed, all with --full."
         )
     if len(fits) > 1:
-        rows = "\n".join(f"  {p.number:>4} {p.stage:<6} {shown(report.title(p))}" for p in fits)
+        rows = "\n".join(
+            f"  {p.number:>4} {p.stage:<6} {shown(report.pass_title(p))}" for p in fits
+        )
         raise UsageError(f"{shown(asked)} fits {len(fits)} passes; give a number:", rows)
     return fits[0]
 
@@ -150,11 +152,11 @@ def _one(whose: _Whose, made: PassList, chosen: PassRun, args: argparse.Namespac
     change = change_of(chosen, bare=not args.json)
     if args.json:
         hunks = change.diff.hunks if chosen.changed else ()
-        print_json(report.document(_facts(whose, made), [chosen], hunks))
+        print_json(report.passes_json(_facts(whose, made), [chosen], hunks))
         return _status(made)
     _head(whose)
     out = printing.out()
-    took = report.milliseconds(chosen)
+    took = report.pass_milliseconds(chosen)
     scope = f"  on {chosen.scope}" if chosen.scope else ""
     out.print(
         Text(
@@ -169,7 +171,7 @@ def _one(whose: _Whose, made: PassList, chosen: PassRun, args: argparse.Namespac
     if not chosen.changed:
         out.print("It changed nothing." if chosen.finished else "The compiler failed in it.")
         return _status(made)
-    said = report.operations(chosen, None)
+    said = report.pass_operations(chosen, None)
     if said:
         out.print(Text(shown(said)), soft_wrap=True)
     if change.diff.identical and not args.full:

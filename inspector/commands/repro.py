@@ -38,7 +38,7 @@ from inspector.reader.reader import Reader
 from inspector.reader.selecting import select, select_calls, select_one
 from inspector.recording.facts import as_map, as_text, text_of
 from inspector.recording.layout import Events, is_recording, read_events
-from inspector.report.failure import need_compiled
+from inspector.report.tables import need_compiled
 from inspector.system import files, printing
 from inspector.system.printing import narrate
 

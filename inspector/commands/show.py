@@ -34,8 +34,8 @@ from inspector.reader.listings import decode
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import select_graph, select_one
 from inspector.recording.layout import kept_cache
-from inspector.report import annotated, card, failure, jsons, ncu, tables, timings
-from inspector.report import graph as graph_report
+from inspector.report import calls as graph_report
+from inspector.report import card, jsons, profile, tables, timings
 from inspector.sources.opening import open_path, open_text
 from inspector.system import printing
 from inspector.system.printing import narrate
@@ -269,7 +269,7 @@ def _execute(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Na
 
 def _stage_of(kernel: Kernel, variant: Variant, args: argparse.Namespace) -> Stage:
     """The requested stage, else the usual one; narrates why others are missing."""
-    for line in failure.lines(kernel, variant) if not args.json else ():
+    for line in tables.lines(kernel, variant) if not args.json else ():
         narrate(f"ptxview: {line}")
     return Stage(args.stage) if args.stage else _default(variant)
 
@@ -300,7 +300,7 @@ def _graph(reader: Reader, graph: Graph, args: argparse.Namespace) -> int:
         return small.print_graph(reader, graph, args.json)
     # JSON has the whole text; a terminal shows its operations.
     usual = Stage.OUTPUT_CODE if args.json or args.lines is not None else Stage.OPERATIONS
-    for said in failure.of_graph(graph) if not args.json else ():
+    for said in tables.of_graph(graph) if not args.json else ():
         narrate(f"ptxview: {said}")
     if Stage.OUTPUT_CODE not in there:
         usual = there[-1]
@@ -459,13 +459,13 @@ def _annotated(
     for why in reader.lacking(variant):
         out.print(f"  {'not known':<{card.LABEL}}{shown(why)}", soft_wrap=True)
     for finding in reader.findings(variant):
-        out.print(annotated.hint(finding), soft_wrap=True)
+        out.print(card.hint(finding), soft_wrap=True)
     out.print()
-    if said := annotated.legend(annotations, stage):
+    if said := card.legend(annotations, stage):
         out.print(said, style="dim", soft_wrap=True)
-    out.print(annotated.heading(annotations), style="dim", soft_wrap=True)
+    out.print(card.heading(annotations), style="dim", soft_wrap=True)
     part = _part(listing, reader.function(variant, stage), lines)
-    printing.rows(annotated.rows(part, annotations, out.width))
+    printing.rows(card.rows(part, annotations, out.width))
     return Exit.OK
 
 
@@ -552,6 +552,6 @@ def _function(
         at,
         notes,
         card.as_json(reader.card(variant)),
-        ncu.variant(profiled.measured(variant)),
+        profile.measured_json(profiled.measured(variant)),
     )
     return {**out, "timing": timings.timing(times(reader.recording.path).of(kernel, variant))}

@@ -25,7 +25,7 @@ from inspector.execute.calls.lines import ExecutedLine, executed_lines, executed
 from inspector.execute.calls.tracing import TracedLaunch, Wanted, trace_launch
 from inspector.measure.recorded_launch import ChosenLaunch
 from inspector.reader import tables as reference
-from inspector.report import annotated, tables
+from inspector.report import card, tables
 from inspector.report import trace as report
 from inspector.system import printing
 from inspector.system.printing import narrate
@@ -173,7 +173,7 @@ def _print(
         _labelled(out, report.fault_rows(told, told.launched.fault), "red")
     _labelled(out, report.summary(told), "")
     for finding in found:
-        out.print(annotated.hint(finding), soft_wrap=True)
+        out.print(card.hint(finding), soft_wrap=True)
     out.print()
     if not lines:
         narrate("none of these lines was run, or is tied to one that was")

@@ -32,9 +32,9 @@ from inspector.diff import compare
 from inspector.measure.experiment import Experiment, experiment_of
 from inspector.reader.selecting import select_one
 from inspector.recording.layout import kept_cache
+from inspector.report import compiled as report
 from inspector.report import diff_text
-from inspector.report import trying as report
-from inspector.report.trying import Difference
+from inspector.report.compiled import Difference
 from inspector.sources.compilers import check_options
 from inspector.sources.opening import newest, open_path
 from inspector.sources.trying import (
@@ -118,7 +118,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     made = experiment_of(outcome, kept_cache())
     differences = list(_differences(made, args.diff))
     if args.json:
-        print_json(report.as_json(made, differences))
+        print_json(report.trial_json(made, differences))
     else:
         _print(made, differences, args.diff)
     return Exit.DIFFERENT if outcome.failed else Exit.OK
@@ -246,13 +246,13 @@ def _differences(made: Experiment, asked: str | None) -> Iterator[Difference]:
 
 def _print(made: Experiment, differences: Sequence[Difference], asked: str | None) -> None:
     out = printing.out()
-    out.print(report.title(made), soft_wrap=True)
-    for line in report.table(made, out.width):
+    out.print(report.trial_title(made), soft_wrap=True)
+    for line in report.trial_table(made, out.width):
         out.print(line, soft_wrap=True)
     out.print()
-    for line in report.messages(made):
+    for line in report.trial_messages(made):
         out.print(line, soft_wrap=True)
-    for sentence in report.sentences(made):
+    for sentence in report.trial_sentences(made):
         out.print(Text(shown(sentence)), soft_wrap=True)
     for one in differences:
         _print_difference(one, made.base.label, MAX_ROWS if asked is None else None)

@@ -20,7 +20,7 @@ from inspector.recording import output_code
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent, DerivedCache
 from inspector.report import compiles, jsons, tables
-from inspector.report.compile_phases import Phases
+from inspector.report.compiles import Phases
 from inspector.sources.opening import open_path
 from inspector.system import printing
 from tests.helpers.ptxview import LECTURE, SQUARE, write_events

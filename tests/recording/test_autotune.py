@@ -14,7 +14,7 @@ from inspector.base.model import Kernel, Recording, Resources, Stage
 from inspector.diff import variants
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent
-from inspector.report import diff_json, diff_markdown, jsons, tables
+from inspector.report import diff_text, jsons, tables
 from inspector.sources.opening import open_path
 from tests.helpers.ptxview import SQUARE
 
@@ -439,9 +439,11 @@ def test_nothing_that_was_compiled_is_called_not_compiled(
     kernel = one(*COMPILED, tuned(lost, known, winner=0 if winner else 1))
     (row,) = variants.without_variant(kernel)
     assert (row.compiled, row.winner) == (compiled, winner)
-    said = "\n".join(diff_markdown.table([row]))
+    said = "\n".join(diff_text.table_markdown([row]))
     assert ("not compiled" if compiled is False else "not known") in said
-    assert json.loads(jsons.dumps(diff_json.table([row])))["variants"][0]["compiled"] is compiled
+    assert (
+        json.loads(jsons.dumps(diff_text.table_json([row])))["variants"][0]["compiled"] is compiled
+    )
 
 
 def test_one_compile_of_two_generated_files_is_one_variant_of_the_graphs_kernel() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from inspector.base.model import CompilePhase, FrameCompile, KernelCompile, Recording
 from inspector.reader.tables import table
 from inspector.report import compiles
-from inspector.report.compile_phases import Axis, Phases, by_part
+from inspector.report.compiles import Axis, Phases, by_part
 
 PHASES = Phases(table("compile_phases"))
 

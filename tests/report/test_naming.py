@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from inspector.base.model import Variant
-from inspector.report.naming import apart, labels
+from inspector.report.tables import apart, labels
 from inspector.tui.tree.rows import TreeKind, fitness, rows, whole_tree
 from tests.helpers.sample import recording
 

@@ -19,8 +19,8 @@ from inspector.commands.cli import main
 from inspector.measure.time import child as running
 from inspector.measure.time.roofline import TITLES, Peaks, Spot, dtypes_in, peaks_of_device
 from inspector.reader.tables import devices, table
-from inspector.report.plots import Figure, PlotLine, plot, ticks
-from inspector.report.plots import figure as roofline
+from inspector.report.timings import Figure, PlotLine, plot, ticks
+from inspector.report.timings import figure as roofline
 from inspector.sources import machine
 from inspector.system.process import Finished
 

@@ -14,7 +14,7 @@ from inspector.diff.beside import BesideRow, Sign
 from inspector.diff.compare import Compared
 from inspector.diff.passes import PassChange
 from inspector.report import diff_text
-from inspector.report.naming import differing
+from inspector.report.tables import differing
 from inspector.tui.diff.diff_view import DiffView
 from inspector.tui.panes.locations import place
 from inspector.tui.widgets.figures import configuration

@@ -15,7 +15,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from inspector.report.naming import apart
+from inspector.report.tables import apart
 from inspector.tui.find.ranking import Entry, Match, rank
 from inspector.tui.widgets.visible import cut
 

@@ -10,8 +10,7 @@ from inspector.analyse.card import Card
 from inspector.base.model import LAUNCH, Failure, Resources, Variant
 from inspector.base.text import plural
 from inspector.measure.time.stored import COLD
-from inspector.report.failure import refused
-from inspector.report.tables import shared
+from inspector.report.tables import refused, shared
 from inspector.report.timings import duration
 from inspector.tui.tree.ordering import time_of
 from inspector.tui.widgets.figures import UNKNOWN, configuration, figure, spilled, spills
