@@ -20,8 +20,17 @@ from inspector.base.errors import Exit, UsageError
 from inspector.base.model import KERNEL_STAGES, Origin, Stage
 from inspector.base.names import base_name
 from inspector.base.text import shown
-from inspector.commands import small
-from inspector.commands.common import open_reader, print_json
+from inspector.commands.common import (
+    flag,
+    handle,
+    open_reader,
+    option,
+    print_brief,
+    print_json,
+    refuse_together,
+    takes,
+    takes_small,
+)
 from inspector.diff import beside, compare, summary, variants
 from inspector.diff.beside import BesideRow
 from inspector.diff.compare import Compared, Files
@@ -39,44 +48,41 @@ CONTEXT = 3
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``diff``."""
-    parser.add_argument(
-        "words",
-        nargs="*",
-        metavar="A B",
-        help="what to compare: KERNEL, PATH::KERNEL or PATH; or PATH A B with both kernels in PATH",
+    takes(
+        parser,
+        {
+            "words": option(
+                "A B",
+                "what to compare: KERNEL, PATH::KERNEL or PATH; or PATH A B with both kernels in "
+                "PATH",
+                nargs="*",
+            ),
+            "--stage": option(None, "default: ptx, else the lowest that both have", choices=STAGES),
+            "--exact": flag("compare the text: names, numbers and comments count"),
+            "--variants": flag("the table of all variants that one KERNEL fits"),
+            "--sort": option(
+                "KEY",
+                "order of that table: time, registers, spills, shared, occupancy, instructions, "
+                "winner or a name in the configuration; -KEY the other way round (--sort=-time)",
+            ),
+            "--context": option("N", "equal lines round a change", type=_count, default=CONTEXT),
+            "--width": option("N", "columns of the output", type=_count),
+            "--device": option(
+                "ARCH", "architecture for occupancy and hints (sm_80); default: the variant's own"
+            ),
+            "--exit-code": flag("exit with 1 if anything differs"),
+            "--summary": flag("the figures alone, without the text of the stages"),
+        },
     )
-    parser.add_argument(
-        "--stage", choices=STAGES, help="default: ptx, else the lowest that both have"
-    )
-    parser.add_argument(
-        "--exact", action="store_true", help="compare the text: names, numbers and comments count"
-    )
-    parser.add_argument(
-        "--variants", action="store_true", help="the table of all variants that one KERNEL fits"
-    )
-    parser.add_argument(
-        "--sort",
-        metavar="KEY",
-        help="order of that table: time, registers, spills, shared, occupancy, instructions, "
-        "winner or a name in the configuration; -KEY the other way round (--sort=-time)",
-    )
-    parser.add_argument(
-        "--context", type=_count, default=CONTEXT, metavar="N", help="equal lines round a change"
-    )
-    parser.add_argument("--width", type=_count, metavar="N", help="columns of the output")
-    parser.add_argument(
-        "--device",
-        metavar="ARCH",
-        help="architecture for occupancy and hints (sm_80); default: the variant's own",
-    )
-    parser.add_argument("--exit-code", action="store_true", help="exit with 1 if anything differs")
-    parser.add_argument(
-        "--summary", action="store_true", help="the figures alone, without the text of the stages"
-    )
-    small.takes_small(parser, "the differences", lines="these lines of two variants (40:80)")
+    takes_small(parser, "the differences", lines="these lines of two variants (40:80)")
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print JSON")
-    form.add_argument("--markdown", action="store_true", help="print Markdown for a pull request")
+    takes(
+        form,
+        {
+            "--json": flag("print JSON"),
+            "--markdown": flag("print Markdown for a pull request"),
+        },
+    )
 
 
 def _count(text: str) -> int:
@@ -88,7 +94,7 @@ def _count(text: str) -> int:
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Print what differs."""
     args = parser.parse_args(argv)
-    small.refuse_together(args, "brief", "lines", "summary", "markdown")
+    refuse_together(args, "brief", "lines", "summary", "markdown")
     return _print(args, _answer(args, _places(parser, args)))
 
 
@@ -162,7 +168,7 @@ class Answer:
 
 def _print(args: argparse.Namespace, answer: Answer) -> int:
     if args.brief:
-        small.answer(answer.summary(), args.json)
+        print_brief(answer.summary(), args.json)
     elif args.json:
         print_json(answer.document())
     elif args.markdown:
@@ -194,7 +200,7 @@ def _variants(
 
     def brief_value() -> dict[str, object]:
         a, b = (
-            (path, small.handle(reader.recording, *one))
+            (path, handle(reader.recording, *one))
             for path, reader, one in zip(paths, readers, selected, strict=True)
         )
         return brief.compared(compared, a, b)

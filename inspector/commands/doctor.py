@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from inspector.base.errors import Exit, UsageError
+from inspector.commands.common import flag, option, takes
 from inspector.recording.layout import recordings_folder, user_cache
 from inspector.report.jsons import SCHEMA, dumps
 from inspector.sources import machine
@@ -22,8 +23,13 @@ from inspector.system.toolchain import PURPOSE, Tool, every
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``doctor``."""
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--python", metavar="PATH", help="interpreter of your programs")
+    takes(
+        parser,
+        {
+            "--json": flag("print JSON"),
+            "--python": option("PATH", "interpreter of your programs"),
+        },
+    )
 
 
 def examine(asked: str | None) -> dict[str, Any]:

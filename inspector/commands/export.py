@@ -16,7 +16,15 @@ from pathlib import Path
 
 from inspector.base.errors import Exit, PtxviewError, UsageError
 from inspector.base.text import shown
-from inspector.commands.common import open_reader, print_json, reader_of, select_all
+from inspector.commands.common import (
+    flag,
+    open_reader,
+    option,
+    print_json,
+    reader_of,
+    select_all,
+    takes,
+)
 from inspector.export import collected, folder
 from inspector.export.gathering import Found, named
 from inspector.export.markdown import markdown
@@ -42,35 +50,35 @@ ENDINGS = {"html": ".html", "markdown": ".md", "ptxview": ".ptxview", "folder": 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``export``."""
-    parser.add_argument(
-        "words",
-        nargs="*",
-        metavar="[PATH] [KERNEL…]",
-        help="what to open, and which kernels of it; all of the newest recording if left out",
+    takes(
+        parser,
+        {
+            "words": option(
+                "[PATH] [KERNEL…]",
+                "what to open, and which kernels of it; all of the newest recording if left out",
+                nargs="*",
+            ),
+            "-o --output": option(
+                "FILE",
+                "where to write: .html, .md, .ptxview or a folder; - is standard output; default: "
+                "the recording's name and .html, here",
+            ),
+            "--format": option(
+                None, "default: by the name of the output, else html", choices=FORMATS
+            ),
+            "--without": option(
+                "WHAT",
+                "what is taken out: source (Python, CUDA C++, output_code), paths (files, users, "
+                "the command line), args (the command line and environment alone), or several: "
+                "source,paths",
+                default="",
+            ),
+            "--device": option(
+                "ARCH", "architecture for occupancy and hints (sm_80); default: the variant's own"
+            ),
+            "--json": flag("print JSON of what was written"),
+        },
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        help="where to write: .html, .md, .ptxview or a folder; - is standard output; "
-        "default: the recording's name and .html, here",
-    )
-    parser.add_argument(
-        "--format", choices=FORMATS, help="default: by the name of the output, else html"
-    )
-    parser.add_argument(
-        "--without",
-        metavar="WHAT",
-        default="",
-        help="what is taken out: source (Python, CUDA C++, output_code), paths (files, users, the "
-        "command line), args (the command line and environment alone), or several: source,paths",
-    )
-    parser.add_argument(
-        "--device",
-        metavar="ARCH",
-        help="architecture for occupancy and hints (sm_80); default: the variant's own",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON of what was written")
 
 
 @dataclass

@@ -22,8 +22,18 @@ from inspector.analyse.graph_view import GraphView
 from inspector.base.errors import Exit, PtxviewError
 from inspector.base.model import FrameCompile, Graph, Kernel, Recording, Variant
 from inspector.base.text import plural, shown
-from inspector.commands import small
-from inspector.commands.common import open_profiled, print_json, takes_reports
+from inspector.commands.common import (
+    flag,
+    handle,
+    open_profiled,
+    option,
+    print_brief,
+    print_json,
+    refuse_together,
+    takes,
+    takes_reports,
+    takes_small,
+)
 from inspector.measure.ncu.attach import Key
 from inspector.measure.ncu.files import is_report
 from inspector.measure.ncu.samples import Profiled
@@ -40,47 +50,29 @@ from inspector.system.printing import narrate
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``list``."""
-    parser.add_argument(
-        "path",
-        nargs="?",
-        metavar="PATH",
-        help="recording, cache or file (default: the newest recording)",
+    takes(
+        parser,
+        {
+            "path": option(
+                "PATH", "recording, cache or file (default: the newest recording)", nargs="?"
+            ),
+            "more": option("PATH", "recordings of other machines, read as one with it", nargs="*"),
+            "--calls": flag(
+                "distinct calls of kernels, graphs and extension functions, with counts and "
+                "differences"
+            ),
+            "--ops": flag(
+                "operations of each compiled graph: lines, modules and operators of each call"
+            ),
+            "--compiles": flag(
+                "timeline of torch.compile and Triton, with caches, breaks, recompiles and shapes"
+            ),
+            "--breaks": flag("graph breaks: line, reason, count and cost"),
+            "--recompiles": flag("recompiles: failed guards and cost"),
+            "--guards": flag("guards of each compiled function, and their lines"),
+        },
     )
-    parser.add_argument(
-        "more", nargs="*", metavar="PATH", help="recordings of other machines, read as one with it"
-    )
-    parser.add_argument(
-        "--calls",
-        action="store_true",
-        help="distinct calls of kernels, graphs and extension functions, with counts and "
-        "differences",
-    )
-    parser.add_argument(
-        "--ops",
-        action="store_true",
-        help="operations of each compiled graph: lines, modules and operators of each call",
-    )
-    parser.add_argument(
-        "--compiles",
-        action="store_true",
-        help="timeline of torch.compile and Triton, with caches, breaks, recompiles and shapes",
-    )
-    parser.add_argument(
-        "--breaks",
-        action="store_true",
-        help="graph breaks: line, reason, count and cost",
-    )
-    parser.add_argument(
-        "--recompiles",
-        action="store_true",
-        help="recompiles: failed guards and cost",
-    )
-    parser.add_argument(
-        "--guards",
-        action="store_true",
-        help="guards of each compiled function, and their lines",
-    )
-    small.takes_small(parser, "what there is")
+    takes_small(parser, "what there is")
     takes_reports(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -88,9 +80,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     """Print the table, or JSON."""
     args = parser.parse_args(argv)
-    small.refuse_together(
-        args, "brief", "calls", "ops", "compiles", "breaks", "recompiles", "guards"
-    )
+    refuse_together(args, "brief", "calls", "ops", "compiles", "breaks", "recompiles", "guards")
     profiled = open_profiled(args.path, reports=args.ncu, more=args.more)
     reader = profiled.reader
     rec = reader.recording
@@ -169,8 +159,8 @@ def _brief(reader: Reader, as_json: bool) -> int:
         rows.append({"kernel": kernel.name, "variant": variant.id, **figures})
         if failed:
             rows[-1]["failed"] = variant.failed
-    value = brief.listed(rec.path, about, rows, lambda n: small.handle(rec, *pairs[n]))
-    return small.answer(value, as_json)
+    value = brief.listed(rec.path, about, rows, lambda n: handle(rec, *pairs[n]))
+    return print_brief(value, as_json)
 
 
 def print_kernels(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inspector.base.errors import Exit, ToolMissing, UsageError
+from inspector.commands.common import flag, option, several, takes
 from inspector.system import printing
 from inspector.tui.keys.places import config_path
 
@@ -29,35 +30,27 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         f"Keys and the theme are set in {config_path()}\n"
         "(the help of the interface, ?, shows how); PTXVIEW_TRACEBACK=1 shows where it failed."
     )
-    parser.add_argument(
-        "path",
-        nargs="?",
-        metavar="PATH",
-        help="recording, cache or file (default: the newest recording)",
-    )
-    parser.add_argument(
-        "more", nargs="*", metavar="PATH", help="recordings of other machines, read as one with it"
-    )
-    parser.add_argument(
-        "--ncu",
-        action="append",
-        default=[],
-        metavar="REPORT",
-        help="a report of ncu to tie to the kernels: a CSV export (page details, raw or source; "
-        "give the option again for another page of it) or an .ncu-rep",
-    )
-    parser.add_argument("--no-tui", action="store_true", help="print the table of kernels")
-    parser.add_argument(
-        "--web", action="store_true", help="serve the interface to a browser instead"
-    )
-    parser.add_argument(
-        "--port", type=_port, metavar="N", default=8000, help="with --web: the port (8000)"
-    )
-    parser.add_argument(
-        "--host",
-        metavar="H",
-        default="127.0.0.1",
-        help="with --web: the address to listen on (127.0.0.1: this machine alone)",
+    takes(
+        parser,
+        {
+            "path": option(
+                "PATH", "recording, cache or file (default: the newest recording)", nargs="?"
+            ),
+            "more": option("PATH", "recordings of other machines, read as one with it", nargs="*"),
+            "--ncu": several(
+                "REPORT",
+                "a report of ncu to tie to the kernels: a CSV export (page details, raw or "
+                "source; give the option again for another page of it) or an .ncu-rep",
+            ),
+            "--no-tui": flag("print the table of kernels"),
+            "--web": flag("serve the interface to a browser instead"),
+            "--port": option("N", "with --web: the port (8000)", type=_port, default=8000),
+            "--host": option(
+                "H",
+                "with --web: the address to listen on (127.0.0.1: this machine alone)",
+                default="127.0.0.1",
+            ),
+        },
     )
 
 

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 
 from inspector.base.errors import Exit, Unreadable, UsageError
 from inspector.base.model import Call
-from inspector.commands.common import open_reader
-from inspector.commands.launching import amount
+from inspector.commands.common import amount, flag, open_reader, option, several, takes
 from inspector.measure.time.child import TimeWish
 from inspector.measure.time.ranking import fixed, peaks_by_sheet, race, sweep
 from inspector.measure.time.results import (
@@ -141,22 +140,19 @@ SCRIPT_ONLY = ("sweep", "size", "csv")
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add them."""
-    parser.add_argument(
-        "--roofline",
-        action="store_true",
-        help="plot operations a second over operations a byte",
-    )
-    parser.add_argument(
-        "--bytes",
-        type=positive,
-        metavar="N",
-        help="bytes that one launch of KERNEL moves, in place of the estimate",
-    )
-    parser.add_argument(
-        "--flops",
-        type=positive,
-        metavar="N",
-        help="operations of one launch of KERNEL, in place of the estimate",
+    takes(
+        parser,
+        {
+            "--roofline": flag("plot operations a second over operations a byte"),
+            "--bytes": option(
+                "N",
+                "bytes that one launch of KERNEL moves, in place of the estimate",
+                type=positive,
+            ),
+            "--flops": option(
+                "N", "operations of one launch of KERNEL, in place of the estimate", type=positive
+            ),
+        },
     )
     of_scripts = parser.add_argument_group(
         "variants of a script",
@@ -165,15 +161,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "which returns their arguments; optionally reference(), bytes_of() and flops_of() of the "
         "arguments.",
     )
-    of_scripts.add_argument(
-        "--sweep",
-        metavar="N=A:B:STEP",
-        help="sizes of inputs() from A to B; N=A:B:*2 doubles them, N=A,B,C names them",
+    takes(
+        of_scripts,
+        {
+            "--sweep": option(
+                "N=A:B:STEP",
+                "sizes of inputs() from A to B; N=A:B:*2 doubles them, N=A,B,C names them",
+            ),
+            "--size": several("M=V", "another size of inputs()"),
+            "--csv": option("PATH", "write all rows as CSV", type=Path),
+        },
     )
-    of_scripts.add_argument(
-        "--size", action="append", default=[], metavar="M=V", help="another size of inputs()"
-    )
-    of_scripts.add_argument("--csv", metavar="PATH", type=Path, help="write all rows as CSV")
 
 
 def positive(text: str) -> int:
@@ -197,57 +195,54 @@ def check_options(args: argparse.Namespace) -> None:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``time``."""
-    parser.add_argument(
-        "words",
-        nargs="*",
-        metavar="[PATH] KERNEL…",
-        help="recording (default: the newest), and kernels, graphs or extension functions "
-        "(default: all)",
+    takes(
+        parser,
+        {
+            "words": option(
+                "[PATH] KERNEL…",
+                "recording (default: the newest), and kernels, graphs or extension functions "
+                "(default: all)",
+                nargs="*",
+            ),
+            "--stopwatch": option(
+                None,
+                "stopwatch: cupti, the kernel's duration; event, a pair of events; Triton's "
+                "do_bench or cudagraph; all (cupti)",
+                choices=(*STOPWATCHES, "all"),
+                default="cupti",
+            ),
+            "--cache": option(
+                None,
+                "L2 before each launch: cold and clean, hot, or dirty; do_bench and cudagraph "
+                "have their own (cold)",
+                choices=CACHES,
+                default="cold",
+            ),
+            "--seconds": option(
+                "S", "seconds of one stopwatch at most (2)", type=float, default=2.0
+            ),
+            "--limit": option(
+                "S",
+                "seconds of one launch at most, with all stopwatches (60)",
+                type=float,
+                default=60.0,
+            ),
+            "--calls": option(
+                "N",
+                "distinct calls of each variant, graph or function, the most frequent ones (3)",
+                type=int,
+                default=3,
+            ),
+            "--python": option(
+                "PATH",
+                "interpreter (default: ptxview's own if it has torch, the activated "
+                "environment's, python3)",
+            ),
+            "--trust": flag("run the code of another's recording"),
+            "--stored": flag("show earlier times, take none"),
+            "--json": flag("print JSON"),
+        },
     )
-    parser.add_argument(
-        "--stopwatch",
-        choices=(*STOPWATCHES, "all"),
-        default="cupti",
-        help="stopwatch: cupti, the kernel's duration; event, a pair of events; Triton's "
-        "do_bench or cudagraph; all (cupti)",
-    )
-    parser.add_argument(
-        "--cache",
-        choices=CACHES,
-        default="cold",
-        help="L2 before each launch: cold and clean, hot, or dirty; do_bench and cudagraph have "
-        "their own (cold)",
-    )
-    parser.add_argument(
-        "--seconds",
-        type=float,
-        default=2.0,
-        metavar="S",
-        help="seconds of one stopwatch at most (2)",
-    )
-    parser.add_argument(
-        "--limit",
-        type=float,
-        default=60.0,
-        metavar="S",
-        help="seconds of one launch at most, with all stopwatches (60)",
-    )
-    parser.add_argument(
-        "--calls",
-        type=int,
-        default=3,
-        metavar="N",
-        help="distinct calls of each variant, graph or function, the most frequent ones (3)",
-    )
-    parser.add_argument(
-        "--python",
-        metavar="PATH",
-        help="interpreter (default: ptxview's own if it has torch, the activated environment's, "
-        "python3)",
-    )
-    parser.add_argument("--trust", action="store_true", help="run the code of another's recording")
-    parser.add_argument("--stored", action="store_true", help="show earlier times, take none")
-    parser.add_argument("--json", action="store_true", help="print JSON")
     add_options(parser)
 
 

@@ -739,7 +739,7 @@ def test_a_save_compiles_again_and_shows_what_changed(work: Path) -> None:
 
 @pytest.mark.nvcc
 def test_a_header_that_is_saved_compiles_what_includes_it(work: Path) -> None:
-    from inspector.commands.compile_watch import Compiles
+    from inspector.commands.compile import Compiles
     from inspector.sources import compiling
 
     tool("nvcc")

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from inspector.commands import ncu as command
+from inspector.commands import profile as command
 from inspector.commands.cli import main
 from inspector.system import toolchain
 from tests.helpers.ncu_data import LECTURE, PAGES, ROOT, column, write

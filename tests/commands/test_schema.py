@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import copy
 import dataclasses
-import importlib
 import json
 import re
 from collections.abc import Iterator
@@ -94,7 +93,7 @@ def printed(line: list[str], folder: Path) -> Done:
 def prints_json(command: str) -> bool:
     """Whether a command has ``--json``."""
     parser = argparse.ArgumentParser(add_help=False)
-    importlib.import_module(f"inspector.commands.{command}").arguments(parser)
+    next(c for c in COMMANDS if c.name == command).function("arguments")(parser)
     return any("--json" in action.option_strings for action in parser._actions)
 
 

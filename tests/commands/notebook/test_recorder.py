@@ -34,7 +34,7 @@ def launch(block):
     add_kernel[(triton.cdiv(1000, block),)](x, x, out, 1000, BLOCK=block)
     assert torch.equal(out, x + x)
 """
-DEVICE = "from inspector.commands.notebook import recorder\nrecorder.emulate('sm_90')\n"
+DEVICE = "from inspector.commands import notebook\nnotebook.emulate('sm_90')\n"
 
 
 def program(tmp_path: Path, text: str, **changes: str | None) -> Any:
