@@ -15,8 +15,6 @@ import pytest
 from tests.fuzz.mutate import Mutator
 
 ROOT = Path(__file__).resolve().parent.parent
-SEEDS = ROOT / "tests" / "data" / "fuzz"
-MOST_BYTES = 300_000
 
 FAULTY = '''
 import os
@@ -108,6 +106,7 @@ def test_what_hides_behind_several_branches_is_reached(found: dict[str, dict[str
     assert list(found["magic"].values()) == ["KeyError: 'deep'"]
 
 
+@pytest.mark.nightly
 def test_a_sentence_is_no_finding(found: dict[str, dict[str, str]]) -> None:
     assert found["refuses"] == found["linear"] == found["behaves"] == {}
 
@@ -117,6 +116,7 @@ def test_work_out_of_proportion_is_found(found: dict[str, dict[str, str]]) -> No
     assert set(found["heavy"]) == {"work"}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("name", "what"),
     [
@@ -149,6 +149,7 @@ def test_no_reader_is_led_astray(short: subprocess.CompletedProcess[str]) -> Non
     assert short.returncode == 0, short.stderr
 
 
+@pytest.mark.nightly
 def test_every_reader_had_its_turn(short: subprocess.CompletedProcess[str]) -> None:
     told = json.loads(short.stdout)
     assert told["inputs"] > 3500
@@ -156,20 +157,6 @@ def test_every_reader_had_its_turn(short: subprocess.CompletedProcess[str]) -> N
         assert said["inputs"] >= 15, name
         # What a regular expression of Pygments reaches is not ours to count.
         assert said["reached"] > 10 or name == "highlight", name
-
-
-def test_a_reader_that_is_not_there_is_a_usage_error() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.fuzz", "nonsense"], cwd=ROOT, capture_output=True, text=True
-    )
-    assert done.returncode == 2
-    assert "there is no reader nonsense; there are ptx, sass, " in done.stderr
-
-
-def test_the_corpus_is_small() -> None:
-    files = [path for path in SEEDS.rglob("*") if path.is_file()]
-    assert len(files) > 60
-    assert sum(path.stat().st_size for path in files) <= MOST_BYTES
 
 
 def test_structured_changes_leave_json_json() -> None:

@@ -293,6 +293,7 @@ def test_python_m_takes_nothing_from_the_working_folder(stranger: Stranger) -> N
     assert not stranger.mark.exists()
 
 
+@pytest.mark.nightly
 def test_after_leave_it_is_the_users_own_interpreter_that_runs(stranger: Stranger) -> None:
     path = stranger.file("./python3-his")
     done, started = watched(stranger, "time", path, "square_kernel", "--trust")
@@ -303,6 +304,7 @@ def test_after_leave_it_is_the_users_own_interpreter_that_runs(stranger: Strange
     assert not stranger.mark.exists()
 
 
+@pytest.mark.nightly
 def test_after_leave_it_is_the_interpreter_that_the_user_named(stranger: Stranger) -> None:
     chosen = stranger.root / "python-chosen"
     chosen.write_text(f"#!/bin/sh\necho chosen > {stranger.root}/chosen\nexit 45\n")

@@ -11,8 +11,6 @@ from rich.cells import cell_len
 
 from inspector.base.model import Variant
 from inspector.report.tables import apart, labels
-from inspector.tui.tree.rows import TreeKind, fitness, rows, whole_tree
-from tests.helpers.sample import recording
 
 FUSED = (
     "triton_per_fused__to_copy_add_mul_sum_3",
@@ -78,33 +76,3 @@ def test_what_was_taken_for_granted_tells_variants_of_one_configuration_apart() 
 def test_ids_that_begin_alike_get_as_many_digits_as_it_takes() -> None:
     told = labels([one("3f2a91c0"), one("3f2a97c0"), one("84d20b7e")])
     assert [one.ident for one in told] == ["3f2a91", "3f2a97", "84d20b"]
-
-
-def test_kernels_of_one_name_are_one_row_and_the_winner_is_its_own() -> None:
-    of = recording()
-    gelu = of.kernels[2]
-    named = []
-    for n in range(5):
-        tuned = {"winner": n == 3}
-        own = replace(gelu.variants[0], id=f"{n}{n}aa11bb", config={"BLOCK": n}, autotune=tuned)
-        named.append(replace(gelu, id=f"gelu@{n}", variants=(own,)))
-    tree = whole_tree(replace(of, kernels=tuple(named), graphs=()))
-    folded = rows(tree, "", frozenset())
-    assert [(row.text, row.count) for row in folded[1:]] == [("gelu_kernel", 5)]
-    assert folded[1].subject.kernel is named[3]
-    every = rows(tree, "", None)[2:]
-    assert [row.text for row in every] == [f"BLOCK={n} {n}{n}aa" for n in range(5)]
-    assert [row.winner for row in every] == [n == 3 for n in range(5)]
-    assert [row.subject.kernel for row in every] == named
-
-
-def test_a_filter_goes_to_the_row_that_is_what_was_typed() -> None:
-    of = recording()
-    fused = of.kernels[1]
-    kernels = []
-    for n in (1123, 123, 23, 4230):
-        own = replace(fused.variants[0], id=f"{n:08x}", hash=f"{n:08x}" * 8)
-        kernels.append(replace(fused, id=f"k{n}", name=f"triton_mul_{n}", variants=(own,)))
-    found = rows(whole_tree(replace(of, kernels=tuple(kernels), graphs=())), "23", frozenset())
-    best = max((r for r in found if r.kind is TreeKind.KERNEL), key=lambda r: fitness(r, "23"))
-    assert best.text == "triton_mul_23"

@@ -219,36 +219,6 @@ def test_machines_are_read_as_one(tmp_path: Path, packed: bool) -> None:
     assert len(value["kernels"]) == 3
 
 
-def test_machines_without_ranks_are_ranks_themselves(tmp_path: Path) -> None:
-    paths = []
-    for name, digest in (("a", "aaaa"), ("b", "bbbb")):
-        program = Program(tmp_path / name)
-        program.process(5, None)
-        program.kernel(5, "copy", digest, num_warps=4)
-        paths.append(program.end())
-    recording = open_paths(paths)
-    assert [rank.name for rank in ranks(recording)] == ["a", "b"]
-    (one,) = differences(recording)
-    assert one.text == "copy: a compiled aaaa, b compiled bbbb"
-
-
-def test_one_that_was_killed_makes_the_whole_incomplete(tmp_path: Path) -> None:
-    first = alike(tmp_path / "a", [0]).end()
-    alike(tmp_path / "b", [1])  # without its end
-    recording = open_paths([first, tmp_path / "b"])
-    assert not recording.complete and len(ranks(recording)) == 2
-
-
-def test_what_is_hardly_of_one_program_is_said(tmp_path: Path) -> None:
-    paths = []
-    for name, target in (("a", "sm_90"), ("b", "sm_80")):
-        program = Program(tmp_path / name, target=target)
-        program.process(1, None)
-        paths.append(program.end())
-    (said,) = open_paths(paths).problems
-    assert "target differs (a: sm_90, b: sm_80)" in said
-
-
 @pytest.mark.parametrize("name", ["nowhere", "nowhere.ptxview", "kernel.ptx"])
 def test_what_is_no_recording_cannot_be_one_of_several(tmp_path: Path, name: str) -> None:
     (tmp_path / "kernel.ptx").write_bytes(PTX)
@@ -257,12 +227,3 @@ def test_what_is_no_recording_cannot_be_one_of_several(tmp_path: Path, name: str
         open_paths([first, tmp_path / name])
     done = call("list", first, tmp_path / name)
     assert done.status == 4 and name in done.said and "Traceback" not in done.said
-
-
-def test_many_ranks_are_abbreviated(tmp_path: Path) -> None:
-    program = alike(tmp_path / "rec", range(64))
-    for n in range(64):
-        program.kernel(10 + n, "scale", "cccc" if n in (5, 6, 7, 40) else "bbbb")
-    ((_, text),) = told(program.end()).items()
-    assert "ranks 5 to 7 and 40 compiled cccc" in text
-    assert "ranks 0 to 4, 8 to 39 and 41 to 63 compiled bbbb" in text
