@@ -528,7 +528,7 @@ def test_times_are_not_kept_through_a_link_and_that_is_one_sentence(
     (folder / "timings.jsonl").symlink_to(tmp_path / "precious")
     err = io.StringIO()
     monkeypatch.setattr(sys, "stderr", err)
-    command._keep(folder, Session("now", {}, (), (), None))
+    command.keep(folder, Session("now", {}, (), (), None))
     assert err.getvalue().startswith("the times are not kept: ") and err.getvalue().count("\n") == 1
     assert not (tmp_path / "precious").exists()
 

@@ -10,13 +10,11 @@ import contextlib
 import datetime
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console, Group
-from rich.live import Live
-from rich.text import Text
+from rich.console import Console
+from rich.status import Status
 
 from inspector.analyse.graph_view import GraphView
 from inspector.base.errors import Exit, PtxviewError
@@ -83,7 +81,7 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     refuse_together(args, "brief", "calls", "ops", "compiles", "breaks", "recompiles", "guards")
     profiled = open_profiled(args.path, reports=args.ncu, more=args.more)
     reader = profiled.reader
-    rec = reader.recording
+    rec, out = reader.recording, printing.out()
     if args.brief:
         return _brief(reader, args.json)
     if args.guards:
@@ -91,9 +89,17 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if args.compiles or args.breaks or args.recompiles:
         return _compiles(args, rec)
     if args.calls and not args.json:
-        return _calls(rec)
+        for line in calls.lines(rec):
+            out.print(line, soft_wrap=True)
+        if (why := calls.none_known(rec)) is not None:
+            narrate(why)
+        return Exit.OK
     if args.ops and not args.json:
-        return _operations(reader)
+        views = [(one, view) for one, view in _graph_views(reader) if view is not None]
+        printing.lines(list(calls.table(views)))
+        if not rec.graphs:
+            narrate("No graph was recorded: only torch.compile makes them.")
+        return Exit.OK
     if args.json:
         narrate_uncounted(_read(reader, None))
         value = jsons.recording(
@@ -105,13 +111,14 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
             reader.made_by,
         )
         if args.ops:
-            _with_operations(reader, value)
+            rows: Any = value["graphs"]
+            for (_, view), row in zip(_graph_views(reader), rows, strict=True):
+                row["operations"] = None if view is None else calls.operations(view)
         value["compiles"] = compiles.document(rec, Phases(table("compile_phases")))
         value["ranks"] = ranks.document(rec)
         value["ncu"] = profile.launches_json(profiled.attached(), profiled.report, _names(reader))
         print_json(timings.with_times(value, rec, times(rec.path)))
         return Exit.OK
-    out = printing.out()
     out.print(shown(rec.path), style="bold")
     out.print(shown(tables.heading(rec)))
     alone = args.path is not None and is_report(Path(args.path))
@@ -169,9 +176,7 @@ def print_kernels(
     clock: tables.Clock | None = None,
     seconds: float = summaries.COUNTING_SECONDS,
 ) -> None:
-    """The table of kernels. On a terminal its first rows appear at once, a dash where a tool has
-    not said yet, and give way to the whole when every figure is known, and hints have been counted
-    for so many seconds."""
+    """The table of kernels, when every figure is known and hints were counted for ``seconds``."""
     left = _read(reader, out if out.is_terminal else None, seconds)
     table = tables.kernels(
         reader.recording,
@@ -190,39 +195,16 @@ def _read(reader: Reader, out: Console | None, seconds: float = summaries.COUNTI
     Returns the number of variants without a count. ``out`` is a terminal for the progress.
     """
     variants = [v for _, v in reader.recording.variants()]
-    began, told = time.monotonic(), 0.0
+    began = time.monotonic()
     with contextlib.ExitStack() as stack:
-        live: Live | None = None
-
-        def tell(said: str, first: bool) -> None:
-            nonlocal live, told
-            now = time.monotonic()
-            if out is None or (
-                now - (began if live is None else told) < GLANCE_SECONDS and not first
-            ):
-                return
-            if live is None:
-                live = stack.enter_context(Live(console=out, transient=True, auto_refresh=False))
-            live.update(_standing(reader, out, said), refresh=True)
-            told = now
-
+        status: Status | None = None
         for done, of in reader.figures(variants):
-            tell(f"reading figures: {done} of {of} cubins", first=False)
-        return reader.count_hints(variants, seconds, lambda: tell("counting hints", first=True))
-
-
-def _standing(reader: Reader, out: Console, said: str) -> Group:
-    """The rows that fit on the screen, with the figures so far, and the present task."""
-    room = max(out.height - 4, 1)
-    rec = reader.recording
-    first: list[Kernel] = []
-    for kernel in rec.kernels:
-        if sum(max(len(k.variants), 1) for k in first) >= room:
-            break
-        first.append(kernel)
-    part = replace(rec, kernels=tuple(first))
-    table = tables.kernels(part, reader.known_by_now, out.width)
-    return Group(table, Text(said, style="dim"))
+            said = f"reading figures: {done} of {of} cubins"
+            if status is not None:
+                status.update(said)
+            elif out is not None and time.monotonic() - began > GLANCE_SECONDS:
+                status = stack.enter_context(out.status(said))
+        return reader.count_hints(variants, seconds)
 
 
 def narrate_uncounted(left: int) -> None:
@@ -245,15 +227,6 @@ def clock_of(rec: Recording) -> tables.Clock:
     return clock
 
 
-def _calls(rec: Recording) -> int:
-    out = printing.out()
-    for line in calls.lines(rec):
-        out.print(line, soft_wrap=True)
-    if (why := calls.none_known(rec)) is not None:
-        narrate(why)
-    return Exit.OK
-
-
 def _graph_views(reader: Reader) -> Iterator[tuple[Graph, GraphView | None]]:
     """Each graph with what it computes, None where its text cannot be read."""
     for one in reader.recording.graphs:
@@ -265,21 +238,6 @@ def _graph_views(reader: Reader) -> Iterator[tuple[Graph, GraphView | None]]:
         yield one, view
 
 
-def _operations(reader: Reader) -> int:
-    """Print what each graph computes."""
-    views = [(one, view) for one, view in _graph_views(reader) if view is not None]
-    printing.lines(list(calls.table(views)))
-    if not reader.recording.graphs:
-        narrate("No graph was recorded: only torch.compile makes them.")
-    return Exit.OK
-
-
-def _with_operations(reader: Reader, value: dict[str, Any]) -> None:
-    """Add to each graph of a list what it computes."""
-    for (_, view), row in zip(_graph_views(reader), value["graphs"], strict=True):
-        row["operations"] = None if view is None else calls.operations(view)
-
-
 def _compiles(args: argparse.Namespace, rec: Recording) -> int:
     phases = Phases(table("compile_phases"))
     if args.json:
@@ -288,17 +246,17 @@ def _compiles(args: argparse.Namespace, rec: Recording) -> int:
     out = printing.out()
     if (why := compiles.none_known(rec)) is not None:
         narrate(why)
-    elif args.compiles:
-        for line in compiles.lines(rec, phases, out.width):
-            out.print(line.text, soft_wrap=True)
+        return Exit.OK
+    if args.compiles:
+        part = compiles.lines(rec, phases, out.width)
     else:
         part = compiles.breaks(rec) if args.breaks else compiles.recompiled(rec)
-        several = list(part)
-        for line in several:
-            out.print(line.text, soft_wrap=True)
-        if not several:
-            there = "" if rec.frame_compiles else "; no compile of torch.compile's was recorded"
-            narrate(("no graph breaks" if args.breaks else "nothing was compiled again") + there)
+    several = [line.text for line in part]
+    for text in several:
+        out.print(text, soft_wrap=True)
+    if not several:
+        there = "" if rec.frame_compiles else "; no compile of torch.compile's was recorded"
+        narrate(("no graph breaks" if args.breaks else "nothing was compiled again") + there)
     return Exit.OK
 
 

@@ -223,9 +223,9 @@ def _times(reader: Reader, path: Path, python: str | None) -> None:
     A failure costs a line on standard error: the status is the program's.
     """
     # Imported here: most runs are not timed.
+    from inspector.commands.time import keep, print_times
     from inspector.measure.time import take
     from inspector.measure.time.child import TimeWish
-    from inspector.report import timings
 
     rec = reader.recording
     wish = TimeWish(
@@ -241,15 +241,10 @@ def _times(reader: Reader, path: Path, python: str | None) -> None:
     except KeyboardInterrupt:
         narrate("ptxview: interrupted: no times are kept")
         return
-    try:
-        take.store(path, session)
-    except OSError as error:
-        narrate(f"ptxview: the times are not kept: {error}")
-    err = printing.err()
-    err.print(timings.heading(session))
-    err.print(timings.table(session, err.width))
-    for line in (*timings.footnotes(session), *(f"left out: {x}" for x in given.plan.left_out)):
-        err.print(line, soft_wrap=True)
+    keep(path, session)
+    print_times(session, printing.err())
+    for said in given.plan.left_out:
+        narrate(f"left out: {said}")
 
 
 def _watched(request: RunRequest) -> int:

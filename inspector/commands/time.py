@@ -16,6 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.console import Console
+
 from inspector.base.errors import Exit, Unreadable, UsageError
 from inspector.base.model import Call
 from inspector.commands.common import amount, flag, open_reader, option, several, takes
@@ -71,20 +73,10 @@ def draw(figure: Figure | None, missing: str) -> None:
 # -- variants of a script ------------------------------------------------------------------------
 
 
-def is_script(words: list[str]) -> bool:
-    """Whether the words of ``time`` name a script, and not a recording or kernels of one.
-
-    Raises ``UsageError`` for one that is not there.
-    """
-    if not words or not words[0].endswith(".py") or is_recording(Path(words[0])):
-        return False
-    if not Path(words[0]).is_file():
-        raise UsageError(f"there is no script {words[0]}")
-    return True
-
-
 def time_script(args: argparse.Namespace) -> int:
     """Time a script's variants and print; 1 where one failed or disagrees. Raises."""
+    if not Path(args.words[0]).is_file():
+        raise UsageError(f"there is no script {args.words[0]}")
     if len(args.words) > 1:
         raise UsageError(f"a script is timed as a whole: {args.words[1]} is one word too many")
     if args.stored or args.bytes or args.flops:
@@ -138,59 +130,11 @@ def _print_race(result: Race, with_roofline: bool) -> None:
 SCRIPT_ONLY = ("sweep", "size", "csv")
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add them."""
-    takes(
-        parser,
-        {
-            "--roofline": flag("plot operations a second over operations a byte"),
-            "--bytes": option(
-                "N",
-                "bytes that one launch of KERNEL moves, in place of the estimate",
-                type=positive,
-            ),
-            "--flops": option(
-                "N", "operations of one launch of KERNEL, in place of the estimate", type=positive
-            ),
-        },
-    )
-    of_scripts = parser.add_argument_group(
-        "variants of a script",
-        "ptxview time SCRIPT.py times the variants that the script declares on one input, compares "
-        "their results and ranks them. It declares VARIANTS, a dict of functions, and inputs(), "
-        "which returns their arguments; optionally reference(), bytes_of() and flops_of() of the "
-        "arguments.",
-    )
-    takes(
-        of_scripts,
-        {
-            "--sweep": option(
-                "N=A:B:STEP",
-                "sizes of inputs() from A to B; N=A:B:*2 doubles them, N=A,B,C names them",
-            ),
-            "--size": several("M=V", "another size of inputs()"),
-            "--csv": option("PATH", "write all rows as CSV", type=Path),
-        },
-    )
-
-
 def positive(text: str) -> int:
     """A number of bytes or operations (``1e9``)."""
     if not (value := amount(text)):
         raise argparse.ArgumentTypeError(f"{text} is not a number of bytes or operations")
     return value
-
-
-def check_options(args: argparse.Namespace) -> None:
-    """Refuse options that a recording cannot have. Raises ``UsageError``."""
-    for name in SCRIPT_ONLY:
-        if getattr(args, name):
-            raise UsageError(
-                f"--{name} is for a script that declares variants",
-                "Name such a script: ptxview time kernels/square.py",
-            )
-    if args.stored and (args.roofline or args.bytes or args.flops):
-        raise UsageError("--roofline, --bytes and --flops are of times that are taken now")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -243,7 +187,38 @@ def arguments(parser: argparse.ArgumentParser) -> None:
             "--json": flag("print JSON"),
         },
     )
-    add_options(parser)
+    takes(
+        parser,
+        {
+            "--roofline": flag("plot operations a second over operations a byte"),
+            "--bytes": option(
+                "N",
+                "bytes that one launch of KERNEL moves, in place of the estimate",
+                type=positive,
+            ),
+            "--flops": option(
+                "N", "operations of one launch of KERNEL, in place of the estimate", type=positive
+            ),
+        },
+    )
+    of_scripts = parser.add_argument_group(
+        "variants of a script",
+        "ptxview time SCRIPT.py times the variants that the script declares on one input, compares "
+        "their results and ranks them. It declares VARIANTS, a dict of functions, and inputs(), "
+        "which returns their arguments; optionally reference(), bytes_of() and flops_of() of the "
+        "arguments.",
+    )
+    takes(
+        of_scripts,
+        {
+            "--sweep": option(
+                "N=A:B:STEP",
+                "sizes of inputs() from A to B; N=A:B:*2 doubles them, N=A,B,C names them",
+            ),
+            "--size": several("M=V", "another size of inputs()"),
+            "--csv": option("PATH", "write all rows as CSV", type=Path),
+        },
+    )
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
@@ -251,9 +226,16 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     args = parser.parse_args(argv)
     if args.seconds <= 0 or args.limit <= 0 or args.calls < 1:
         parser.error("--seconds, --limit and --calls are greater than 0")
-    if is_script(args.words):
+    if args.words and args.words[0].endswith(".py") and not is_recording(Path(args.words[0])):
         return time_script(args)
-    check_options(args)
+    for name in SCRIPT_ONLY:
+        if getattr(args, name):
+            raise UsageError(
+                f"--{name} is for a script that declares variants",
+                "Name such a script: ptxview time kernels/square.py",
+            )
+    if args.stored and (args.roofline or args.bytes or args.flops):
+        raise UsageError("--roofline, --bytes and --flops are of times that are taken now")
     words = list(args.words)
     given = bool(words) and is_there(Path(words[0]))
     path = standing(Path(words.pop(0))) if given else newest()
@@ -276,11 +258,11 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         ask(path, prepared.python)
     session = take(reader, path, prepared, wish, narrate)
     session = with_amounts(session, args.bytes, args.flops)
-    _keep(path, session)
+    keep(path, session)
     if args.json:
         printing.json_line(jsons.dumps(timings.document(session)))
     else:
-        _print(session)
+        print_times(session, printing.out())
         for said in prepared.plan.left_out:
             narrate(f"left out: {said}")
     if args.roofline and not args.json:
@@ -326,7 +308,8 @@ def ask(path: Path, python: str) -> None:
         raise UsageError("not trusted, so not run")
 
 
-def _keep(path: Path, session: Session) -> None:
+def keep(path: Path, session: Session) -> None:
+    """Keep times with their recording, or say why they are not kept."""
     try:
         store(path, session)
     except OSError as error:
@@ -357,12 +340,12 @@ def _stored(path: Path, only: tuple[tuple[Found, ...], tuple[Call, ...]] | None,
     now = datetime.datetime.now(datetime.UTC)
     for session in stored_sessions:
         printing.out().print(timings.age(session.taken, now), style="bold")
-        _print(session)
+        print_times(session, printing.out())
     return Exit.OK
 
 
-def _print(session: Session) -> None:
-    out = printing.out()
+def print_times(session: Session, out: Console) -> None:
+    """The table of times, and what its figures are."""
     out.print(timings.heading(session))
     out.print(timings.table(session, out.width))
     for line in timings.footnotes(session):

@@ -17,7 +17,7 @@ from inspector.analyse.hints.subject import Finding
 from inspector.base.model import Kernel, Stage, Variant
 from inspector.base.names import base_name
 from inspector.base.text import microseconds, plural, shown
-from inspector.diff.beside import BesideRow, Sign, loud
+from inspector.diff.beside import BesideRow, Sign, folded, loud
 from inspector.diff.compare import Compared, Files
 from inspector.diff.listings import FunctionPair, ListingDiff
 from inspector.diff.recordings import Fate, RecordedVariant
@@ -227,7 +227,8 @@ def beside(
     room = half - digits - 4
     for row in rows:
         if row.sign is Sign.FOLD:
-            yield fold(row, 2 * half + 1)
+            said = f"… {row.count} equal lines".center(2 * half + 1).rstrip()
+            yield Text(said, style="dim", no_wrap=True)
             continue
         left, right = _sides(row, lines, intra, room, colour)
         signs = SIGNS[row.sign]
@@ -246,12 +247,6 @@ def beside(
                 _under(under, y, digits, room)
                 under.rstrip()
                 yield under
-
-
-def fold(row: BesideRow, width: int) -> Text:
-    """``… 24 equal lines``, across both sides."""
-    said = f"… {row.count} equal lines"
-    return Text(said.center(width).rstrip(), style="dim", no_wrap=True)
 
 
 def _sides(
@@ -653,7 +648,7 @@ def code(text: str) -> str:
     return f"{ticks}{pad}{plain}{pad}{ticks}" if plain else ""
 
 
-def variants_markdown(one: Compared, rows: Iterable[BesideRow]) -> Iterator[str]:
+def variants_markdown(one: Compared, context: int) -> Iterator[str]:
     """Yield two variants: their settings, the figures that differ, the texts folded away."""
     stage, summary = one.stage.value, one.summary
     names = dict.fromkeys(s.kernel.called for s in (one.a, one.b))
@@ -678,22 +673,23 @@ def variants_markdown(one: Compared, rows: Iterable[BesideRow]) -> Iterator[str]
     for word, text in hints(summary):
         yield f"- hint {word}: {escaped(text)}"
     yield ""
-    yield from _markdown_texts(one, rows)
+    yield from _markdown_texts(one, context)
 
 
-def files_markdown(one: Files, paths: tuple[str, str], rows: Iterable[BesideRow]) -> Iterator[str]:
+def files_markdown(one: Files, paths: tuple[str, str], context: int) -> Iterator[str]:
     """Yield two files of several kernels."""
     yield f"### {code(paths[0])} → {code(paths[1])}"
     yield ""
     for names, became in functions(one.diff.functions, one.figures):
         yield f"- {' → '.join(code(n) for n in names)}: {escaped(became)}"
     yield ""
-    yield from _markdown_texts(one, rows)
+    yield from _markdown_texts(one, context)
 
 
-def _markdown_texts(one: Compared | Files, rows: Iterable[BesideRow]) -> Iterator[str]:
+def _markdown_texts(one: Compared | Files, context: int) -> Iterator[str]:
     if not one.diff.identical:
         lines = (one.listings[0].lines, one.listings[1].lines)
+        rows = folded(one.rows(), context)
         yield from details(f"{one.stage.value}, unified", unified(rows, lines))
 
 

@@ -14,7 +14,6 @@ from rich.text import Text
 
 from inspector.base.errors import UsageError
 from inspector.base.model import (
-    CompilerMessage,
     Failure,
     Graph,
     Kernel,
@@ -526,7 +525,7 @@ def clean(text: str) -> str:
 
 MENDED = (Stage.PTX, Stage.LLIR, Stage.TTGIR, Stage.TTIR)
 """Stages from which ``try`` goes on, the last first."""
-MOST_LINES = 12
+MAX_MESSAGES = 12
 """Messages shown one by one."""
 
 
@@ -578,17 +577,15 @@ def lines(kernel: Kernel, variant: Variant) -> Iterator[str]:
     yield said
     yield from details(error)
     there = ", ".join(stage.value for stage in ordered(variant.stages))
-    if error.at_load or not there:
-        return
-    yield f"it came to these stages: {there}"
+    if there and not error.at_load:
+        yield f"it came to these stages: {there}"
 
 
 def of_graph(graph: Graph) -> Iterator[str]:
     """The same of a graph."""
-    if graph.error is None:
-        return
-    yield shown(f"graph {graph.id} did not compile: {graph.error.said}")
-    yield from details(graph.error)
+    if graph.error is not None:
+        yield shown(f"graph {graph.id} did not compile: {graph.error.said}")
+        yield from details(graph.error)
 
 
 def details(error: Failure) -> Iterator[str]:
@@ -597,15 +594,11 @@ def details(error: Failure) -> Iterator[str]:
     if first is not None and first.text:
         yield f"  {shown(first.text.strip())}"
     others = [message for message in error.messages if message is not first]
-    for message in others[:MOST_LINES]:
-        yield from _message(message)
-    if len(others) > MOST_LINES:
-        yield f"  … {plural(len(others) - MOST_LINES, 'more message')}"
+    for message in others[:MAX_MESSAGES]:
+        yield shown(f"  {message.severity}: {message.sentence}")
+        if message.text:
+            yield f"    {shown(message.text.strip())}"
+    if len(others) > MAX_MESSAGES:
+        yield f"  … {plural(len(others) - MAX_MESSAGES, 'more message')}"
     if error.command is not None:
         yield f"  the command: {shown(error.command)}"
-
-
-def _message(message: CompilerMessage) -> Iterator[str]:
-    yield shown(f"  {message.severity}: {message.sentence}")
-    if message.text:
-        yield f"    {shown(message.text.strip())}"
