@@ -8,15 +8,13 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from inspector.recording.layout import Writer, pack
-from inspector.report import jsons
+from inspector.recording.layout import Writer
 from tests.helpers.ptxview import LECTURE, SQUARE, call, command, environment
 
 TRACE = next((LECTURE / "trace").glob("*.log"))
@@ -94,42 +92,6 @@ def test_a_list_of_many_kernels_takes_the_memory_of_ten(
     assert peaks[1] < 1.25 * peaks[0], peaks
 
 
-def recorded(folder: Path, kernels: int) -> Path:
-    """A recording of as many kernels, each with different PTX."""
-    writer = Writer(folder)
-    writer.event(event="recording", schema=1, time=1.0, command=["python", "x.py"], mode="gpu")
-    body = "\tret;\n" * 400
-    for n in range(kernels):
-        name = f"k{n:05d}"
-        head = f".version 8.7\n.target sm_90a\n.address_size 64\n.visible .entry {name}()\n"
-        ptx = writer.blob(f"{head}{{\n{body}}}\n".encode())
-        writer.event(
-            event="triton",
-            name=name,
-            hash=ptx,
-            files={"ptx": ptx},
-            metadata={"num_warps": 4, "name": name, "shared": 0},
-        )
-    writer.event(event="end", time=3.0, exit_status=0)
-    writer.close()
-    return folder
-
-
-@pytest.mark.nightly
-@pytest.mark.nightly
-@pytest.mark.parametrize("as_file", [False, True])
-def test_a_list_of_a_recording_does_too(tmp_path: Path, as_file: bool) -> None:
-    """Also where every hint of it is counted, and nothing was kept of an earlier look."""
-    peaks = []
-    for kernels in (10, 1000):
-        path = recorded(tmp_path / str(kernels), kernels)
-        if as_file:
-            pack(path, path.with_suffix(".ptxview"))
-            path = path.with_suffix(".ptxview")
-        peaks.append(peak("list", path, kept=tmp_path / f"kept{kernels}"))
-    assert peaks[1] < 1.25 * peaks[0], peaks
-
-
 @pytest.mark.nightly
 def test_a_trace_is_gone_through_and_not_held(tmp_path: Path, shared: Path) -> None:
     text = TRACE.read_bytes()
@@ -168,100 +130,12 @@ def kernels(count: int) -> str:
     return "\n".join(out)
 
 
-def one_function(lines: int) -> str:
-    """PTX of one kernel of about so many lines, each value in another register."""
-    body: list[str] = []
-    count = lines // 5
-    for i in range(count):
-        body += [
-            f"\t.loc\t1 {10 + i % 50} 5",
-            f"\tadd.s64 \t%rd{i + 2}, %rd1, {4 * i};",
-            f"\tld.global.f32 \t%f{3 * i + 1}, [%rd{i + 2}];",
-            f"\tfma.rn.f32 \t%f{3 * i + 2}, %f{3 * i + 1}, %f{3 * i + 1}, %f{3 * i + 1};",
-            f"\tst.global.f32 \t[%rd{i + 2}], %f{3 * i + 2};",
-        ]
-    head = [
-        ".version 8.0",
-        ".target sm_90",
-        ".address_size 64",
-        ".visible .entry k0(.param .u64 p)",
-        "{",
-        f".reg .f32 %f<{3 * count + 3}>;",
-        f".reg .b64 %rd<{count + 3}>;",
-        "ld.param.u64 %rd1, [p];",
-    ]
-    return "\n".join([*head, *body, "ret;", "}", '.file 1 "/x/a.py"', ""])
-
-
 def alone(folder: Path, text: str) -> Path:
     """A folder with PTX, read without assembling it, as a single file would be."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "k.ptx"
     file.write_text(text)
     return file
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("how", ["--json", "-a"])
-def test_a_long_function_takes_little_memory_a_line(tmp_path: Path, shared: Path, how: str) -> None:
-    """What is known of every instruction at once is kept in a few numbers each."""
-    peaks, lines = [], []
-    for size in (5_000, 20_000):
-        file = alone(tmp_path / str(size), one_function(size))
-        lines.append(file.read_text().count("\n"))
-        peaks.append(peak("show", file.parent, "k0", how, kept=shared))
-    assert 0 <= (peaks[1] - peaks[0]) / (lines[1] - lines[0]) < 1050, peaks
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("how", ["--json", "-a"])
-def test_a_long_listing_is_written_while_it_is_read(tmp_path: Path, shared: Path, how: str) -> None:
-    """Each further line of PTX costs less memory than its own JSON has letters."""
-    files = [alone(tmp_path / str(count), kernels(count)) for count in (20, 120)]
-    lines = 100 * 100
-    peaks = [peak("show", file.parent, "k0", how, kept=shared) for file in files]
-    assert 0 <= (peaks[1] - peaks[0]) / lines < 950, peaks
-
-
-class Calls:
-    """Counts the functions that are called, in every thread."""
-
-    def __init__(self) -> None:
-        self.many = 0
-
-    def __call__(self, frame: object, event: str, given: object) -> None:
-        self.many += event == "call"
-
-    def of(self, *words: str | Path) -> int:
-        """How many ptxview calls for these words."""
-        before = self.many
-        threading.setprofile(self)
-        sys.setprofile(self)
-        try:
-            assert call(*words).status == 0
-        finally:
-            sys.setprofile(None)
-            threading.setprofile(None)
-        return self.many - before
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("make", "most"), [(one_function, 260), (lambda lines: kernels(lines // 100), 290)]
-)
-def test_a_line_of_json_takes_so_many_calls(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[int], str], most: int
-) -> None:
-    """Work in proportion to the lines, and not more of it a line than there was."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    counts = Calls()
-    works = []
-    for lines in (1_000, 1_000, 2_000, 3_000):
-        file = alone(tmp_path / str(lines), make(lines))
-        works.append(counts.of("show", file.parent, "k0", "--json"))
-    _, small, middle, large = works  # the first imports, too
-    assert large - middle < 1.2 * (middle - small), works
-    assert (large - small) / 2_000 < most, works
 
 
 @pytest.mark.nightly
@@ -285,13 +159,6 @@ def test_the_first_line_is_there_before_the_last_is_made(tmp_path: Path) -> None
     _, _, all_of_it = os.wait4(whole.pid, 0)
     whole.returncode = 0
     assert usage.ru_utime < 0.8 * all_of_it.ru_utime
-
-
-def test_pieces_are_the_document() -> None:
-    inner = {"b": jsons.Rows(iter([{"x": 1.5}, "y", None])), "none": jsons.Rows(iter([]))}
-    value = {"a": [1, 2], "inner": inner, "last": float("inf")}
-    plain = {"a": [1, 2], "inner": {"b": [{"x": 1.5}, "y", None], "none": []}, "last": "inf"}
-    assert "".join(jsons.pieces(value)) == json.dumps(plain)
 
 
 def seconds_of(*words: str | Path) -> float:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from inspector.base.model import Stage
-from inspector.listing import parse
 from inspector.system import toolchain
-from tests.helpers.ptxview import DATA, REPOSITORY, call, printed, tool
+from tests.helpers.ptxview import DATA, call, printed, tool
 
 LISTINGS = DATA.parent / "listing"
 CUBINS = sorted(LISTINGS.glob("*.cubin"))
@@ -98,23 +95,6 @@ def test_every_instruction_is_read_out(path: Path) -> None:
     for line in lines:
         if line["kind"] == "instruction":
             assert line["definitions"].keys() == set(line["uses"]), line["text"]
-
-
-@pytest.mark.nightly
-def test_every_opcode_of_the_examples_is_explained() -> None:
-    path = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
-    opcodes: dict[str, set[str]] = {"ptx": set(), "sass": set()}
-    for kernel in call("list", path, "--json").json["kernels"]:
-        for n, variant in enumerate(kernel["variants"], 1):
-            for stage in opcodes.keys() & set(variant["stages"]):
-                done = call("show", path, f"{kernel['name']}#{n}", "--stage", stage)
-                lines = parse(Stage(stage), done.text).lines
-                opcodes[stage] |= {line.opcode for line in lines if line.opcode}
-    assert len(opcodes["ptx"]) > 60 and len(opcodes["sass"]) > 90
-    told = call("explain", "--json", *sorted(opcodes["ptx"] | opcodes["sass"]))
-    entries = [json.loads(line) for line in told.text.splitlines()]
-    assert [e["word"] for e in entries if e["summary"] is None] == []
-    assert told.status == 0
 
 
 def annotated(path: Path, name: str, stage: str, *more: str) -> str:

@@ -157,23 +157,6 @@ def test_double_precision_is_found_at_its_line() -> None:
     assert hint["fp64-promotion"]
 
 
-def test_what_the_tuner_left_is_not_checked() -> None:
-    one = call("check", RECORDING, "--kernel", "matmul_kernel", "--max-registers", "100", "--json")
-    every = call(
-        "check",
-        RECORDING,
-        "--kernel",
-        "matmul_kernel",
-        "--max-registers",
-        "100",
-        "--all-variants",
-        "--json",
-    )
-    assert one.status == 0 and one.json["left_out"] == 2 and one.json["variants"] == 1
-    told = json.loads(every.out)
-    assert every.status == 1 and told["counts"] == {"kept": 1, "broken": 2, "unknown": 0}
-
-
 def test_a_file_says_it_too(tmp_path: Path) -> None:
     config = tmp_path / "pyproject.toml"
     config.write_text("""

@@ -302,17 +302,6 @@ def test_cuda_goes_through_nvcc_and_ends_as_its_figures(work: Path) -> None:
     assert [cell["occupancy_percent"] for _, _, cell in cells(value)] == [100, 100]
 
 
-@pytest.mark.nvcc
-def test_an_error_of_nvcc_is_at_its_line_and_column(work: Path) -> None:
-    tool("nvcc")
-    (work / "bad.cu").write_text("__global__ void k(float* x) {\n\tx[0] = y;\n}\n")
-    done = call("compile", "bad.cu", "--target", "sm_90", "-o", "x.ptxview")
-    assert done.status == 1
-    assert 'bad.cu:2:9: error: identifier "y" is undefined' in done.text
-    told = call("show", "x.ptxview", "k", "-a", "--stage", "source").text
-    assert 'nvcc-error: identifier "y" is undefined' in told
-
-
 # Triton
 
 
@@ -373,41 +362,6 @@ def test_a_signature_is_given_and_nothing_is_run(work: Path) -> None:
     warps = [v["config"]["num_warps"] for k in listed["kernels"] for v in k["variants"]]
     assert warps == [2, 8]
     assert not (work / "ran").exists()
-
-
-def test_what_ptxas_refuses_of_triton_keeps_the_stages_before_it(
-    work: Path, python: list[str]
-) -> None:
-    asm = (
-        '    y = tl.inline_asm_elementwise("bogus.f32 $0, $1;", "=r,r", [at], dtype=tl.int32,\n'
-        "        is_pure=True, pack=1)\n    tl.store(x + y, 1.0, mask=at < n)"
-    )
-    (work / "kernels.py").write_text(TRITON.replace("    tl.store(x + at, 1.0, mask=at < n)", asm))
-    value = compiled(
-        "kernels.py",
-        "--signature",
-        "x: *fp32, n: i32",
-        "--kernel",
-        "tuned",
-        "--constexpr",
-        "BLOCK=64",
-        *python,
-        status=1,
-    )
-    (one,) = value["compilations"]
-    message = next(m for m in one["messages"] if m["severity"] == "error")
-    assert message["tool"] == "ptxas" and message["file"] == "ptx"
-    assert "bogus.f32" in message["text"]
-    (kernel,) = call("list", "x.ptxview", "--json").json["kernels"]
-    assert kernel["variants"][0]["stages"] == ["source", "ttir", "ttgir", "llir", "ptx"]
-    text = call("show", "x.ptxview", "tuned", "--stage", "ptx").text.splitlines()
-    assert text[message["line"] - 1].strip() == message["text"].strip()
-
-
-def test_a_program_that_takes_too_long_is_ended(work: Path) -> None:
-    (work / "slow.py").write_text("import time\ntime.sleep(600)\n")
-    done = call("compile", "slow.py", "--limit", "2")
-    assert done.status == 4 and "longer than 2 s" in done.said
 
 
 # IR

@@ -6,7 +6,6 @@ import hashlib
 import json
 import re
 import shutil
-import subprocess
 import zipfile
 from collections import Counter
 from itertools import combinations
@@ -15,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from inspector.sources import spills
 from tests.helpers.ptxview import (
     LECTURE,
     MATMUL,
@@ -165,32 +163,6 @@ def test_a_renumbered_file_is_identical_and_a_changed_one_is_not(
     assert "mul.f32" in diff(a, c).text and "add.f32" in diff(a, c).text
 
 
-def test_a_file_with_a_kernel_more(tmp_path: Path) -> None:
-    text = PTX.read_text()
-    name = re.search(r"\.entry (\w+)", text)
-    assert name is not None
-    body = text[text.index(".visible") :]
-    two = tmp_path / "two.ptx"
-    two.write_text(text + body.replace(name[1], "another"))
-    found = diff(PTX, two, "--json").json
-    assert {f["b"]: f["identical"] for f in found["functions"]} == {name[1]: True, "another": False}
-    assert found["identical"] is False
-    assert found["resources"] == [] and found["functions"][0]["resources"] == []
-    assert diff(PTX, two, "--exit-code").status == 1
-    assert "another: only in b" in diff(PTX, two).text
-    assert "- `another`: only in b" in diff(PTX, two, "--markdown").text
-    assert diff(two, two, "--exit-code", "--json").json["identical"] is True
-
-
-def test_cubins() -> None:
-    a, b = (next(folder.glob("*.cubin")) for folder in (SQUARE, MATMUL))
-    assert diff(a, b, "--json").json["stage"] == "ptx"  # -lineinfo left it in the cubin
-    found = diff(a, b, "--json", "--stage", "sass").json
-    assert found["stage"] == "sass" and found["identical"] is False
-    registers = {r["name"]: (r["a"], r["b"]) for r in found["resources"]}["registers"]
-    assert None not in registers and registers[0] < registers[1]
-
-
 # -- for people -----------------------------------------------------------------------------------
 
 
@@ -204,17 +176,6 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
             text = diff(RECORDING, *pair, "--width", str(width), "--stage", stage).text
             wide = [line for line in text.splitlines()[2:] if len(line) > width]
             assert not wide, wide[0]
-
-
-def test_unchanged_stretches_are_folded_and_changes_marked() -> None:
-    lines = diff(RECORDING, "290e47d8", "dcff378a", "--width", "160").text.splitlines()
-    assert any(re.fullmatch(r"\s+… \d+ equal lines", line) for line in lines)
-    (at,) = [n for n, line in enumerate(lines) if ".reqntid" in line]
-    assert re.search(r"\d+ ~ \.reqntid 128 +│ *\d+ ~ \.reqntid 256", lines[at])
-    assert [m.start() for m in re.finditer(r"\^+", lines[at + 1])] == [
-        lines[at].index("128"),
-        lines[at].index("256"),
-    ]
 
 
 def test_markdown_is_a_table_and_a_folded_diff() -> None:
@@ -443,17 +404,3 @@ def test_different_versions_are_a_cause(tmp_path: Path) -> None:
     assert found["explanation"][0] == "triton 3.6.0 → 3.9.0"
     same = diff(f"{RECORDING}::{WIDE}", f"{other}::{WIDE}", "--json").json
     assert same["explanation"][0].startswith("triton 3.6.0 → 3.9.0: the ptx is the same")
-
-
-def test_versions_of_tritons_assemblers_are_those_that_they_print() -> None:
-    import triton
-
-    folder = Path(triton.__file__).parent
-    printed = {
-        tool.name: subprocess.run([tool, "--version"], capture_output=True, text=True, check=True)
-        for tool in (folder / "backends" / "nvidia" / "bin").glob("ptxas*")
-    }
-    told = spills.versions(str(folder))
-    assert told and set(told) == set(printed)
-    for name, version in told.items():
-        assert f"V{version}\n" in printed[name].stdout

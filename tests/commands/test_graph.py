@@ -105,19 +105,6 @@ def test_its_stages_are_the_recorded_texts_linked_by_line(graph: Path) -> None:
     assert call("show", graph, "0/0", "--lines", "8:9").text.startswith("def call(args):")
 
 
-@pytest.mark.parametrize(
-    ("stage", "said"),
-    [
-        ("backward", "there is no backward of graph 0/0"),
-        ("ir_pre_fusion", "lack it"),
-        ("ptx", "0/0 is a graph: it has dynamo, operations, output_code"),
-    ],
-)
-def test_what_it_lacks_is_said(graph: Path, stage: str, said: str) -> None:
-    done = call("show", graph, "0/0", "--stage", stage)
-    assert done.status == 2 and said in done.said and not done.out
-
-
 def test_without_its_source_nothing_of_a_graph_is_handed_on(graph: Path, tmp_path: Path) -> None:
     data = (SQUARE / "square_kernel.ptx").read_bytes()
     digest = hashlib.sha256(data).hexdigest()

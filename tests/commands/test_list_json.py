@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import zipfile
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from inspector.base.text import words
 from tests.helpers.ptxview import (
     EXTENSION,
-    LECTURE,
     MATMUL,
-    REPOSITORY,
     SQUARE,
     Done,
     call,
@@ -25,7 +20,6 @@ from tests.helpers.ptxview import (
 )
 from tests.helpers.tools import needs
 
-RECORDING = REPOSITORY / "examples" / "recordings" / "lecture-h200.ptxview"
 STAGES = ["source", "output_code", "ttir", "ttgir", "llir", "ptx", "sass"]
 FIGURES = words(
     "registers stack_bytes spill_store_bytes spill_load_bytes static_shared_bytes "
@@ -100,17 +94,6 @@ def test_ids_tell_every_two_hashes_apart(listed: Done) -> None:
         assert not any(other.startswith(each["id"]) for other in others)
 
 
-@pytest.mark.parametrize(
-    "cubin", sorted(LECTURE.glob("triton/*/*.cubin")), ids=lambda p: str(p.parent.name[:6])
-)
-def test_figures_of_a_triton_kernel_are_those_of_cuobjdump(listed: Done, cubin: Path) -> None:
-    found = variant(listed, cubin.parent)["resources"]
-    said = usage(cubin)[cubin.stem]
-    assert found["registers"] == said["REG"]
-    assert found["stack_bytes"] == said["STACK"]
-    assert found["static_shared_bytes"] == said["SHARED"]
-
-
 def test_hash_target_and_configuration_are_those_of_tritons_metadata(listed: Done) -> None:
     for folder in (SQUARE, MATMUL):
         path = next(p for p in folder.glob("*.json") if not p.name.startswith("__grp__"))
@@ -137,20 +120,6 @@ def test_extension_has_two_kernels_with_20_and_10_registers(listed: Done) -> Non
         assert each["resources"]["static_shared_bytes"] == said[name]["SHARED"]
         assert each["stages"] == ["source", "sass"]
         assert each["target"] == "sm_90a"
-
-
-def test_missing_ptx_names_the_path_that_is_not_here(listed: Done, lecture: Path) -> None:
-    missing = "/tmp/cap/lecture/ext/square_gelu/cuda.cu"
-    for kernel, each in variants_of(listed.json):
-        if kernel["origin"] == "nvcc":
-            assert "nvcc" in each["missing"]["ptx"]
-            assert missing in each["missing"]["ptx"]
-    asked = call("show", lecture, "gelu_kernel", "--stage", "ptx")
-    assert asked.status == 4
-    assert missing in asked.said
-    assert not asked.out
-    told = call("list", lecture)
-    assert missing in told.said and told.status == 0
 
 
 def test_inductor_kernels_are_tied_to_their_graphs(listed: Done) -> None:
@@ -187,33 +156,3 @@ def test_doctor_says_what_it_found_and_what_each_lack_costs() -> None:
     assert plain.status == 0
     for name in tools:
         assert name in plain.text
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("stage", ["ptx", "ttgir", "sass"])
-def test_hints_of_a_stage_that_is_gone_are_not_known(
-    stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not 0: the hints that are there in the whole recording cannot be seen."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    folder = tmp_path / "recording"
-    with zipfile.ZipFile(RECORDING) as archive:
-        archive.extractall(folder)
-    events = (json.loads(row) for f in folder.glob("*.jsonl") for row in f.open())
-    (files,) = (
-        e["files"] for e in events if e["event"] == "triton" and e["name"] == "softmax_kernel"
-    )
-    for name, digest in files.items():
-        if name == stage or (name, stage) == ("cubin", "sass"):
-            (folder / "blobs" / digest).unlink()
-
-    def hints(path: Path) -> Any:
-        kernels = call("list", path, "--json").json["kernels"]
-        (kernel,) = (k for k in kernels if k["name"] == "softmax_kernel")
-        (variant,) = kernel["variants"]
-        return variant["hints"]
-
-    assert hints(folder) is None
-    assert hints(RECORDING) > 0
-    shown = call("show", folder, "softmax_kernel", "--stage", "source", "-a").text
-    assert re.search(r"(?m)^  not known +\S.*/blobs/[0-9a-f]{64} does not exist$", shown)

@@ -176,28 +176,6 @@ def test_show_has_samples_at_lines(
     assert "percent of the kernel's 354" in said and "ncu:CPIStall" in said
 
 
-@pytest.mark.parametrize("verb", ["list", "open", "show"])
-@pytest.mark.parametrize("content", ["a,b\n1,2\n", '"ID","Kernel Name","Metric Na'])
-def test_what_is_no_report_costs_one_sentence(
-    verb: str, content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "x.csv"
-    file.write_text(content)
-    assert main([verb, str(file)]) == 4
-    said = capsys.readouterr()
-    assert said.out == "" and said.err.startswith(f"ptxview: {file} is ")
-    assert len(said.err.splitlines()) == 2
-
-
-def test_ncus_own_report_takes_ncu(
-    no_ncu: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "x.ncu-rep"
-    file.write_bytes(b"NVR\0")
-    assert main(["list", str(file)]) == 3
-    assert "can only be read by ncu" in capsys.readouterr().err
-
-
 def test_ncus_own_report_through_ncu(
     fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

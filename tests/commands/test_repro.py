@@ -221,21 +221,6 @@ def test_inputs_are_of_the_recorded_kind(
     assert "out: agrees" in done.out and "index: the same" in done.out
 
 
-def test_a_kernel_that_does_otherwise_than_its_source_is_found_out(
-    recording: Path, forked: Run, interpreting: dict[str, str]
-) -> None:
-    """What is interpreted is another kernel than what runs, as of a compiler that is wrong."""
-    script = script_of(recording, "tuned")
-    assert script.count("* 2,") == 1
-    changed = script.replace("* 2,", '* (2 if os.environ.get("TRITON_INTERPRET") else 3),')
-    broken = changed.replace("import os", "import os\nFACTOR = 2")
-    wrong = broken.replace('(2 if os.environ.get("TRITON_INTERPRET") else 3)', "FACTOR_").replace(
-        "NAME = ", 'FACTOR_ = tl.constexpr(2 if os.environ.get("TRITON_INTERPRET") else 3)\nNAME = '
-    )
-    done = forked(wrong, env=interpreting)
-    assert done.status == 1 and "out: DIFFERS" in done.out and "NOT the same: out" in done.out
-
-
 REFERENCE = """
 import torch
 import a_package_that_nobody_has
@@ -363,6 +348,7 @@ def test_an_extension_has_its_own_sources_and_options() -> None:
     assert "NOT COMPARED" in done.text
 
 
+@pytest.mark.nightly
 def test_an_extension_is_built_and_called(forked: Run, tmp_path: Path) -> None:
     """Of a program whose extension is built once for all tests that run it."""
     kept = tmp_path / "kept"

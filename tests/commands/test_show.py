@@ -70,16 +70,6 @@ def test_sass_is_that_of_nvdisasm(lecture: Path, cubin: Path) -> None:
     assert joined(call("show", lecture, digest, "--stage", "sass", "--json").json) == expected
 
 
-def test_kernel_is_in_output_code_where_its_file_says(lecture: Path) -> None:
-    kernel_file = next((LECTURE / "inductor" / "zs").glob("*.py")).read_text()
-    shown = call("show", lecture, "36bcee4c", "--stage", "output_code", "--json").json
-    (function,) = shown["functions"]
-    part = [line["text"] for line in shown["lines"][function["first"] - 1 : function["last"]]]
-    # The graph quotes the kernel's file; its first line follows the opening quotes.
-    quoted = kernel_file.rstrip("\n").split("\n")
-    assert part[1 : len(quoted)] == quoted[1:]
-
-
 def test_lines_have_the_fields_of_the_contract(matmul: Done) -> None:
     for shown in (matmul.json, matmul.json["beside"]):
         assert shown["text_from"]
@@ -134,12 +124,6 @@ def test_stage_that_is_not_there_is_unreadable_with_the_reason(lecture: Path) ->
     assert done.status == 4 and "llir" in done.said and not done.out
 
 
-def test_default_is_ptx_else_the_lowest_stage(lecture: Path) -> None:
-    shown = call("show", lecture, "gelu_kernel", "--json").json
-    assert shown["stage"] == "sass"
-    assert call("show", lecture, "matmul_kernel", "--json").json["stage"] == "ptx"
-
-
 @pytest.mark.parametrize(
     "path", sorted(p for p in SQUARE.iterdir() if p.suffix in (".ptx", ".ttir", ".ttgir", ".llir"))
 )
@@ -150,17 +134,6 @@ def test_single_text_files_open(path: Path) -> None:
     assert kernel["variants"][0]["stages"] == [path.suffix[1:]]
     assert call("show", path).out == path.read_bytes()
     assert call("show", path, "square_kernel").out == path.read_bytes()
-
-
-def test_single_cubin_and_object_open(lecture: Path) -> None:
-    cubin = next(SQUARE.glob("*.cubin"))
-    value = call("list", cubin, "--json").json
-    (kernel,) = value["kernels"]
-    assert kernel["variants"][0]["resources"]["registers"] == 18
-    expected = printed(tool("nvdisasm"), "-c", cubin)
-    assert call("show", cubin, "--stage", "sass").out == expected
-    value = call("list", lecture / "ext" / "square_gelu" / "cuda.cuda.o", "--json").json
-    assert {k["variants"][0]["resources"]["registers"] for k in value["kernels"]} == {20, 10}
 
 
 def instructions(text: str) -> list[list[str]]:

@@ -124,21 +124,6 @@ def test_lines_are_those_of_the_text(asked: str, first: int, last: int | None) -
     assert shown["functions"] == long["functions"]
 
 
-@pytest.mark.parametrize("asked", ["0", "5000:6000", "80:40"])
-def test_lines_that_are_not_there_are_refused_with_those_that_are(asked: str) -> None:
-    done = call("show", RECORDED, "softmax_kernel", "--lines", asked)
-    many = len(call("show", RECORDED, "softmax_kernel").text.split("\n"))
-    assert done.status == 2 and str(many) in done.said and not done.out
-
-
-def test_brief_lines_are_those_of_the_whole() -> None:
-    long = {line["n"]: line for line in whole("softmax_kernel")["lines"]}
-    lines = whole("softmax_kernel", "--brief", "--lines", "60:80")["lines"]
-    assert lines == [
-        {name: long[n][name] for name in ("n", "text", "sentence", "notes")} for n in range(60, 81)
-    ]
-
-
 def test_two_variants_in_short_have_the_figures_that_differ() -> None:
     words = (RECORDED, "square_grid_kernel", "square_loop_kernel")
     short, long = (call("diff", *words, *options, "--json").json for options in (["--brief"], []))

@@ -177,17 +177,6 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "ext"
 
 
-def test_a_kernel_of_cuda_is_timed_by_the_function_that_launches_it(
-    recording: Path, gpu: list[dict[str, Any]], built: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["time", str(recording), "gelu_kernel", "--trust", "--json", *OURS]) == 1
-    rows = json.loads(capsys.readouterr().out)["rows"]
-    row = next(r for r in rows if r["kernel"] == "gelu_double_extension.gelu")
-    (one,) = row["kernels"]
-    assert (one["name"], one["variant"]) == ("_Z11gelu_kernelPKfPfi", "4848992d")
-    assert (one["median_us"], one["per_call"]) == (4.0, 1)
-
-
 @pytest.fixture
 def ran(recording: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run that has just ended with status 7 and left the lecture's recording behind."""

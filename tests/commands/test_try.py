@@ -188,24 +188,6 @@ def test_registers_and_spills_are_those_of_ptxas(recorded: Path, tmp_path: Path)
     )
 
 
-@pytest.mark.nightly
-def test_edited_ttgir_gives_the_ptx_of_triton_itself(
-    recorded: Path, tmp_path: Path, triton_at_once: str
-) -> None:
-    text = text_of(recorded, "twice", "ttgir")
-    layout = "#blocked = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32]"
-    assert layout in text and '"ttg.num-warps" = 4' in text
-    wide = text.replace("warpsPerCTA = [4]", "warpsPerCTA = [2]")
-    wide = wide.replace('"ttg.num-warps" = 4', '"ttg.num-warps" = 2')
-    (column,) = outcome(recorded, "twice", Stage.TTGIR, wide).columns
-    assert column.variant is not None
-    own = column.variant.stages[Stage.PTX].content.read()
-    assert own == bare(triton_at_once, wide, "ttgir", "dict(enable_fp_fusion=True)", tmp_path)
-    assert b".reqntid 64" in own and own != text_of(recorded, "twice", "ptx").encode()
-    assert column.metadata["num_warps"] == 2
-    assert Stage.TTIR not in column.variant.stages  # it was not made of the recorded one
-
-
 def test_options_recompile_from_ttir_as_triton_does(
     recorded: Path, tmp_path: Path, triton_at_once: str
 ) -> None:

@@ -4,27 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from inspector.base.model import Variant
 from inspector.report.tables import apart, labels
-
-FUSED = (
-    "triton_per_fused__to_copy_add_mul_sum_3",
-    "triton_per_fused__to_copy_add_mul_sum_13",
-    "triton_per_fused__to_copy_add_mul_view_17",
-    "triton_poi_fused_add_0",
-)
-
-
-@pytest.mark.parametrize("width", [12, 20, 28, 36])
-def test_generated_names_keep_their_number(width: int) -> None:
-    short = apart(FUSED, width)
-    assert [text.rpartition("_")[2] for text in short.values()][:3] == ["3", "13", "17"]
-    assert all(text.startswith("tri") for text in short.values())
 
 
 @settings(deadline=None)
@@ -37,18 +22,6 @@ def test_no_two_names_look_the_same_and_none_is_too_wide(names: list[str], width
     assert len(set(short.values())) == len(names)
     assert all(cell_len(text) <= width for text in short.values())
     assert all(short[name] == name for name in names if len(name) <= width)
-
-
-@pytest.mark.parametrize("width", range(6, 16))
-def test_generated_names_end_and_written_ones_begin_as_they_are(width: int) -> None:
-    name = "triton_per_fused__softmax_add_amax_neg_where_0"
-    short = apart((name, "matmul_kernel"), width)
-    head, tail = short[name].split("…")
-    assert head and name.startswith(head)
-    assert name.endswith(f"_{tail}")
-    assert tail.endswith("where_0") == (width >= 10)
-    assert cell_len(short[name]) <= width
-    assert short["matmul_kernel"].startswith("matm"[: width - 1])
 
 
 def one(ident: str, **more: object) -> Variant:

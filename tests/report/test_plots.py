@@ -17,7 +17,7 @@ from rich.console import Console
 
 from inspector.commands.cli import main
 from inspector.measure.time import child as running
-from inspector.measure.time.roofline import Peaks, Spot, dtypes_in
+from inspector.measure.time.roofline import Peaks, Spot
 from inspector.report.timings import Figure, PlotLine, plot
 from inspector.report.timings import figure as roofline
 from inspector.sources import machine
@@ -60,13 +60,6 @@ def test_plot_fills_the_width_and_names_each_line(monkeypatch: pytest.MonkeyPatc
     assert "12,000" in lines[19] or "10,000" in lines[19]
 
 
-def test_points_at_one_place_all_show() -> None:
-    spots = tuple(PlotLine(f"spot {n}", ((0.125, 0.5),)) for n in range(4))
-    far = PlotLine("far", ((8.0, 4.0),))
-    figure = Figure("t", "FLOP/byte", "TFLOP/s", (*spots, far), log=True)
-    assert any("ABCD" in line for line in drawn(figure, 80))
-
-
 def test_hostile_names_are_shown_and_not_obeyed() -> None:
     evil = "\x1b[2J[red]x[/] $\\frac{1}{0}$ \u202e"
     figure = Figure(evil, evil, "GB/s", (PlotLine(evil, RISING.points, said=evil),))
@@ -92,17 +85,6 @@ def test_a_roofline_bends_where_the_bandwidth_meets_the_peak() -> None:
         (x0, y0), (x1, y1) = line.points
         assert math.log(y1 / y0) == pytest.approx(math.log(x1 / x0))
     assert point.said == "0.125 FLOP/byte, 0.552 TFLOP/s, 110 % of copy, measured"
-
-
-def test_what_is_not_known_is_not_drawn() -> None:
-    assert Spot.of("a", None, 8, 1) is None and Spot.of("a", 1.0, None, 1) is None
-    assert Spot.of("a", 1.0, 8, 0) is None
-    spot = Spot("a", 0.5, 1e12)
-    assert roofline("t", [], 4e12, None, H200, ["float32"]) is None
-    assert roofline("t", [spot], None, None, None, ["float32"]) is None
-    bare = roofline("t", [spot], 4e12, None, None, ["float32"])
-    assert bare is not None and [line.name for line in bare.lines] == ["copy, measured", "a"]
-    assert dtypes_in("float32 3×4, bfloat16 3, int64 1") == ["float32", "bfloat16"]
 
 
 @pytest.fixture

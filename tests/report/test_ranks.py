@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from inspector.base.errors import Unreadable
 from inspector.base.model import Stage
 from inspector.recording.layout import Writer, pack
 from inspector.report.ranks import differences, ranks
@@ -153,16 +152,6 @@ def test_missing_kernels_recompiles_and_misses_are_listed(tmp_path: Path) -> Non
     assert "≠ first_alone" in call("list", path, "--compiles").text
 
 
-def test_failed_and_missing_compiles_are_distinguished(tmp_path: Path) -> None:
-    program = alike(tmp_path / "rec", range(3))
-    program.kernel(10, "scale", "bbbb")
-    program.refused(11, "scale", "bbbb")
-    path = program.end()
-    assert told(path) == {"kernel": "scale: rank 0 compiled it, rank 1 could not, rank 2 did not"}
-    rows = call("list", path, "--compiles").text.splitlines()
-    assert any(row.startswith("rank 1  ✗ triton scale") and "2.00 s" in row for row in rows)
-
-
 def test_what_one_found_in_a_cache_that_another_compiled_is_one_line(tmp_path: Path) -> None:
     program = alike(tmp_path / "rec", range(2))
     for n in range(2):
@@ -217,13 +206,3 @@ def test_machines_are_read_as_one(tmp_path: Path, packed: bool) -> None:
     value = call("list", "--json", *paths).json
     assert {one["machine"] for one in value["ranks"]["ranks"]} == set(machines)
     assert len(value["kernels"]) == 3
-
-
-@pytest.mark.parametrize("name", ["nowhere", "nowhere.ptxview", "kernel.ptx"])
-def test_what_is_no_recording_cannot_be_one_of_several(tmp_path: Path, name: str) -> None:
-    (tmp_path / "kernel.ptx").write_bytes(PTX)
-    first = alike(tmp_path / "a", [0]).end()
-    with pytest.raises(Unreadable, match=name):
-        open_paths([first, tmp_path / name])
-    done = call("list", first, tmp_path / name)
-    assert done.status == 4 and name in done.said and "Traceback" not in done.said
