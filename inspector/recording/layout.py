@@ -34,21 +34,19 @@ import tempfile
 import time
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import platformdirs
 
 from inspector.base.errors import Unreadable
+from inspector.base.model import Content
 from inspector.base.text import counted
 from inspector.recording.driver_records import PartContent, is_records, read_records
 from inspector.system import files
-
-if TYPE_CHECKING:
-    from inspector.base.model import Content
 
 SCHEMA = 1
 SUFFIX = ".ptxview"
@@ -657,3 +655,183 @@ def kept_cache() -> DerivedCache:
     Output stored in an opened recording or folder is never used, since anybody may have written it.
     """
     return DerivedCache(user_cache())
+
+
+NAME = "timings.jsonl"
+REPORTS = "ncu.jsonl"
+
+
+def place(path: Path, name: str = NAME) -> Path:
+    """The file that timings (or what ``name`` holds) of a recording are appended to."""
+    return path / name if path.is_dir() else path.with_name(f"{path.name}.{name}")
+
+
+def keep(path: Path, record: Mapping[str, object], name: str = NAME) -> None:
+    """Append a record in one write.
+
+    Raises ``OSError`` if that is not allowed, or if the file is a link that leads elsewhere.
+    """
+    line = json.dumps(record, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    with appended(place(path, name)) as out:
+        out.write(line.encode() + b"\n")
+
+
+def kept(
+    path: Path, name: str = NAME, say: Callable[[str], None] | None = None
+) -> list[dict[str, object]]:
+    """Every record, the oldest first; lines that are no records are ignored.
+
+    ``say`` is called with a sentence for each record that was left out because of its size.
+    """
+    tell = say or (lambda _: None)
+    allowance = files.Allowance()
+    out = []
+    file = place(path, name)
+    try:
+        for number, line in enumerate(_lines(path, name, file, tell), 1):
+            try:
+                record = files.parsed(line, allowance, f"{name}: record {number}")
+            except files.TooLarge as error:
+                tell(error.message)
+                if allowance.left < 0:
+                    break
+                continue
+            except ValueError:
+                continue
+            if isinstance(record, dict):
+                out.append(record)
+    except files.TooLarge as error:
+        tell(error.message)
+    return out
+
+
+def problems(path: Path) -> list[str]:
+    """Sentences on the files of timings and reports that are too large to be read."""
+    bound = files.limits().streamed
+    reasons = (files.why_not(place(path, name), bound) for name in (NAME, REPORTS))
+    return [why for why in reasons if why is not None]
+
+
+def _lines(path: Path, name: str, file: Path, tell: Callable[[str], None]) -> Iterator[bytes]:
+    bounds = files.limits()
+
+    def too_long(number: int) -> None:
+        tell(
+            f"{name}: record {number} is longer than {bounds.one:,} bytes; it was left out "
+            f"({bounds.raising()})"
+        )
+
+    # A report of ncu is one record with all its text.
+    if path.is_file():
+        try:
+            yield from files.archive(path).lines(name, too_long, bounds.one)
+        except files.TooLarge:
+            raise
+        except Unreadable:
+            pass
+    try:
+        # A link would lead out of the recording.
+        yield from files.lines(file, too_long, bounds.one, follow=False)
+    except files.Absent:
+        return
+    except files.NotAFile as error:
+        tell(error.message)
+    except files.TooLarge:
+        raise
+    except Unreadable:
+        return
+
+
+Event = Mapping[str, object]
+APART = 1 << 22
+"""What Linux numbers processes below (``PID_MAX_LIMIT``)."""
+
+SAME = ("target", "mode")
+"""What the recordings of one program have in common."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The events of several recordings in the order of their times, and what is odd about that.
+
+    ``machines`` are the names of the recordings, each another.
+    """
+
+    machines: tuple[str, ...]
+    events: tuple[dict[str, object], ...]
+    problems: tuple[str, ...]
+    parts: tuple[Events, ...]
+
+    def blob(self, digest: object, say: Callable[[str], None] | None = None) -> Content | None:
+        """The content that a digest names, of the first recording that has it."""
+        if not isinstance(digest, str) or len(digest) != 64 or not HEX.issuperset(digest):
+            return None
+        holding = [part for part in self.parts if part.holds(digest)]
+        return (holding or list(self.parts))[0].blob(digest, say)
+
+
+def names(paths: Sequence[Path]) -> tuple[str, ...]:
+    """Labels of recordings: their names, with as many folders as make them unique."""
+    parts = [path.absolute().parts[1:] or (str(path),) for path in paths]
+    for length in range(1, max(map(len, parts)) + 1):
+        short = ["/".join(part[-length:]) for part in parts]
+        if len(set(short)) == len(short):
+            return tuple(name.removesuffix(".ptxview") for name in short)
+    counts: Counter[str] = Counter()
+    out = []
+    for path in map(str, paths):
+        counts[path] += 1
+        out.append(path if counts[path] == 1 else f"{path}#{counts[path]}")
+    return tuple(out)
+
+
+def merged(parts: Sequence[Events]) -> Merged:
+    """One recording of several."""
+    machines = names([part.path for part in parts])
+    placed: list[tuple[float, int, int, dict[str, object]]] = []
+    problems: list[str] = []
+    begun: list[Event] = []
+    ends: list[Event] = []
+    for n, (part, machine) in enumerate(zip(parts, machines, strict=True)):
+        problems += [f"{machine}: {problem}" for problem in part.problems]
+        ended: Event | None = None
+        moment = 0.0
+        for index, event in enumerate(part.events):
+            kind, stamp, pid = event.get("event"), event.get("time"), event.get("pid")
+            if isinstance(stamp, int | float):
+                moment = max(moment, float(stamp))
+            if kind == "recording":
+                begun.append(event)
+                if n:
+                    continue
+            elif kind == "end":
+                ended = event
+                continue
+            elif kind == "finished":
+                ended = None if ended is None else {**ended, "finishing": False}
+                continue
+            told = dict(event)
+            if isinstance(pid, int):
+                told["pid"] = pid + n * APART
+            if kind == "process":
+                told["machine"] = machine
+            placed.append((moment, n, index, told))
+        ends += [] if ended is None else [ended]
+    placed.sort(key=lambda one: one[:3])
+    events = [event for *_, event in placed]
+    if ends and len(ends) == len(parts):
+        failed = next((e for e in ends if e.get("exit_status")), ends[0])
+        finishing = any(e.get("finishing") is True for e in ends)
+        events.append({**failed, "finishing": finishing})
+    return Merged(machines, tuple(events), (*problems, *_unlike(machines, begun)), tuple(parts))
+
+
+def _unlike(machines: Sequence[str], begun: Sequence[Event]) -> list[str]:
+    """A sentence for each thing that recordings of one program do not differ in."""
+    out = []
+    for what in SAME:
+        said = [str(event.get(what)) for event in begun]
+        if len(set(said)) > 1:
+            each = ", ".join(f"{m}: {s}" for m, s in zip(machines, said, strict=False))
+            out.append(f"these are hardly of one program: its {what} differs ({each})")
+    return out

@@ -14,7 +14,6 @@ from inspector.listing.cubin import debug_ptx, is_cubin, is_elf, read_cubin
 from inspector.listing.ptx_declaration import entries
 from inspector.recording.assemble import Assembly, Blob
 from inspector.recording.facts import as_map
-from inspector.recording.kept import problems as kept_problems
 from inspector.recording.layout import (
     SUFFIX,
     BytesContent,
@@ -22,13 +21,14 @@ from inspector.recording.layout import (
     FileContent,
     is_recording,
     kept_cache,
+    merged,
     overtaken_by,
     read_events,
     recordings_folder,
     unfinished,
 )
-from inspector.recording.merging import merged
-from inspector.sources import aot_packages, torch_logs, tritonparse
+from inspector.recording.layout import problems as kept_problems
+from inspector.sources import caches, traces
 from inspector.sources.builds import Found, event_of, read_folder, read_object
 from inspector.sources.caches import scan
 from inspector.sources.disassembly import FATBIN_MAGIC, arch_of, carries_device_code, images
@@ -283,9 +283,9 @@ def _within(
 def _folder(path: Path, allowance: files.Allowance) -> Iterable[dict[str, object]]:
     cache = kept_cache()
     any_event = False
-    if packaged := aot_packages.models(path):
+    if packaged := caches.models(path):
         for model in packaged:
-            yield from aot_packages.events(model, path)
+            yield from caches.events(model, path)
         return
     for event in scan(path, allowance):
         if event["event"] == "build_folder":
@@ -302,7 +302,7 @@ def _folder(path: Path, allowance: files.Allowance) -> Iterable[dict[str, object
     if not any_event:
         for entry in files.names(path)[0]:  # the scan has said if there are more
             file = path / entry.name
-            if not entry.name.endswith((*TEXT_STAGES, ".cubin", *tritonparse.ENDINGS)):
+            if not entry.name.endswith((*TEXT_STAGES, ".cubin", *traces.ENDINGS)):
                 continue
             if entry.is_symlink() and files.leads_out(file, path):
                 continue
@@ -327,8 +327,8 @@ def _file(path: Path, inside: Path | None = None) -> Iterable[dict[str, object]]
         if is_elf(head) or FATBIN_MAGIC in head[:64]:
             yield from _binary(file, head)
             return
-        if tritonparse.is_trace(unpacking.head(path, tritonparse.HEAD, inside=inside)):
-            yield from tritonparse.from_trace_file(path, inside)
+        if traces.is_tritonparse(unpacking.head(path, traces.HEAD, inside=inside)):
+            yield from traces.from_tritonparse(path, inside)
             return
         yield from _text(file, head, inside)
 
@@ -350,10 +350,10 @@ def _text(file: files.File, head: bytes, inside: Path | None) -> Iterable[dict[s
             "blob": content,
             "symbols": _symbols(stage, content),
         }
-    elif torch_logs.is_trace(text):
-        yield from torch_logs.from_trace_file(path, inside)
-    elif torch_logs.is_log(text):
-        yield from torch_logs.from_log(_whole(file))
+    elif traces.is_torch_trace(text):
+        yield from traces.from_torch_trace(path, inside)
+    elif traces.is_log(text):
+        yield from traces.from_log(_whole(file))
 
 
 def _binary(file: files.File, head: bytes) -> Iterable[dict[str, object]]:
@@ -383,7 +383,7 @@ def _binary(file: files.File, head: bytes) -> Iterable[dict[str, object]]:
                     build = path
             if build == path:
                 return
-    own = list(aot_packages.of_library(file))
+    own = list(caches.of_library(file))
     yield from own
     if own and not carries_device_code(file):
         return

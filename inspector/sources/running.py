@@ -34,13 +34,9 @@ from inspector.recording.layout import (
     unwritten,
     work_folder,
 )
-from inspector.sources import machine
-from inspector.sources.machine import PROBES
-from inspector.system.process import (
-    instead_of_ending,
-    run_program,
-    stop_tools,
-)
+from inspector.system import toolchain
+from inspector.system.process import instead_of_ending, run_program, stop_tools
+from inspector.system.toolchain import PROBES
 
 if TYPE_CHECKING:
     from inspector.base.model import Recording
@@ -198,7 +194,7 @@ def _name(request: RunRequest) -> str:
 
 def command_of(request: RunRequest) -> tuple[list[str], str]:
     """The command to start, and the interpreter whose versions are recorded."""
-    python = machine.interpreter(request.python)
+    python = toolchain.interpreter(request.python)
     if request.kind == "command":
         return list(request.words), python
     if request.kind == "module":
@@ -254,7 +250,7 @@ class Run:
         self._over = None if self._pack_to is None else file_stamp(self._pack_to)
         self._asked_for = request.out is not None
         target = request.target
-        if target is None and here is None and not machine.gpu_present():
+        if target is None and here is None and not toolchain.gpu_present():
             target = DEFAULT_TARGET
         self._mode = "gpu" if target is None else "target"
         self._hurries = False
@@ -284,10 +280,10 @@ class Run:
         self.env = environment(folder, request, target)
         if target is None:
             wanted = request.driver and here is None and not self._is_profiled(request)
-            if wanted and machine.driver_library() is None:
+            if wanted and toolchain.driver_library() is None:
                 self._writer.event(event="problem", where="driver", text=NO_DRIVER)
             elif wanted:
-                self._see_launches(str(machine.driver_library()))
+                self._see_launches(str(toolchain.driver_library()))
 
     @staticmethod
     def _is_profiled(request: RunRequest) -> bool:
