@@ -1,4 +1,4 @@
-"""Line annotations: register counts, sentences, waits, notes, reference entries; regions of interest."""
+"""Line annotations: registers, sentences, waits, notes, references; regions of interest."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Runs compilers in child processes: nvcc, ptxas, and the later stages of Triton's compiler.
 
-One module because all share a job, its messages, and the explanation of a compiler's death. nvcc and
-ptxas are asked for line information, so that machine code is linked to PTX and source, and for their
-figures (``-v``). A Triton stage may be a stranger's: a separate process reads it, with bounds of time
-and memory, in a new folder. Nothing is launched, and no GPU is needed.
+One module because all share a job, its messages, and the explanation of a compiler's death. nvcc
+and ptxas are asked for line information, so that machine code is linked to PTX and source, and for
+their figures (``-v``). A Triton stage may be a stranger's: a separate process reads it, with bounds
+of time and memory, in a new folder. Nothing is launched, and no GPU is needed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Finds the vendor's tools and the user's interpreter, without importing torch or waking the GPU."""
+"""Finds the vendor's tools and the user's interpreter, without importing torch."""
 
 from __future__ import annotations
 
