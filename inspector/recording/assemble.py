@@ -262,8 +262,7 @@ class Assembly:
             self._fusions.setdefault(key_of(kernel), []).append(fusion)
         ref = autotune.graph_of({**event, "graph": parsed.aot_id})
         if digest in self._texts:
-            if self._tunings.names(ref):  # a trace may have thousands of one text
-                self._refs.setdefault(ref, self._texts[digest])
+            self._refs.setdefault(ref, self._texts[digest])
             return
         graph = self._texts[digest] = self._refs[ref] = _Graph(
             self._graph_id(event, parsed.aot_id),
@@ -550,13 +549,17 @@ class Assembly:
         }
         of_kernels = {k: kernel.variants for k, kernel in kernels.items()}
         placed = self._tunings.place(of_kernels, files, graphs)
-        kernels.update({k: autotune.tuned(kernels[k], tunings) for k, tunings in placed.items()})
+        for key, tunings in placed.items():
+            own = (
+                replace(v, autotune=autotune.of_variant(v, tunings)) for v in kernels[key].variants
+            )
+            kernels[key] = replace(kernels[key], autotune=tunings, variants=tuple(own))
         settings = autotune.generated(kernels.values())
         for key, kernel in kernels.items():
             if (config := settings.get(kernel.id)) is not None:
                 # Of a template only warps and stages are options of the compiler.
-                own = tuple(replace(v, config={**config, **v.config}) for v in kernel.variants)
-                kernels[key] = replace(kernel, variants=own)
+                every = tuple(replace(v, config={**config, **v.config}) for v in kernel.variants)
+                kernels[key] = replace(kernel, variants=every)
         tried: dict[str, list[TriedFusion]] = {}
         ids = {ref: graph.id for ref, graph in self._refs.items()}
         for graph, key, fusion in self._tunings.tried(kernels, ids):

@@ -22,7 +22,6 @@ from inspector.recording.layout import (
     is_recording,
     kept_cache,
     merged,
-    overtaken_by,
     read_events,
     recordings_folder,
     unfinished,
@@ -87,25 +86,19 @@ def open_path(path: Path) -> Recording:
 
     Raises ``Unreadable`` if it does not exist, cannot be read, is damaged or of no known kind.
     """
-    if not path.exists():
-        folder = standing(path)
-        if folder == path:
-            raise Unreadable(f"{path} does not exist", "Give " + KINDS + ".")
-        said = f"{path} was not made, or not yet: what its run recorded is read from {folder}"
-        return _with_problem(open_path(folder), said)
-    if not path.is_dir() and not path.is_file():
-        kind = files.kind(path.stat().st_mode)
+    folder = standing(path)
+    if not folder.exists():
+        raise Unreadable(f"{path} does not exist", "Give " + KINDS + ".")
+    if not folder.is_dir() and not folder.is_file():
+        kind = files.kind(folder.stat().st_mode)
         raise Unreadable(f"{path} is {kind}: neither a file nor a folder", "Give " + KINDS + ".")
     try:
-        recording = _open(path)
+        recording = _open(folder)
     except OSError as error:
         raise Unreadable(f"{path} cannot be read: {error.strerror or error}") from None
-    if path.suffix == SUFFIX and path.is_file() and (later := overtaken_by(path)) is not None:
-        return _with_problem(recording, f"{later} is of a later run, which has not replaced it")
-    return recording
-
-
-def _with_problem(recording: Recording, said: str) -> Recording:
+    if folder == path:
+        return recording
+    said = f"{path} was not made, or not yet: what its run recorded is read from {folder}"
     return replace(recording, problems=(said, *recording.problems))
 
 
@@ -141,11 +134,11 @@ def open_paths(paths: Sequence[Path]) -> Recording:
                 "Several paths are read as one where each is a recording of ptxview run's.",
             )
         parts.append(read_events(path))
-    whole = merged(parts)
+    machines, whole = merged(parts)
     assembly = Assembly(partial(whole.blob, say=(problems := list(whole.problems)).append))
     assembly.problems = problems
     made = assembly.recording(" + ".join(map(str, paths)), list(whole.events))
-    return replace(made, machines=whole.machines)
+    return replace(made, machines=machines)
 
 
 def _packed(path: Path) -> Recording:

@@ -224,25 +224,3 @@ def test_every_command_reads_the_folder_in_the_place_of_the_file(tmp_path: Path)
     )
     assert bare.returncode == 0 and b".entry matmul_kernel" in bare.stdout
     assert call("show", target, "--stage", "ttir").status == 0  # of one word, it is the PATH
-
-
-def test_two_runs_into_one_file_cost_neither_recording(tmp_path: Path) -> None:
-    """Two runs into one file: what lay there before is replaced, what came there since is not."""
-    target = tmp_path / "x.ptxview"
-    folder = tmp_path / "other"
-    write_events(folder, BEGUN, note(1))
-    pack(folder, tmp_path / "theirs.ptxview")
-    (tmp_path / "p.py").write_text(
-        "import os, sys\nfor name in sys.argv[1:]:\n    os.rename(name, 'x.ptxview')\n"
-    )
-    run = ["run", "--no-tui", "-o", "x.ptxview", "p.py"]
-    for before in (None, b"anything"):
-        if before is not None:
-            target.write_bytes(before)
-        done = ptxview(*run, cwd=tmp_path)
-        assert done.status == 0 and open_path(target).complete
-    done = ptxview(*run, "theirs.ptxview", cwd=tmp_path)
-    assert done.status == 0 and noted(target) == ["noted: 1"]
-    (own,) = tmp_path.glob("x-*.ptxview")
-    assert f"this recording is {own.name}" in done.said and open_path(own).complete
-    assert not list(tmp_path.glob("*.unfinished"))
