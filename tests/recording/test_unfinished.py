@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from inspector.base.errors import Unreadable
-from inspector.recording.layout import Writer, overtaken_by, pack, unfinished, work_folder
+from inspector.recording.layout import Writer, unfinished, work_folder
 from inspector.sources.opening import open_path
 from tests.helpers.ptxview import MATMUL, call, command, environment, ptxview, write_events
 from tests.helpers.tools import skip_without
@@ -120,16 +120,8 @@ def test_a_file_that_was_not_made_is_read_from_the_folder_beside_it(tmp_path: Pa
     ]
     for words in commands:
         assert call(*words).status == 0
-    # An older recording of that name is read, and a later run beside it told.
     with pytest.raises(Unreadable):
         open_path(tmp_path / "y.ptxview")
-    pack(folder, target)
-    os.utime(target, (1.5, 1.5))
-    assert overtaken_by(target) == folder
-    (first, *_) = open_path(target).problems
-    assert first == f"{folder} is of a later run, which has not replaced it"
-    os.utime(target, (3, 3))
-    assert overtaken_by(target) is None
 
 
 FULL = """
