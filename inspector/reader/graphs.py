@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from inspector.analyse import choices
-from inspector.analyse.estimates import tensor_bytes
+from inspector.analyse.card import tensor_bytes
 from inspector.analyse.graph_text import (
     GraphRow,
     Known,
@@ -17,7 +16,15 @@ from inspector.analyse.graph_text import (
     of_output_code,
     of_source,
 )
-from inspector.analyse.graph_view import GraphChoice, GraphView, graph_view, with_choices
+from inspector.analyse.graph_view import (
+    GraphChoice,
+    GraphView,
+    candidates,
+    chosen,
+    graph_view,
+    of_graph,
+    with_choices,
+)
 from inspector.base.errors import PtxviewError, Unreadable
 from inspector.base.model import FX_STAGES, Content, Graph, Recording, Stage
 from inspector.listing import parse
@@ -86,8 +93,8 @@ class Graphs:
         return view, graph_rows(graph.id, view)
 
     def _choices(self, graph: Graph) -> Iterator[GraphChoice]:
-        for kernel, tuning, use in choices.of_graph(self._recording, graph):
-            said = f"{choices.chosen(tuning, use)}; {choices.candidates(tuning)}"
+        for kernel, tuning, use in of_graph(self._recording, graph):
+            said = f"{chosen(tuning, use)}; {candidates(tuning)}"
             yield GraphChoice(kernel.id, use.node, f"{kernel.name}: {said}")
 
     def _own(self, graph: Graph) -> set[str]:

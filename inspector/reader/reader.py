@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from inspector.analyse.card import Card
 from inspector.analyse.graph_view import GraphView
-from inspector.analyse.hints.counts import ExecutedFacts
+from inspector.analyse.hints.subject import ExecutedFacts
+from inspector.analyse.line_annotations import SourceGroups
 from inspector.analyse.links import composed
-from inspector.analyse.source_groups import SourceGroups
 from inspector.base.model import GRAPH_STAGES, Graph, Recording, Stage, Variant
 from inspector.listing.line import Listing
 from inspector.reader.compiled import made_by
