@@ -67,7 +67,7 @@ SLOW = (
     "execute/test_values.py",
     "listing/test_lossless.py",
     "execute/calls/test_counted_hints.py",
-    "diff/check",
+    "diff/test_limits.py",
 )
 
 

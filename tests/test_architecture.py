@@ -57,7 +57,7 @@ PURE = (
     "inspector.diff",
 )
 # They ask readers for what is compared.
-ASKS = {"inspector.diff.compare", "inspector.diff.check.reading"}
+ASKS = {"inspector.diff.compare", "inspector.diff.check"}
 
 
 @dataclass(frozen=True)

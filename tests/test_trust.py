@@ -62,8 +62,8 @@ def watch(event, args):
         print(event, args[0].co_filename, file=log)
     elif event == "ctypes.dlopen":
         print(event, args[0], file=log)
-from inspector.sources import machine
-machine.gpu_present = lambda: True
+from inspector.system import toolchain
+toolchain.gpu_present = lambda: True
 sys.addaudithook(watch)
 from inspector.commands.cli import main
 import inspector.commands.diff, inspector.commands.list, inspector.commands.show

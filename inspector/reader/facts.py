@@ -13,16 +13,21 @@ from pathlib import PurePath
 from typing import TypeVar
 
 from inspector import __version__
+from inspector.analyse.accesses import OpcodeLines
 from inspector.analyse.card import Card, card
 from inspector.analyse.flow.graph import Flow
 from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.hints import hints
-from inspector.analyse.hints.counts import ExecutedAccess, ExecutedBranch, ExecutedFacts
-from inspector.analyse.hints.executed import with_executed
-from inspector.analyse.hints.subject import Finding, HintSubject
+from inspector.analyse.hints.access import with_executed
+from inspector.analyse.hints.subject import (
+    ExecutedAccess,
+    ExecutedBranch,
+    ExecutedFacts,
+    Finding,
+    HintSubject,
+)
 from inspector.analyse.line_annotations import Samples
 from inspector.analyse.occupancy import Device, base_arch
-from inspector.analyse.opcodes import OpcodeLines
 from inspector.analyse.sentences.context import Context, context_of
 from inspector.base.errors import PtxviewError, UsageError
 from inspector.base.model import (

@@ -12,9 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from inspector import __version__
-from inspector.analyse import choices
-from inspector.analyse.card import Card
-from inspector.analyse.estimates import tensor_bytes
+from inspector.analyse.card import Card, tensor_bytes
 from inspector.analyse.graph_text import (
     GraphRow,
     Known,
@@ -26,10 +24,18 @@ from inspector.analyse.graph_text import (
     of_output_code,
     of_source,
 )
-from inspector.analyse.graph_view import GraphChoice, GraphView, graph_view, with_choices
-from inspector.analyse.hints.counts import ExecutedFacts
+from inspector.analyse.graph_view import (
+    GraphChoice,
+    GraphView,
+    candidates,
+    chosen,
+    graph_view,
+    of_graph,
+    with_choices,
+)
+from inspector.analyse.hints.subject import ExecutedFacts
+from inspector.analyse.line_annotations import SourceGroups
 from inspector.analyse.links import composed
-from inspector.analyse.source_groups import SourceGroups
 from inspector.base.errors import PtxviewError, Unreadable
 from inspector.base.model import (
     FX_STAGES,
@@ -280,8 +286,8 @@ class Graphs:
         return view, graph_rows(graph.id, view)
 
     def _choices(self, graph: Graph) -> Iterator[GraphChoice]:
-        for kernel, tuning, use in choices.of_graph(self._recording, graph):
-            said = f"{choices.chosen(tuning, use)}; {choices.candidates(tuning)}"
+        for kernel, tuning, use in of_graph(self._recording, graph):
+            said = f"{chosen(tuning, use)}; {candidates(tuning)}"
             yield GraphChoice(kernel.id, use.node, f"{kernel.name}: {said}")
 
     def _own(self, graph: Graph) -> set[str]:

@@ -22,8 +22,8 @@ from inspector.analyse.isa import (
     Isa,
     Table,
 )
+from inspector.analyse.links import Operations
 from inspector.analyse.occupancy import Device
-from inspector.analyse.operations import Operations
 from inspector.analyse.sentences.templates import Templates
 from inspector.system import files
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from inspector.analyse.fusion import model_lines
+from inspector.analyse.links import model_lines
 from inspector.base.model import Fusion, MadeFrom, Recording, Stage
 from inspector.listing import parse
 from inspector.reader.reader import Reader

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from inspector.analyse.estimates import operations, tensor_bytes
+from inspector.analyse.card import operations, tensor_bytes
 from inspector.analyse.occupancy import arch_of
 from inspector.base.errors import PtxviewError, ToolMissing, UsageError
 from inspector.base.model import Call, Recording, Stage
