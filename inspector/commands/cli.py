@@ -428,7 +428,7 @@ def _dispatch(given: list[str]) -> int:
 
 def _print_schema(command: str) -> None:
     """Print the JSON Schema of a command. Raises ``UsageError`` where there is none."""
-    from inspector.reader.schemas import names, schema
+    from inspector.reader.tables import names, schema
     from inspector.report.jsons import dumps
 
     value = schema(command)

@@ -33,9 +33,10 @@ from inspector.commands.common import (
     takes,
     takes_small,
 )
-from inspector.diff import beside, compare, summary, variants
+from inspector.diff import beside, compare, variants
 from inspector.diff.beside import BesideRow
 from inspector.diff.compare import Compared, Files
+from inspector.diff.explanation import changed_versions
 from inspector.diff.recordings import Fate
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import Selection, names, place, select, select_one
@@ -331,7 +332,7 @@ def _recordings(a: Reader, b: Reader, args: argparse.Namespace) -> Answer:
         (one.pair.a, one.pair.b, one.state, one.resources)
         for one in compare.compare_recordings(a, b, stage, args.exact)
     ]
-    versions = summary.versions(a.recording.tools, b.recording.tools)
+    versions = changed_versions(a.recording.tools, b.recording.tools)
     same = all(state is Fate.SAME for _, _, state, _ in pairs)
     paths = (a.recording.path, b.recording.path)
 

@@ -24,11 +24,11 @@ from inspector.base.model import Kernel, Recording
 from inspector.base.text import plural, shown
 from inspector.reader.reader import Reader
 from inspector.reader.tables import devices
-from inspector.sources import machine, running
+from inspector.sources import running
 from inspector.sources.opening import open_path
-from inspector.system import printing
+from inspector.system import printing, toolchain
 
-PROBES = machine.PROBES.parent
+PROBES = toolchain.PROBES.parent
 PACKAGE = "ptxview_probes"
 CHANGED = ("PTXVIEW_RECORDING", "PYTHONPATH")
 """Variables that are different within a block, so that its child processes are recorded as well."""

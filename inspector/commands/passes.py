@@ -34,7 +34,7 @@ from inspector.commands.common import (
 )
 from inspector.commands.compile import targets
 from inspector.diff import compare
-from inspector.diff.passes import change_of, lines_changed
+from inspector.diff.beside import change_of, lines_changed
 from inspector.measure.experiment import Experiment, experiment_of
 from inspector.reader.passes import STAGES, PassList, graph_passes, variant_passes
 from inspector.reader.selecting import select_graph, select_one

@@ -44,13 +44,13 @@ from inspector.measure.profile.sum import stacks
 from inspector.recording.layout import is_recording, kept_cache
 from inspector.report import jsons, timings
 from inspector.report import profile as profile_report
-from inspector.sources.machine import gpu_present
 from inspector.sources.opening import newest, open_path
 from inspector.sources.running import Run, RunOutcome
 from inspector.sources.running import run as record
 from inspector.system import files, printing
 from inspector.system.printing import narrate
 from inspector.system.process import run_program
+from inspector.system.toolchain import gpu_present
 
 VALUED = {
     "profile": words(

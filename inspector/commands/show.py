@@ -212,7 +212,7 @@ def _opened(path: str | None, args: argparse.Namespace) -> Profiled:
         recording = open_path(Path(path))
     # Imported here: the rest assembles nothing.
     from inspector.measure.ncu import files as reports
-    from inspector.sources.assembling import assembled
+    from inspector.sources.compilers import assembled
 
     recording = assembled(recording, kept_cache(), args.device)
     if not args.annotate and not args.json:
@@ -588,7 +588,7 @@ def _print_brief_kernel(
 ) -> int:
     """Print one kernel in short. Raises ``PtxviewError`` where its stage cannot be read."""
     # Imported here, as below: summaries read differences too, whose modules are many.
-    from inspector.reader.hottest import regions
+    from inspector.reader.line_annotations import regions
     from inspector.report import brief
 
     listing = reader.listing(variant, stage)

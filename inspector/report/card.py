@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.text import Text
 
 from inspector.analyse.accesses import Access, Product
-from inspector.analyse.card import Card, StageContent
-from inspector.analyse.estimates import Estimate
+from inspector.analyse.card import Card, Estimate, StageContent
 from inspector.analyse.hints.subject import Finding
 from inspector.analyse.line_annotations import LineAnnotations, Samples, Told
 from inspector.base.model import Note, Stage

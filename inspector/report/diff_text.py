@@ -19,9 +19,9 @@ from inspector.base.names import base_name
 from inspector.base.text import microseconds, plural, shown
 from inspector.diff.beside import BesideRow, Sign, folded, loud
 from inspector.diff.compare import Compared, Files
+from inspector.diff.explanation import TUNER, FigureChange, Summary, VariantSide
 from inspector.diff.listings import FunctionPair, ListingDiff
 from inspector.diff.recordings import Fate, RecordedVariant
-from inspector.diff.summary import TUNER, FigureChange, Summary, VariantSide
 from inspector.diff.variants import VariantRow
 from inspector.listing.line import Line
 from inspector.report.jsons import SCHEMA, members, ordered, plain

@@ -20,7 +20,7 @@ from inspector.measure.time import child as running
 from inspector.measure.time.roofline import Peaks, Spot
 from inspector.report.timings import Figure, PlotLine, plot
 from inspector.report.timings import figure as roofline
-from inspector.sources import machine
+from inspector.system import toolchain
 from inspector.system.process import Finished
 
 LECTURE = Path(__file__).parents[2] / "examples" / "recordings" / "lecture-h200.ptxview"
@@ -107,7 +107,7 @@ def recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     for name in ("STATE", "CACHE"):
         monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name))
     monkeypatch.setenv("COLUMNS", "160")
-    monkeypatch.setattr(machine, "gpu_present", lambda: True)
+    monkeypatch.setattr(toolchain, "gpu_present", lambda: True)
     monkeypatch.setattr(running, "measure", partial(running.measure, child=child))
     return str(shutil.copy(LECTURE, tmp_path / "lecture.ptxview"))
 
