@@ -1,4 +1,7 @@
-"""What torch.compile did and why, for people and as JSON: phases, breaks, recompiles, guards."""
+"""What torch.compile did and why, for people and as JSON: phases, breaks, recompiles, guards.
+
+One module because the timeline, the sentences and the JSON tell the same compiles.
+"""
 
 from __future__ import annotations
 

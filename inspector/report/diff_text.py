@@ -1,4 +1,7 @@
-"""``diff`` as text, JSON and Markdown: two variants, all of a kernel, recordings, files."""
+"""``diff`` as text, JSON and Markdown: two variants, all of a kernel, recordings, files.
+
+One module because all three forms say the same figures and rows.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Measured times: tables, JSON, CSV, and plots in a terminal, in Braille, by plotext."""
+"""Measured times: tables, JSON, CSV, and plots in a terminal, in Braille, by plotext.
+
+One module because recorded launches and a script's variants share cells, notes and rooflines.
+"""
 
 from __future__ import annotations
 
