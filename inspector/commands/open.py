@@ -73,7 +73,12 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         given = [args.path, *args.more] if args.path is not None else []
         return listing.run(plain, given + [w for r in args.ncu for w in ("--ncu", r)])
     if args.more:
-        return _together(args)
+        from inspector.commands.common import open_profiled
+
+        # What is wrong with them is said without a screen.
+        joined = open_profiled(args.path, reports=args.ncu, more=args.more)
+        browse(lambda: (joined.reader, None), joined.reader.recording.path)
+        return Exit.OK
     if args.path is None or not Path(args.path).exists() or _is_packed(Path(args.path)):
         # What is wrong with it is said without a screen, and an archive is unpacked before, too:
         # signals, at which its folder is removed, reach the main thread.
@@ -87,15 +92,6 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
         return made.reader, None if is_report(Path(args.path)) else following(made)
 
     browse(opener, Path(args.path).name)
-    return Exit.OK
-
-
-def _together(args: argparse.Namespace) -> int:
-    """Browse several recordings as one; what is wrong with them is said without a screen."""
-    from inspector.commands.common import open_profiled
-
-    made = open_profiled(args.path, reports=args.ncu, more=args.more)
-    browse(lambda: (made.reader, None), made.reader.recording.path)
     return Exit.OK
 
 
@@ -129,18 +125,14 @@ def _where(path: str | None) -> Path:
     return where
 
 
-def _every(args: argparse.Namespace) -> list[Path]:
-    """The paths of recordings that can be read as one. Raises what is wrong with them."""
-    from inspector.commands.common import open_profiled
-
-    open_profiled(args.path, reports=args.ncu, more=args.more)
-    return [Path(args.path), *map(Path, args.more)]
-
-
 def _serve(args: argparse.Namespace) -> int:
     """Serve the interface: a process for every opened page."""
     # What is wrong with them is said here and not in the browser.
-    where = [_where(args.path)] if not args.more else _every(args)
+    where = [Path(args.path), *map(Path, args.more)] if args.more else [_where(args.path)]
+    if args.more:
+        from inspector.commands.common import open_profiled
+
+        open_profiled(args.path, reports=args.ncu, more=args.more)
     try:
         from inspector.tui.app.web import serve
     except ImportError as error:
