@@ -215,13 +215,18 @@ def _innermost(spans: Iterable[tuple[float, float, int, str | None]]) -> Iterato
 
     def until(moment: float) -> None:
         nonlocal now
-        while stack and stack[-1][0] <= moment:
-            ended, part = stack.pop()
-            if ended > now:
-                pieces.append(Stretch(now, ended, part))
-                now = ended
-        if stack and moment > now:
-            pieces.append(Stretch(now, moment, stack[-1][1]))
+        while stack and (stack[-1][0] <= moment or now < moment):
+            ended, part = stack[-1]
+            if ended <= moment:
+                stack.pop()
+            upto = min(ended, moment)
+            if upto <= now:
+                continue
+            if pieces and pieces[-1].part == part and pieces[-1].ended >= now:
+                pieces[-1] = Stretch(pieces[-1].began, upto, part)
+            else:
+                pieces.append(Stretch(now, upto, part))
+            now = upto
         now = max(now, moment)
 
     for began, ended, _, part in spans:
@@ -229,13 +234,7 @@ def _innermost(spans: Iterable[tuple[float, float, int, str | None]]) -> Iterato
         within = min(ended, stack[-1][0]) if stack else ended
         stack.append((within, part or (stack[-1][1] if stack else DYNAMO)))
     until(float("inf"))
-    joined: list[Stretch] = []
-    for one in pieces:
-        if joined and joined[-1].part == one.part and joined[-1].ended >= one.began:
-            joined[-1] = Stretch(joined[-1].began, one.ended, one.part)
-        else:
-            joined.append(one)
-    return iter(joined)
+    return iter(pieces)
 
 
 def _of_kernel(kernel: KernelCompile) -> Iterator[tuple[float, float, int, str]]:
