@@ -1,9 +1,9 @@
 """Compile a recorded kernel again: pass by pass, or with an edited stage or other options.
 
-``passes``: the recorded IR is compiled by Triton, without a GPU, with the IR printed before or after
-every pass; of a graph the passes are Inductor's, as torch's trace has them. ``try``: an edited
-stage, or the recorded one with each combination of options, goes through the rest of its compiler.
-Nothing is launched or written into the recording.
+``passes``: the recorded IR is compiled by Triton, without a GPU, with the IR printed before or
+after every pass; of a graph the passes are Inductor's, as torch's trace has them. ``try``: an
+edited stage, or the recorded one with each combination of options, goes through the rest of its
+compiler. Nothing is launched or written into the recording.
 """
 
 from __future__ import annotations
