@@ -120,7 +120,9 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if graph is not None:
         return _graph(reader, graph, args)
     kernel, variant = select_one(reader.recording, selector)
-    stage = _stage_of(kernel, variant, args)
+    for said in tables.lines(kernel, variant) if not args.json else ():
+        narrate(f"ptxview: {said}")
+    stage = Stage(args.stage) if args.stage else _default(variant)
     for asked in (stage, Stage(args.beside) if args.beside else stage):
         if asked in GRAPH_STAGES:
             raise _of_graphs(reader, kernel, asked)
@@ -132,7 +134,14 @@ def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
     if args.lines is not None:
         lines = _within(args.lines, reader.listing(variant, stage), stage)
         if args.brief:
-            return _brief_lines(profiled, kernel, variant, stage, lines, args.json)
+            wanted = reader.listing(variant, stage).between(*lines)
+            names = ("n", "text", "sentence", "notes")
+            rows = [
+                {name: line[name] for name in names}
+                for line in _line_values(profiled, variant, stage, wanted, linked=False)
+            ]
+            short = {"kernel": kernel.name, "variant": variant.id, "stage": stage.value}
+            return print_brief({"schema": jsons.SCHEMA, **short, "lines": rows}, args.json)
     beside = Stage(args.beside) if args.beside else None
     if args.json:
         value = _json(profiled, kernel, variant, stage, lines)
@@ -167,32 +176,6 @@ def _across(
     return (min(linked), max(linked)) if linked else (1, 0)
 
 
-def _brief_lines(
-    profiled: Profiled,
-    kernel: Kernel,
-    variant: Variant,
-    stage: Stage,
-    lines: tuple[int, int],
-    as_json: bool,
-) -> int:
-    """Text, sentence and hints of some lines."""
-
-    listing = profiled.reader.listing(variant, stage)
-    names = ("n", "text", "sentence", "notes")
-    rows = [
-        {name: line[name] for name in names}
-        for line in _line_values(profiled, variant, stage, listing.between(*lines), linked=False)
-    ]
-    value = {
-        "schema": jsons.SCHEMA,
-        "kernel": kernel.name,
-        "variant": variant.id,
-        "stage": stage.value,
-        "lines": rows,
-    }
-    return print_brief(value, as_json)
-
-
 def _opened(path: str | None, args: argparse.Namespace) -> Profiled:
     """What is to be shown; PTX that stands alone with the machine code that ptxas makes of it."""
     if path == "-":
@@ -216,22 +199,17 @@ def _opened(path: str | None, args: argparse.Namespace) -> Profiled:
 
     recording = assembled(recording, kept_cache(), args.device)
     if not args.annotate and not args.json:
-        _narrate(recording)
+        for one in recording.compilations:
+            if one.failed is not None:
+                narrate(f"ptxview: no machine code: {one.failed}")
+            elif one.tool is not None or one.symbols:
+                names = plural(len(one.symbols), "kernel")
+                narrate(
+                    f"ptxview: {names} assembled for {one.target}: -a tells registers and spills, "
+                    "--stage sass shows the machine code"
+                )
     report = reports.load([Path(r) for r in args.ncu]) if args.ncu else None
     return common.profiled(recording, args.device, report)
-
-
-def _narrate(recording: Recording) -> None:
-    """What became of PTX alone, beside its text."""
-    for one in recording.compilations:
-        if one.failed is not None:
-            narrate(f"ptxview: no machine code: {one.failed}")
-        elif one.tool is not None or one.symbols:
-            names = plural(len(one.symbols), "kernel")
-            narrate(
-                f"ptxview: {names} assembled for {one.target}: -a tells registers and spills, "
-                "--stage sass shows the machine code"
-            )
 
 
 def _standard_input(language: str | None) -> Recording:
@@ -277,13 +255,6 @@ def _execute(reader: Reader, kernel: Kernel, variant: Variant, args: argparse.Na
     ended = launched.fault or launched.spent
     said = "" if ended is None else f": {ended.message}"
     narrate(f"ptxview: the call did not come to its end{said}; hints are of the code alone")
-
-
-def _stage_of(kernel: Kernel, variant: Variant, args: argparse.Namespace) -> Stage:
-    """The requested stage, else the usual one; narrates why others are missing."""
-    for line in tables.lines(kernel, variant) if not args.json else ():
-        narrate(f"ptxview: {line}")
-    return Stage(args.stage) if args.stage else _default(variant)
 
 
 def _default(variant: Variant) -> Stage:
