@@ -161,8 +161,8 @@ def barrier_in_loop(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fi
             "hint",
             f"{counted(len(sums), 'reduction')} over all warps in every turn of a loop, with "
             f"{counted(len(bars), 'barrier')}, only to be added up: all warps wait for the "
-            "slowest, turn after turn. Keep a block of partial results, add to it elementwise, and reduce "
-            "it once after the loop.",
+            "slowest, turn after turn. Keep a block of partial results, add to it elementwise, and "
+            "reduce it once after the loop.",
             {Stage.TTGIR: numbers(sums), Stage.PTX: numbers(bars)},
         )
     elif crowded and not subject.by_triton:
