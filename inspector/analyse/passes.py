@@ -172,14 +172,7 @@ class _Reader:
             self._mlir(None)
         elif self._running:
             name, scope = _name_on(self._running[-1][0])
-            self._unfinished(LLVM, name, "", scope)
-
-    def _unfinished(self, language: str, name: str, argument: str, scope: str) -> None:
-        self.passes.append(
-            PassRun(
-                len(self.passes) + 1, self._stage, language, name, argument, scope, finished=False
-            )
-        )
+            self._add(LLVM, name, "", scope)
 
     def _before(self, part: _Part) -> None:
         found = _MLIR_NAME.fullmatch(part.text)
@@ -203,10 +196,7 @@ class _Reader:
             name, argument, _, symbol, before = self._waiting[i]
             after = self._waiting[j][4] if j < len(self._waiting) else final
             inside = tuple(w[0] for w in self._waiting[i + 1 : j])
-            if after is not None:
-                self._add(MLIR, name, argument, symbol, before, after, inside=inside)
-            else:
-                self._unfinished(MLIR, name, argument, symbol)
+            self._add(MLIR, name, argument, symbol, before, after, inside=inside)
         self._waiting = []
 
     def _after(self, part: _Part) -> None:
@@ -223,11 +213,10 @@ class _Reader:
         key = "" if _MODULE.match(body) else scope
         before = self._latest.get(key)
         self._latest[key] = body
-        began = self._began(name)
-        ended = self._arrived(part.at)
-        # What was read at once arrived who knows when.
-        known = began is not None and ended is not None and ended > began
-        took = (ended - began) * 1000 if known and began is not None and ended is not None else None
+        began, ended = self._began(name), self._arrived(part.at)
+        took = None  # what was read at once arrived who knows when
+        if began is not None and ended is not None and ended > began:
+            took = (ended - began) * 1000
         self._add(LLVM, name, argument, scope, body if before is None else before, body, took)
 
     def _machine(self, part: _Part) -> None:
@@ -246,13 +235,14 @@ class _Reader:
         name: str,
         argument: str,
         scope: str,
-        before: bytes,
-        after: bytes,
+        before: bytes = b"",
+        after: bytes | None = None,
         took: float | None = None,
         inside: tuple[str, ...] = (),
     ) -> None:
+        """Add a pass, which did not come to its end if nothing is known of the text after it."""
         texts: tuple[str | None, str | None] = (None, None)
-        if before != after:
+        if after is not None and before != after:
             texts = before.decode("utf-8", "replace"), after.decode("utf-8", "replace")
         self.passes.append(
             PassRun(
@@ -262,10 +252,11 @@ class _Reader:
                 name,
                 argument,
                 scope,
-                inside,
+                () if after is None else inside,
                 *texts,
                 None if took is None else round(took, 4),
                 None if took is None else BY_ARRIVAL,
+                finished=after is not None,
             )
         )
 
@@ -511,40 +502,33 @@ class PassFilter:
 
     def of(self, passes: Sequence[PassRun]) -> tuple[PassRun, ...]:
         """Those that fit, in order."""
-        shown = [p for p in passes if self.stage is None or p.stage == self.stage]
         if self.introduces is None and self.removes is None:
-            return tuple(p for p in shown if p.changed or not p.finished or self.unchanged)
-        changes = {p.number: p.operations for p in passes if p.changed}
-        for word, sign in ((self.introduces, 1), (self.removes, -1)):
-            names = None if word is None else named(word, chain(*changes.values()))
-            shown = [
-                p
-                for p in shown
-                if names is None
-                or any(
-                    (b - a) * sign > 0
-                    for n, (a, b) in changes.get(p.number, {}).items()
-                    if n in names
-                )
-            ]
-        return tuple(shown)
+            fit: Iterable[PassRun] = (
+                p for p in passes if self.unchanged or p.changed or not p.finished
+            )
+        else:
+            words = [("+", self.introduces), ("-", self.removes)]
+            fit = _fitting(passes, [(sign, word) for sign, word in words if word is not None])
+        return tuple(p for p in fit if self.stage in (None, p.stage))
 
 
 def searched(passes: Sequence[PassRun], text: str) -> Iterator[PassRun]:
     """The passes that all words fit: of ``+tt.dot`` there are more after them, of ``-tt.dot``
     fewer; another word is an operation of which there are more or fewer, or a part of a name."""
+    words = [(w[:1] if w[:1] in "+-" and w[1:] else "", w.lstrip("+-") or w) for w in text.split()]
+    return _fitting(passes, words)
+
+
+def _fitting(passes: Sequence[PassRun], words: Sequence[tuple[str, str]]) -> Iterator[PassRun]:
     changes = {p.number: p.operations for p in passes if p.changed}
     every = frozenset(chain(*changes.values()))
-    words = [(w[:1] if w[:1] in "+-" and w[1:] else "", w.lstrip("+-") or w) for w in text.split()]
     meant = [(sign, word.lower(), named(word, every)) for sign, word in words]
     for run in passes:
-        own = changes.get(run.number, {})
-        differences = {name: b - a for name, (a, b) in own.items()}
+        grown = {name: b - a for name, (a, b) in changes.get(run.number, {}).items()}
+        about = f"{run.name} {run.argument} {run.stage}".lower()
         if all(
-            any(
-                not sign or (differences[n] > 0) == (sign == "+") for n in names if n in differences
-            )
-            or (not sign and word in f"{run.name} {run.argument} {run.stage}".lower())
+            any(not sign or (grown[n] > 0) == (sign == "+") for n in names if n in grown)
+            or (not sign and word in about)
             for sign, word, names in meant
         ):
             yield run
