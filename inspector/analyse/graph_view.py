@@ -385,7 +385,7 @@ def _results(
     if not call.extern:
         return ()
     results = [each.result for one in own for each in one.operations]
-    known = tuple(nodes[name] for name in results if name in nodes)
+    known = tuple(nodes[name] for name in results if name is not None and name in nodes)
     return known or tuple(node for node in computed if _packet(node.target) == call.name)
 
 

@@ -332,7 +332,7 @@ def _other_size(now: Occupancy) -> OccupancyStep | None:
 def _step(now: Occupancy, **changes: int | None) -> OccupancyStep | None:
     """The change as a step, or None if it changes nothing or makes no more warps fit."""
     known = {name: value for name, value in changes.items() if value is not None}
-    then = replace(now.use, **known)  # type: ignore[arg-type]
+    then = replace(now.use, **known)
     blocks = min(_limits(now.device, then).values())
     warps = blocks * _warps(now.device, then)
     if warps <= now.warps:

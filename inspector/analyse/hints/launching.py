@@ -6,7 +6,7 @@ A wave is as many blocks as the device holds at once.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -248,8 +248,8 @@ class _Share:
 def _shares(subject: HintSubject, call: Call, thresholds: Thresholds) -> Iterator[_Share]:
     """The shares of every masked access in one launch."""
     budget = int(number(thresholds, MASKED, "elements"))
-    known = {a.name: int(a.value) for a in call.arguments if isinstance(a.value, int)}
-    known = ttgir_values(subject, known)
+    given = {a.name: int(a.value) for a in call.arguments if isinstance(a.value, int)}
+    known = ttgir_values(subject, given)
     done: dict[str, tuple[int, int, bool] | None] = {}
     for line in subject.ttgir:
         mask, shape = _mask(line), operand_shape(line)
@@ -274,7 +274,7 @@ def _mask(line: Line) -> str | None:
 
 def _count(
     subject: HintSubject,
-    known: dict[str, int],
+    known: Mapping[str, int],
     grid: tuple[int, int, int],
     mask: str,
     shape: tuple[int, ...],
