@@ -14,8 +14,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
 from math import prod
+from textwrap import dedent
+
+from rapidfuzz.distance import LCSseq
 
 from inspector.analyse.accesses import COPY, LOAD, STORE, Access, Product, instructions, total
 from inspector.analyse.card import Card, StageContent
@@ -32,7 +34,6 @@ _TENSOR = re.compile(r"\btensor<((?:\d{1,9}+x)++)")
 _PARAMETER = re.compile(r"%(\w++): (![\w.]++<[^{(%]*?>|\w++)(?= |,|\)|$)(?: \{([^{}]*)\})?")
 _ATTRIBUTE = re.compile(r"tt\.(\w+) = (\d{1,9}+)(?!\d)")
 _DIVISIBLE = "divisibility"
-_MOST = 1 << 20  # pairs of lines that are compared in their order; beyond, lines are counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +86,6 @@ class VariantSide:
         if self.tile is None or not self.warps or self.warps < 0:
             return None
         return -(-prod(self.tile) // (WARP * self.warps))
-
-    @property
-    def machine(self) -> StageContent | None:
-        """The content of the PTX, or of the SASS if there is no PTX."""
-        return self.card.of(Stage.PTX) or self.card.of(Stage.SASS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,20 +307,20 @@ def _accesses(a: Iterable[Access], b: Iterable[Access]) -> tuple[AccessChange, .
 
 def _arguments(a: VariantSide, b: VariantSide) -> Iterator[FigureChange]:
     """Yield types and specializations of arguments by name, and the launch's grid."""
-    if a.parameters is not None and b.parameters is not None:
-        left = {p.name: _told(p) for p in a.parameters}
-        right = {p.name: _told(p) for p in b.parameters}
-    else:
-        left, right = _signature(a.variant), _signature(b.variant)
+    left, right = ({p.name: _told(p) for p in side.parameters or ()} for side in (a, b))
+    if a.parameters is None or b.parameters is None:
+        left, right = (
+            {name: kind for name, kind in side.variant.signature.items() if kind != "constexpr"}
+            for side in (a, b)
+        )
         if not left or not right:
-            left, right = {}, {}
+            left = right = {}
     for name in dict.fromkeys((*left, *right)):
         if left.get(name) != right.get(name):
             yield FigureChange(name, left.get(name), right.get(name))
-    grids = [s.card.launch.grid if s.card.launch is not None else None for s in (a, b)]
-    if None not in grids and grids[0] != grids[1]:
-        left_grid, right_grid = (list(g) if g is not None else None for g in grids)
-        yield FigureChange("grid", left_grid, right_grid)
+    grids = [side.card.launch and side.card.launch.grid for side in (a, b)]
+    if grids[0] and grids[1] and grids[0] != grids[1]:
+        yield FigureChange("grid", list(grids[0]), list(grids[1]))
 
 
 def _told(parameter: CompiledParameter) -> str:
@@ -332,26 +328,17 @@ def _told(parameter: CompiledParameter) -> str:
     return parameter.type + multiple
 
 
-def _signature(variant: Variant) -> dict[str, str]:
-    return {name: kind for name, kind in variant.signature.items() if kind != "constexpr"}
-
-
 def _source(a: tuple[str, ...] | None, b: tuple[str, ...] | None) -> tuple[int, int] | None:
     """Lines that only one side has, blanks and the indentation of the whole left out."""
     if a is None or b is None:
         return None
     left, right = _bare(a), _bare(b)
-    if len(left) * len(right) > _MOST:
-        return (Counter(left) - Counter(right)).total(), (Counter(right) - Counter(left)).total()
-    same = SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks()
-    alike = sum(block.size for block in same)
+    alike = LCSseq.similarity(left, right)
     return len(left) - alike, len(right) - alike
 
 
 def _bare(lines: tuple[str, ...]) -> list[str]:
-    stripped = [line.rstrip() for line in lines if line.strip()]
-    margin = min((len(line) - len(line.lstrip()) for line in stripped), default=0)
-    return [line[margin:] for line in stripped]
+    return dedent("\n".join(line.rstrip() for line in lines if line.strip())).splitlines()
 
 
 # -- what rules see -------------------------------------------------------------------------------
@@ -388,12 +375,12 @@ class Delta:
     def config(self, name: str) -> str | None:
         """How a value of the configuration changed (``4 → 8``); None if it does not differ."""
         change = next((c for c in self.summary.config if c.name == name), None)
-        return None if change is None else f"{self.value(change.a)} → {self.value(change.b)}"
+        return None if change is None else f"{_value(change.a)} → {_value(change.b)}"
 
-    @staticmethod
-    def value(value: object) -> str:
-        """A value of a configuration as text; None is ``unset``."""
-        return "unset" if value is None else str(value)
+
+def _value(value: object) -> str:
+    """A value of a configuration as text."""
+    return "unset" if value is None else str(value)
 
 
 def ratio(a: int, b: int) -> str:
@@ -495,19 +482,6 @@ def loops(d: Delta) -> Iterator[str]:
     yield text
 
 
-def one_warp(d: Delta) -> Iterator[str]:
-    """Barriers that a block of one warp does not need, or that one of several does."""
-    x, y = d.machine
-    if x is None or y is None or x.mix is None or y.mix is None or d.a.warps == d.b.warps:
-        return
-    names = ("bar", "barrier") if x.stage is Stage.PTX else ("BAR",)
-    left, right = (sum(n for o, n in m.by_opcode if o in names) for m in (x.mix, y.mix))
-    if left and not right and d.b.warps == 1:
-        yield f"b's block is one warp, which needs no barrier: {left} → 0 {names[0]}"
-    elif right and not left and d.a.warps == 1:
-        yield f"a's block is one warp, b's has to meet at barriers: 0 → {right} {names[0]}"
-
-
 def tensor_cores(d: Delta) -> Iterator[str]:
     """Matrix products that moved to or from the tensor cores."""
     x, y = d.machine
@@ -556,7 +530,6 @@ CONSEQUENCES: tuple[Rule, ...] = (
     widths,
     masks,
     tensor_cores,
-    one_warp,
     loops,
     local_memory,
     occupied,
@@ -587,17 +560,11 @@ def explain(a: VariantSide, b: VariantSide, summary: Summary, identical: bool) -
     d = Delta(a, b, summary)
     causes = [text for rule in CAUSES for text in rule(d)]
     effects = [text for rule in EFFECTS for text in rule(d)][:MAX_EFFECTS]
-    out = [*_failures(d), *_main(causes, effects, identical, summary)]
+    errors = (("a", a.variant.error), ("b", b.variant.error))
+    out = [f"{name} {error.how}: {error.said}" for name, error in errors if error is not None]
+    out += _main(causes, effects, identical, summary)
     out += [text for rule in CONSEQUENCES for text in rule(d)]
     return tuple(out)
-
-
-def _failures(d: Delta) -> Iterator[str]:
-    """Which of the two failed, and why."""
-    for name, side in (("a", d.a), ("b", d.b)):
-        error = side.variant.error
-        if error is not None:
-            yield f"{name} {error.how}: {error.said}"
 
 
 def _main(
@@ -662,7 +629,7 @@ def constants(d: Delta) -> Iterator[str]:
     for c in d.summary.config:
         in_tile = tiled and _is_size(c.a) and _is_size(c.b)
         if c.name not in _SIZES and not in_tile:
-            yield f"{c.name} {d.value(c.a)} → {d.value(c.b)}"
+            yield f"{c.name} {_value(c.a)} → {_value(c.b)}"
 
 
 def stages(d: Delta) -> Iterator[str]:
