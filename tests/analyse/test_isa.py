@@ -8,22 +8,16 @@ from pathlib import Path
 import pytest
 
 from inspector.analyse.isa import (
-    COSTS,
     INSTRUCTION,
     PTX,
     REGISTER,
-    SASS,
     Isa,
     ReferenceEntry,
     closest,
 )
-from inspector.base.model import Stage
-from inspector.listing import parse
 from inspector.reader import tables
 from inspector.system.process import run_tool
 from inspector.system.toolchain import need
-
-DATA = Path(__file__).parent.parent / "data"
 
 
 def entries(**summaries: str) -> dict[str, dict[str, object]]:
@@ -138,12 +132,6 @@ def test_a_family_has_the_numbers_that_its_places_allow(word: str, known: bool) 
     assert (SMALL.word(word) is not None) == known
 
 
-def test_members_continue_a_word_at_a_dot() -> None:
-    assert [e.word for e in SMALL.members("cp")] == ["cp.async", "cp.async.bulk"]
-    assert [e.word for e in SMALL.members("cp.async")] == ["cp.async.bulk"]
-    assert SMALL.members("c") == ()
-
-
 # -- what was meant -----------------------------------------------------------------------------
 
 
@@ -172,39 +160,6 @@ def test_typing_errors_are_mended(typed: str, meant: str) -> None:
 
 
 # -- what the tables hold -----------------------------------------------------------------------
-
-
-def test_every_word_has_what_a_reader_needs() -> None:
-    entries = tables.isa().entries()
-    assert {e.language for e in entries} == {PTX, SASS}
-    for e in entries:
-        assert e.summary and e.summary == e.summary.strip(), e.word
-        assert e.reference and all(map(str.isprintable, (e.summary, e.reference))), e.word
-        assert e.language == SASS or re.match(r"PTX ISA \d+\.\d, \d+\.", e.reference), e.word
-        assert e.summary[-1] in ".:" and "\n" not in e.summary, e.word
-        assert (e.cost in COSTS) == (e.kind == INSTRUCTION), e.word
-        if e.language == PTX and e.since is not None:
-            assert re.fullmatch(r"(PTX ISA \d+\.\d(, )?)?(sm_\d+[af]?)?", e.since), e.word
-        if e.language == PTX and e.kind in ("type", "state space", "qualifier"):
-            assert e.word.startswith("."), e.word
-
-
-def test_every_qualifier_that_an_instruction_of_ptx_lists_has_a_meaning() -> None:
-    for entry in tables.isa().entries(PTX, INSTRUCTION):
-        lacking = [q for q, meaning in entry.qualifiers.items() if not meaning]
-        assert not lacking, (entry.word, lacking)
-
-
-def test_every_opcode_that_compilers_wrote_is_known_with_its_qualifiers() -> None:
-    isa = tables.isa()
-    opcodes = {
-        line.opcode
-        for path in DATA.rglob("*.ptx")
-        for line in parse(Stage.PTX, path.read_text("utf-8", "surrogateescape")).lines
-        if line.opcode and line.base and not line.base.startswith(".")
-    }
-    assert len(opcodes) > 50
-    assert {o: isa.unknown(o) for o in opcodes if isa.unknown(o) or not isa.ptx(o)} == {}
 
 
 # -- what NVIDIA's assembler says ---------------------------------------------------------------

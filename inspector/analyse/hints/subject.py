@@ -124,8 +124,8 @@ class HintSubject:
     facts: Mapping[Stage, FunctionFacts | None] = field(default_factory=dict)
     executed: ExecutedFacts | None = None
     """What was counted when blocks of the launch were run; None where none were."""
-    made: dict[Stage, FunctionFacts] = field(default_factory=dict)
-    memo: dict[object, object] = field(default_factory=dict)
+    made: dict[Stage, FunctionFacts] = field(default_factory=dict, init=False)
+    memo: dict[object, object] = field(default_factory=dict, init=False)
     """What several hints need and one of them has worked out."""
 
     def lines(self, stage: Stage) -> Sequence[Line]:
