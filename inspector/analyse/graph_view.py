@@ -177,7 +177,8 @@ class GraphCall:
     are the nodes that a library's operator computes, where that is known: the others made what it
     is given. ``reuses`` are the buffers that were given the memory of others for this call: (new,
     old). ``bytes`` are Inductor's estimate, or those of the tensors that it was launched with:
-    ``bytes_from`` says which, ``inductor`` or ``tensors``.
+    ``bytes_from`` says which, ``inductor`` or ``tensors``. ``tuned`` is the id of the kernel that
+    represents the operation which max-autotune chose it for.
     """
 
     number: int
@@ -195,7 +196,6 @@ class GraphCall:
     results: tuple[FxNode, ...] = ()
     bytes_from: str | None = None
     tuned: str | None = None
-    """The kernel, by its id, that represents the operation which max-autotune chose it for."""
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -245,7 +245,11 @@ class GraphChoice:
 
 @dataclass(frozen=True, slots=True)
 class GraphView:
-    """All that is known of a graph's calls. ``recorded``: its scheduler's nodes were recorded."""
+    """All that is known of a graph's calls.
+
+    ``recorded``: its scheduler's nodes were recorded. Of each of the scheduler's operations,
+    ``launched`` has the number of the call that it became, ``origins`` the nodes that it is from.
+    """
 
     calls: tuple[GraphCall, ...] = ()
     buffers: tuple[WrapperBuffer, ...] = ()
@@ -255,9 +259,7 @@ class GraphView:
     nodes: Mapping[str, FxNode] = field(default_factory=dict)
     dynamo: Mapping[str, FxNode] = field(default_factory=dict)
     launched: Mapping[str, int] = field(default_factory=dict)
-    """The number of the call that each of the scheduler's operations became."""
     origins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The nodes that each of the scheduler's operations is from."""
     choices: tuple[GraphChoice, ...] = ()
     tried: tuple[TriedFusion, ...] = ()
 

@@ -256,7 +256,6 @@ def _shared_a_block(device: Device, use: _Use) -> int:
 
 
 def _limits(device: Device, use: _Use) -> dict[str, int]:
-    """Blocks that each resource alone allows, the scarcest of equals in this order."""
     out: dict[str, int] = {}
     if use.registers:
         out[REGISTERS] = _by_registers(device, use)
@@ -330,7 +329,6 @@ def _other_size(now: Occupancy) -> OccupancyStep | None:
 
 
 def _step(now: Occupancy, **changes: int | None) -> OccupancyStep | None:
-    """The change as a step, or None if it changes nothing or makes no more warps fit."""
     known = {name: value for name, value in changes.items() if value is not None}
     then = replace(now.use, **known)
     blocks = min(_limits(now.device, then).values())

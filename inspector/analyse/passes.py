@@ -32,7 +32,8 @@ class PassRun:
     the texts where they differ, both None where it changed nothing; ``before`` is empty where the
     text that it made is the first of its language. ``milliseconds`` are those of ``timed_by``:
     MLIR's or LLVM's own timers, or ``arrival``, the time between two lines that LLVM prints; None
-    where none said so.
+    where none said so. ``lines`` are those that came and that went, where the texts were compared;
+    ``finished`` is False of the pass that the compiler failed in.
     """
 
     number: int
@@ -47,10 +48,7 @@ class PassRun:
     milliseconds: float | None = None
     timed_by: str | None = None
     lines: tuple[int, int] | None = None
-    """Lines that came and that went, where somebody has compared the texts."""
-
     finished: bool = True
-    """Whether it came to its end: the compiler failed in it, or died."""
 
     @property
     def changed(self) -> bool:
@@ -98,17 +96,13 @@ _FUNCTION = re.compile(rb"# Machine code for function ([^:\n]+)")
 
 @dataclass(slots=True)
 class _Part:
-    """What is printed under one heading."""
-
     kind: str
     text: str
     body: bytes
-    at: int
-    """The byte at which the name in the heading begins."""
+    at: int  # the byte at which the name in the heading begins
 
 
 def _parts(printed: bytes, mark: bytes) -> Iterator[_Part]:
-    """The headings of the output, each with its text."""
     last: tuple[str, str, int, int] | None = None
     for match in _HEADER.finditer(printed):
         kind = match.lastgroup or ""
@@ -128,8 +122,6 @@ def _parts(printed: bytes, mark: bytes) -> Iterator[_Part]:
 
 
 class _Reader:
-    """Goes through what was printed and makes passes of it."""
-
     def __init__(self, arrivals: Sequence[tuple[int, float]]) -> None:
         self.passes: list[PassRun] = []
         self._ends = [at for at, _ in arrivals]
@@ -334,7 +326,6 @@ def _own_passes(ran: Sequence[tuple[str, str]], pipeline: Sequence[tuple[str, st
 
 
 def _begun(ran: Sequence[tuple[str, str]], pipeline: Sequence[tuple[str, str]]) -> int:
-    """How many passes of a pipeline have begun, by those that ran."""
     at = 0
     for one in ran:
         if at < len(pipeline) and _is(one, pipeline[at]):
@@ -369,7 +360,6 @@ MAX_REPORT_ROWS = 200_000
 
 
 def _with_times(passes: Sequence[PassRun], timed: bytes, mark: str) -> Iterator[PassRun]:
-    """The passes, with the times of MLIR's and LLVM's reports."""
     mlir: dict[str, list[tuple[str, float]]] = defaultdict(list)
     llvm: dict[tuple[str, int], float] = {}
     stage, report = "", ""

@@ -157,12 +157,12 @@ def summarise(
         tuple(resources(a, b)),
         _counts(a.opcodes, b.opcodes),
         _counts(_costs(left), _costs(right)),
-        _accesses(left.accesses if left else (), right.accesses if right else ()),
+        _changed_accesses(left.accesses if left else (), right.accesses if right else ()),
         tuple(f for f in b.findings if f.rule not in rules_a and _has_stage(a, f)),
         tuple(f for f in a.findings if f.rule not in rules_b and _has_stage(b, f)),
         config(a.variant, b.variant),
         tuple(_arguments(a, b)),
-        _source(a.source, b.source),
+        _own_lines(a.source, b.source),
         _first(alike_by_stage),
         changed_versions(a.made_by, b.made_by),
     )
@@ -211,7 +211,7 @@ def config(a: Variant, b: Variant) -> tuple[FigureChange, ...]:
     for name in (n for n in names if n not in told):
         left, right = a.config.get(name), b.config.get(name)
         if name == "flags":
-            left, right = _flags(left, right), _flags(right, left)
+            left, right = _flags_alone(left, right), _flags_alone(right, left)
         out.append(FigureChange(name, left, right))
     return tuple(c for c in out if c.differs)
 
@@ -223,7 +223,7 @@ def changed_versions(a: Mapping[str, str], b: Mapping[str, str]) -> tuple[Figure
     )
 
 
-def _flags(own: object, other: object) -> list[str] | None:
+def _flags_alone(own: object, other: object) -> list[str] | None:
     if not isinstance(own, list | tuple):
         return None
     theirs = {str(f) for f in other} if isinstance(other, list | tuple) else set()
@@ -289,13 +289,12 @@ def _costs(content: StageContent | None) -> Mapping[str, int]:
 
 
 def _counts(a: Mapping[str, int], b: Mapping[str, int]) -> tuple[FigureChange, ...]:
-    """Those that differ, the largest difference first."""
     out = [FigureChange(name, a.get(name, 0), b.get(name, 0)) for name in dict.fromkeys((*a, *b))]
     changed = [c for c in out if c.differs]
     return tuple(sorted(changed, key=lambda c: (-abs(b.get(c.name, 0) - a.get(c.name, 0)), c.name)))
 
 
-def _accesses(a: Iterable[Access], b: Iterable[Access]) -> tuple[AccessChange, ...]:
+def _changed_accesses(a: Iterable[Access], b: Iterable[Access]) -> tuple[AccessChange, ...]:
     left = {(x.kind, x.space, x.width): x.count for x in a}
     right = {(x.kind, x.space, x.width): x.count for x in b}
     return tuple(
@@ -328,7 +327,7 @@ def _told(parameter: CompiledParameter) -> str:
     return parameter.type + multiple
 
 
-def _source(a: tuple[str, ...] | None, b: tuple[str, ...] | None) -> tuple[int, int] | None:
+def _own_lines(a: tuple[str, ...] | None, b: tuple[str, ...] | None) -> tuple[int, int] | None:
     """Lines that only one side has, blanks and the indentation of the whole left out."""
     if a is None or b is None:
         return None
@@ -399,7 +398,7 @@ _FIGURES = {
 _NOUNS = {LOAD: "loads", STORE: "stores"}
 
 
-def widths(d: Delta) -> Iterator[str]:
+def _widths(d: Delta) -> Iterator[str]:
     """Global loads or stores that became wider or narrower over the same bytes."""
     for kind, noun in _NOUNS.items():
         left, right = (_of(content, kind) for content in d.machine)
@@ -414,8 +413,7 @@ def widths(d: Delta) -> Iterator[str]:
         yield text
 
 
-def masks(d: Delta) -> Iterator[str]:
-    """Predicates on global loads and stores that came or went."""
+def _masks(d: Delta) -> Iterator[str]:
     guarded, every = [], []
     for content in d.machine:
         accesses = [a for kind in _NOUNS for a in _of(content, kind)]
@@ -429,8 +427,7 @@ def masks(d: Delta) -> Iterator[str]:
         )
 
 
-def local_memory(d: Delta) -> Iterator[str]:
-    """Spills that came or went, with the registers that there were."""
+def _local_memory(d: Delta) -> Iterator[str]:
     x, y = d.a.card.resources, d.b.card.resources
     before, after = x.spill_store_bytes, y.spill_store_bytes
     if before is None or after is None or before == after:
@@ -441,8 +438,7 @@ def local_memory(d: Delta) -> Iterator[str]:
     yield f"spills: {before} → {after} bytes a thread are stored to local memory{registers}"
 
 
-def occupied(d: Delta) -> Iterator[str]:
-    """Theoretical occupancy, with what limits it on both sides."""
+def _occupied(d: Delta) -> Iterator[str]:
     x, y = d.a.card.occupancy, d.b.card.occupancy
     if x is None or y is None:
         return
@@ -470,8 +466,7 @@ def _limited(side: VariantSide, occupancy: Occupancy, mark: str) -> str:
     return f"{blocks} an SM in {mark}, limited by {some(by)}" if by else f"{blocks} in {mark}"
 
 
-def loops(d: Delta) -> Iterator[str]:
-    """Loops that came or went, and how many blocks are launched where that is known."""
+def _loops(d: Delta) -> Iterator[str]:
     x, y = d.machine
     if x is None or y is None or x.loops is None or y.loops is None or x.loops == y.loops:
         return
@@ -482,8 +477,7 @@ def loops(d: Delta) -> Iterator[str]:
     yield text
 
 
-def tensor_cores(d: Delta) -> Iterator[str]:
-    """Matrix products that moved to or from the tensor cores."""
+def _tensor_cores(d: Delta) -> Iterator[str]:
     x, y = d.machine
     if x is None or y is None or bool(x.products) == bool(y.products):
         return
@@ -492,8 +486,7 @@ def tensor_cores(d: Delta) -> Iterator[str]:
     yield f"{with_} multiplies on tensor cores ({names}), {without} does not"
 
 
-def begins(d: Delta) -> Iterator[str]:
-    """The first stage that differs, where those above it are alike."""
+def _begins(d: Delta) -> Iterator[str]:
     first = d.summary.first
     if first is None:
         return
@@ -506,8 +499,7 @@ def begins(d: Delta) -> Iterator[str]:
             yield f"the stages above are the same: the difference begins in {first.value}"
 
 
-def measured(d: Delta) -> Iterator[str]:
-    """Measured times, where there are two; else the tuner's own."""
+def _measured(d: Delta) -> Iterator[str]:
     x, y = d.a.time_us, d.b.time_us
     if x and y and x != y:
         less = "less" if y < x else "more"
@@ -527,14 +519,14 @@ def _tuners(d: Delta) -> str:
 Rule = Callable[[Delta], Iterator[str]]
 
 CONSEQUENCES: tuple[Rule, ...] = (
-    widths,
-    masks,
-    tensor_cores,
-    loops,
-    local_memory,
-    occupied,
-    begins,
-    measured,
+    _widths,
+    _masks,
+    _tensor_cores,
+    _loops,
+    _local_memory,
+    _occupied,
+    _begins,
+    _measured,
 )
 
 
@@ -591,14 +583,13 @@ def _main(
 # -- what was chosen ------------------------------------------------------------------------------
 
 
-def compilers(d: Delta) -> Iterator[str]:
-    """The compilers that made the two, where they are not the same."""
+def _compilers(d: Delta) -> Iterator[str]:
     changes = [f"{c.name} {c.a} → {c.b}" for c in d.summary.versions]
     if changes:
         yield ", ".join(changes)
 
 
-def warps_and_tile(d: Delta) -> Iterator[str]:
+def _warps_and_tile(d: Delta) -> Iterator[str]:
     """``num_warps`` and the block: how many elements a thread has of it."""
     parts = []
     if (change := d.config("num_warps")) is not None:
@@ -623,7 +614,7 @@ def warps_and_tile(d: Delta) -> Iterator[str]:
         yield f"{' and '.join(parts)}: {ratio(x, y)} the elements a thread ({x} → {y})"
 
 
-def constants(d: Delta) -> Iterator[str]:
+def _constants(d: Delta) -> Iterator[str]:
     """Settings that do not change the largest tensor."""
     tiled = d.a.tile is not None and d.b.tile is not None and d.a.tile != d.b.tile
     for c in d.summary.config:
@@ -632,14 +623,14 @@ def constants(d: Delta) -> Iterator[str]:
             yield f"{c.name} {_value(c.a)} → {_value(c.b)}"
 
 
-def stages(d: Delta) -> Iterator[str]:
+def _stages(d: Delta) -> Iterator[str]:
     """``target``, ``num_stages``, ``num_ctas`` and ``maxnreg``."""
     for name in ("target", "num_stages", "num_ctas", "maxnreg"):
         if (change := d.config(name)) is not None:
             yield f"{name} {change}"
 
 
-def flags(d: Delta) -> Iterator[str]:
+def _flags(d: Delta) -> Iterator[str]:
     """nvcc's flags that can change code: paths and the extension's name cannot."""
     change = next((c for c in d.summary.config if c.name == "flags"), None)
     parts = []
@@ -651,8 +642,7 @@ def flags(d: Delta) -> Iterator[str]:
         yield f"flags: {'; '.join(parts)}"
 
 
-def types(d: Delta) -> Iterator[str]:
-    """Types of arguments."""
+def _types(d: Delta) -> Iterator[str]:
     groups: dict[tuple[str, str], list[str]] = {}
     for c in d.summary.arguments:
         left, right = _kind(c.a), _kind(c.b)
@@ -663,8 +653,7 @@ def types(d: Delta) -> Iterator[str]:
         yield f"{some(names)} {absent.get(left, left)} → {absent.get(right, right)}"
 
 
-def multiples(d: Delta) -> Iterator[str]:
-    """Divisibility of arguments that Triton knows."""
+def _multiples(d: Delta) -> Iterator[str]:
     groups: dict[tuple[int, int], list[str]] = {}
     left, right = ({p.name: p.multiple_of for p in s.parameters or ()} for s in (d.a, d.b))
     for name in (n for n in left if n in right):
@@ -677,22 +666,21 @@ def multiples(d: Delta) -> Iterator[str]:
         yield f"{some(names, 4)} {are} known to be {many} of {where}"
 
 
-def source(d: Delta) -> Iterator[str]:
-    """The kernel's own source."""
+def _source(d: Delta) -> Iterator[str]:
     if d.summary.source is not None and d.summary.source != (0, 0):
         deleted, inserted = d.summary.source
         yield f"source: {plural(deleted, 'line')} in a alone, {inserted} in b alone"
 
 
 CAUSES: tuple[Rule, ...] = (
-    compilers,
-    warps_and_tile,
-    constants,
-    stages,
-    types,
-    multiples,
-    flags,
-    source,
+    _compilers,
+    _warps_and_tile,
+    _constants,
+    _stages,
+    _types,
+    _multiples,
+    _flags,
+    _source,
 )
 
 
@@ -707,7 +695,7 @@ def _kind(value: object) -> str:
 # -- effects -------------------------------------------------------------------------------------
 
 
-def accesses(d: Delta) -> Iterator[str]:
+def _accesses(d: Delta) -> Iterator[str]:
     """Loads, stores and asynchronous copies of global memory, with their width if it changed."""
     for kind in (LOAD, STORE, COPY):
         sides = [_of(content, kind) for content in d.machine]
@@ -725,8 +713,7 @@ def accesses(d: Delta) -> Iterator[str]:
         yield text
 
 
-def products(d: Delta) -> Iterator[str]:
-    """Matrix products on tensor cores, as instructions."""
+def _products(d: Delta) -> Iterator[str]:
     x, y = d.machine
     if x is None or y is None:
         return
@@ -741,8 +728,7 @@ def products(d: Delta) -> Iterator[str]:
             yield text
 
 
-def figures(d: Delta) -> Iterator[str]:
-    """Registers, spills, shared memory and the number of instructions."""
+def _figures(d: Delta) -> Iterator[str]:
     changes = {c.name: c for c in d.summary.resources}
     for name, words in (
         ("registers", "registers"),
@@ -756,7 +742,7 @@ def figures(d: Delta) -> Iterator[str]:
             yield f"{c.a} → {c.b} {words}"
 
 
-EFFECTS: tuple[Rule, ...] = (accesses, products, figures)
+EFFECTS: tuple[Rule, ...] = (_accesses, _products, _figures)
 
 
 def _shape(product: Product) -> str:

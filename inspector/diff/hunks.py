@@ -139,11 +139,9 @@ class Builder:
     def __init__(self, a: Forms, b: Forms, a_texts: Sequence[str], b_texts: Sequence[str]) -> None:
         self.a, self.b = a, b
         self.a_texts, self.b_texts = a_texts, b_texts
-        self.x, self.y = a.first, b.first
-        """The first lines that are in no hunk yet."""
+        self.x, self.y = a.first, b.first  # the first lines that are in no hunk yet
         self.out: list[Hunk] = []
-        self.gone: dict[int, tuple[int, int]] = {}
-        """Of moved forms of ``b``, the lines."""
+        self.gone: dict[int, tuple[int, int]] = {}  # lines of moved forms of ``b``
 
     def build(
         self, stretches: Iterable[tuple[tuple[int, int, int], list[Change]]], moved: dict[int, int]
@@ -281,7 +279,6 @@ def rows(hunks: Sequence[Hunk]) -> Iterator[LinePair]:
 
 
 def _arrived(arriving: dict[int, Hunk], line: int) -> Iterator[LinePair]:
-    """The pairs of the hunks that were moved to ``line``."""
     while (hunk := arriving.pop(line, None)) is not None:
         (x, x1), (line, end) = hunk.a, hunk.b
         yield from (

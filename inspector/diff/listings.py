@@ -114,13 +114,16 @@ class FunctionPair:
 
 @dataclass(frozen=True, slots=True)
 class ListingDiff:
-    """What changed from ``a`` to ``b``. ``identical``: no hunk but equal ones and quiet ones."""
+    """What changed from ``a`` to ``b``.
+
+    ``identical``: no hunk but equal ones and quiet ones. ``silent`` are of each side the lines that
+    say nothing of the code: locations, comments, blanks.
+    """
 
     identical: bool
     hunks: tuple[Hunk, ...]
     functions: tuple[FunctionPair, ...]
     silent: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())
-    """Of each side, the lines that say nothing of the code: locations, comments, blanks."""
 
     def names_at(self, a: int, b: int) -> Mapping[str, str]:
         """Return the names of the functions of lines ``a`` and ``b``, for ``intra_line``."""
@@ -152,8 +155,6 @@ def diff_listings(
 
 
 class _Work:
-    """One comparison, part by part."""
-
     def __init__(self, a: Listing, b: Listing, exact: bool, only: bool) -> None:
         self.a, self.b = a, b
         self.exact = exact

@@ -21,7 +21,8 @@ class VariantRow:
     False where it was not, None where there is no variant and nobody said that it was not.
     ``live`` is the most general registers that are live at once in its SASS, ``hints`` how many
     there are; ``unread`` is whether figures are still to be read, so that what is None is not
-    known yet.
+    known yet. ``maker`` is whose code it is where an operation's candidates were compared: Triton,
+    ATen, CUTLASS.
     """
 
     kernel: Kernel
@@ -39,7 +40,6 @@ class VariantRow:
     hints: int | None = None
     unread: bool = False
     maker: str | None = None
-    """Whose code it is where an operation's candidates were compared: Triton, ATen, CUTLASS."""
 
     @property
     def spills(self) -> int | None:

@@ -179,7 +179,6 @@ def _beside(place: tuple[int, ...], step: int) -> tuple[int, ...]:
 
 
 def _cut(chain: list[WarpAccess], width: int) -> dict[int, int]:
-    """The widest aligned pieces of a chain."""
     out: dict[int, int] = {}
     at = 0
     while at < len(chain):
@@ -222,7 +221,6 @@ def uncoalesced_layout(subject: HintSubject, thresholds: Thresholds) -> Iterator
 
 
 def _everywhere(runs: tuple[Run, ...], limit: float, least: float) -> frozenset[int]:
-    """Lines that touch too many sectors for every shape of the block."""
     found = [frozenset(_uncoalesced(run, limit, least)) for run in runs]
     return frozenset.intersection(*found) if found else frozenset()
 

@@ -90,7 +90,6 @@ def local_memory(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findi
 
 
 def _depot(subject: HintSubject) -> int:
-    """Bytes of local memory that the kernel declares in PTX."""
     depot = 0
     for line in subject.lines(Stage.PTX):
         if line.opcode is None and ".local" in line.text:
@@ -246,7 +245,6 @@ class _Share:
 
 
 def _shares(subject: HintSubject, call: Call, thresholds: Thresholds) -> Iterator[_Share]:
-    """The shares of every masked access in one launch."""
     budget = int(number(thresholds, MASKED, "elements"))
     given = {a.name: int(a.value) for a in call.arguments if isinstance(a.value, int)}
     known = ttgir_values(subject, given)
@@ -267,7 +265,6 @@ _MASKS = {"tt.load": 1, "tt.store": 2}
 
 
 def _mask(line: Line) -> str | None:
-    """The value that a load's or a store's mask is."""
     place, names = _MASKS.get(line.base or ""), uses(line)
     return names[place] if place is not None and len(names) > place else None
 

@@ -320,7 +320,6 @@ def _slow(line: Line) -> bool:
 
 
 def _share(slow: list[Line], lines: int, thresholds: Thresholds) -> float:
-    """Instructions of divisions against all ``lines``, both estimated from PTX."""
     costs = thresholds[SLOW_DIVISION].get("instructions", {})
     known = costs if isinstance(costs, dict) else {}
     spent = 0.0

@@ -85,7 +85,9 @@ class Finding:
     """What one rule has to say: ``severity`` is info, hint or warn.
 
     ``text`` says what was seen, why it matters and what to try. ``lines`` are the lines that it
-    was seen on, by stage; none where it is of the whole kernel.
+    was seen on, by stage; none where it is of the whole kernel. ``estimated``: worked out from the
+    code under assumptions, and not seen. ``blocks``: where it was counted when blocks were run,
+    how many of how many.
     """
 
     rule: str
@@ -93,9 +95,7 @@ class Finding:
     text: str
     lines: Mapping[Stage, tuple[int, ...]] = field(default_factory=dict)
     estimated: bool = False
-    """Whether it is a guess: worked out from the code under assumptions, and not seen."""
     blocks: tuple[int, int] | None = None
-    """Where it was counted when blocks were run: how many of how many; else None."""
 
     @property
     def note(self) -> Note:
@@ -110,7 +110,8 @@ class HintSubject:
     ``facts`` are analyses of the kernel in PTX and SASS, where at hand.
 
     ``calls`` are the launches of this variant, ``device`` is the one to judge by; a hint that
-    needs one of them says nothing without it.
+    needs one of them says nothing without it. ``executed`` is what was counted when blocks of the
+    launch were run. ``made`` and ``memo`` hold what several hints need.
     """
 
     kernel: Kernel
@@ -123,10 +124,8 @@ class HintSubject:
     built_for: Device | None = None
     facts: Mapping[Stage, FunctionFacts | None] = field(default_factory=dict)
     executed: ExecutedFacts | None = None
-    """What was counted when blocks of the launch were run; None where none were."""
     made: dict[Stage, FunctionFacts] = field(default_factory=dict, init=False)
     memo: dict[object, object] = field(default_factory=dict, init=False)
-    """What several hints need and one of them has worked out."""
 
     def lines(self, stage: Stage) -> Sequence[Line]:
         """Every line of the kernel in a stage; none where the stage is not to be had."""

@@ -191,7 +191,6 @@ _ARGUMENT = re.compile(r"%([\w$.\-]+): (!tt\.\w+<[^{,)]*>|[\w.]+)")
 
 
 def _ttgir_arguments(subject: HintSubject) -> list[tuple[str, str]]:
-    """Names and types of the arguments in the kernel's TTGIR."""
     function = next((line for line in subject.ttgir if line.base == "tt.func"), None)
     return [] if function is None else _ARGUMENT.findall(function.text)
 
@@ -317,7 +316,6 @@ class Warp:
                 self._values[register] = chosen
 
     def _results(self, row: PtxInstruction) -> list[Lanes | None]:
-        """The values of the registers that an instruction writes, if known."""
         operands, parts = row.operands, row.parts
         if row.base == "ld":
             return [self._parameter(row)]
@@ -359,7 +357,6 @@ class Warp:
         return [half for half, to in elements if isinstance(to, RegisterOperand)]
 
     def _parameter(self, row: PtxInstruction) -> Lanes | None:
-        """What a load of a parameter of the kernel gives."""
         address = row.operands[1] if len(row.operands) > 1 else None
         width = _width(row.opcode)
         if "param" not in row.parts or not isinstance(address, AddressOperand) or address.offset:
