@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from inspector.execute.access import ChunkMemory
 from inspector.execute.kinds import Array, Mask, i64, u32, u64
 from inspector.execute.lanes import Lanes
+from inspector.execute.memory import ChunkMemory
 from inspector.listing.ptx_code import PtxInstruction, RegisterOperand
 
 CLUSTER = -1

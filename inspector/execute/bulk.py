@@ -12,12 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inspector.execute.access import WINDOWS, Access, ChunkMemory
-from inspector.execute.atomics import OPERATIONS, in_order
 from inspector.execute.barriers import Phases
 from inspector.execute.faults import Fault
 from inspector.execute.kinds import UNSIGNED, Array, Mask, f32, f64, i64, u8, u64
-from inspector.execute.memory import Region
+from inspector.execute.memory import OPERATIONS, WINDOWS, Access, ChunkMemory, Region, in_order
 
 _OFFSET = (1 << 56) - 1
 

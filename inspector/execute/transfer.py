@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from inspector.execute.inline import call_arguments, callee_of
+from inspector.execute.blocks import call_arguments, callee_of
 from inspector.execute.kinds import WIDTHS, constant
-from inspector.execute.matrix import MMA_KINDS, MMA_SHAPES
+from inspector.execute.lanes import MMA_KINDS, MMA_SHAPES
 from inspector.execute.translate import Handler, Translator, Untranslatable
 from inspector.listing.ptx_code import (
     ImmediateOperand,

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from inspector.execute import floats, integers, kinds, lanes, matrix
-from inspector.execute.access import WINDOWS, both
+from inspector.execute import floats, integers, kinds, lanes
 from inspector.execute.barriers import pending_count
 from inspector.execute.blocks import BasicBlock, Blocks, defines, is_waiting
 from inspector.execute.kinds import DTYPES, WIDTHS, Array, Mask, constant, dtype_name
 from inspector.execute.lanes import SPECIALS, WIDE
+from inspector.execute.memory import WINDOWS, both
 from inspector.listing.ptx_code import (
     AddressOperand,
     ImmediateOperand,
@@ -68,7 +68,7 @@ SCOPE: Mapping[str, Any] = {
     "np": np,
     "floats": floats,
     "integers": integers,
-    "matrix": matrix,
+    "matrix": lanes,
     "lanes": lanes,
     "merge": merge,
     "both": both,

@@ -14,8 +14,7 @@ from inspector.base.errors import Stopped, UsageError
 from inspector.base.model import Stage
 from inspector.execute import Facts, Memory, Program, Trace
 from inspector.execute.calls.inputs import LaunchInputs
-from inspector.execute.calls.naming import register_names
-from inspector.execute.calls.stepper import LineResult, Stepper
+from inspector.execute.calls.stepper import LineResult, Stepper, register_names
 from inspector.execute.calls.tracing import TracedBlock, TraceLaunch, trace_block, trace_launch
 from inspector.listing import parse
 from inspector.report import step as report
