@@ -22,7 +22,7 @@ from inspector.commands.common import open_reader, print_json, select_all
 from inspector.diff.check import judging, limits, reading
 from inspector.diff.check.judging import Outcome, Verdict
 from inspector.diff.check.limits import FIGURES, NOT_WORSE, OPTIONS, SWITCHES, Limits, Rules
-from inspector.measure.time.stored import times
+from inspector.measure.time.results import times
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import select
 from inspector.report import check as report

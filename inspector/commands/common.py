@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from inspector.base.model import Kernel, Recording, Variant
     from inspector.diff.compare import Compared
     from inspector.diff.passes import PassChange
-    from inspector.measure.ncu.model import Report
-    from inspector.measure.ncu.samples import Profiled
+    from inspector.measure.ncu.attach import Profiled
+    from inspector.measure.ncu.report import Report
     from inspector.reader.reader import Reader
 
 MAX_INPUT_BYTES = 64 << 20
@@ -71,7 +71,7 @@ def profiled(
 ) -> Profiled:
     """Where readers are made: one of a recording, with a report of ncu tied to it, if any."""
     # Imported here: the analysis is large, and explain and doctor read nothing.
-    from inspector.measure.ncu.samples import NOTHING, Profiled
+    from inspector.measure.ncu.attach import NOTHING, Profiled
     from inspector.recording.layout import kept_cache
 
     return Profiled(recording, kept_cache(), device, NOTHING if report is None else report)

@@ -19,9 +19,8 @@ from inspector.base.text import words
 from inspector.commands.common import profiled, split_program
 from inspector.commands.list import print_launches
 from inspector.commands.run import request_of, summary
-from inspector.measure.ncu import export
 from inspector.measure.ncu import files as ncu_files
-from inspector.measure.ncu.model import Report
+from inspector.measure.ncu.report import Report, read
 from inspector.sources.machine import gpu_present
 from inspector.sources.running import Run, RunOutcome
 from inspector.system import files, printing
@@ -152,7 +151,7 @@ def _keep(
     if args.report:
         _copy(report, Path(args.report))
     text = ncu_files.texts(report)
-    found = export.read(text, "ncu's report")
+    found = read(text, "ncu's report")
     try:
         ncu_files.store(folder, text, command)
     except OSError as error:

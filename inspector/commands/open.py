@@ -18,7 +18,7 @@ from inspector.tui.keys.places import config_path
 
 if TYPE_CHECKING:
     # Imported where they are used: the first frame does not wait for them.
-    from inspector.measure.ncu.samples import Profiled
+    from inspector.measure.ncu.attach import Profiled
     from inspector.reader.reader import Reader
     from inspector.tui.program.live import Live, Opener
 

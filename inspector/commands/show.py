@@ -28,8 +28,8 @@ from inspector.commands import common, small
 from inspector.commands.common import open_profiled, print_json, split_path, takes_reports
 from inspector.listing.language import language_of
 from inspector.listing.line import Function, Line, Listing
-from inspector.measure.ncu.samples import Profiled
-from inspector.measure.time.stored import times
+from inspector.measure.ncu.attach import Profiled
+from inspector.measure.time.results import times
 from inspector.reader.listings import decode
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import select_graph, select_one

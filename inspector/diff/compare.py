@@ -26,7 +26,7 @@ from inspector.diff.summary import TUNER, FigureChange, Summary, VariantSide
 from inspector.diff.variants import VariantRow
 from inspector.listing.cubin import read_cubin
 from inspector.listing.line import Function, Listing
-from inspector.measure.time.stored import timed_alike, times
+from inspector.measure.time.results import timed_alike, times
 from inspector.reader.reader import Reader
 
 T = TypeVar("T")

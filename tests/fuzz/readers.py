@@ -33,13 +33,12 @@ from inspector.listing.cubin import (
 from inspector.listing.cuda import parse_cuda
 from inspector.listing.lexers import MlirLexer, NvSassLexer
 from inspector.listing.line import Listing
-from inspector.measure.ncu import export
 from inspector.measure.ncu import files as ncu
 from inspector.measure.ncu import files as ncu_files
+from inspector.measure.ncu import report
 from inspector.measure.ncu.attach import text_of
-from inspector.measure.profile.model import Window
 from inspector.measure.profile.read import about, profiles
-from inspector.measure.profile.sum import stacks, summarise
+from inspector.measure.profile.trace import Window, stacks, summarise
 from inspector.measure.time import results
 from inspector.reader import selecting
 from inspector.reader import tables as knowledge
@@ -329,10 +328,10 @@ def _ncu_kept(data: bytes, folder: Path) -> None:
 
 
 def _ncu_csv(data: bytes, folder: Path) -> None:
-    report = export.read(text_of_bytes(data), "x.csv")
-    for launch in report.launches:
+    made = report.read(text_of_bytes(data), "x.csv")
+    for launch in made.launches:
         text_of(launch, "k")
-    _look_at(ncu_files.alone(folder / "x.csv", report))
+    _look_at(ncu_files.alone(folder / "x.csv", made))
 
 
 def _ncu_said(data: bytes, _: Path) -> None:

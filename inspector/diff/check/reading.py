@@ -13,7 +13,7 @@ from inspector.diff.check.judging import Figures, Place
 from inspector.diff.check.limits import Limits
 from inspector.diff.compare import entries
 from inspector.listing.line import Line
-from inspector.measure.time.stored import StoredTimes
+from inspector.measure.time.results import StoredTimes
 from inspector.reader.reader import Reader
 
 MACHINE = (Stage.SASS, Stage.PTX)

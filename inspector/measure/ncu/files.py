@@ -22,10 +22,9 @@ from inspector.base.model import (
     Variant,
 )
 from inspector.base.names import shortest_ids
-from inspector.measure.ncu import export
+from inspector.measure.ncu import report
 from inspector.measure.ncu.attach import text_of
-from inspector.measure.ncu.export import tables
-from inspector.measure.ncu.model import NcuLaunch, Report, joined
+from inspector.measure.ncu.report import NcuLaunch, Report, joined, tables
 from inspector.recording.kept import REPORTS, keep, kept
 from inspector.recording.layout import BytesContent, is_recording
 from inspector.system import files
@@ -181,7 +180,7 @@ def load(paths: Sequence[Path]) -> Report:
         if not path.exists():
             raise Unreadable(f"{path} does not exist", "Give a CSV export of ncu, or an .ncu-rep.")
         all_tables += tables(texts(path), str(path))
-    return export.together(all_tables, " and ".join(map(str, paths)))
+    return report.together(all_tables, " and ".join(map(str, paths)))
 
 
 def of_recording(path: Path, named: Sequence[Path] = ()) -> Report:
@@ -211,7 +210,7 @@ def _kept(record: dict[str, object]) -> Report:
     text, schema = record.get("csv"), record.get("schema")
     if not isinstance(text, str) or schema != SCHEMA:
         return Report((), (), ("a report of ncu that is kept here is of a newer ptxview",))
-    return export.read(text, f"the report of {record.get('taken')}")
+    return report.read(text, f"the report of {record.get('taken')}")
 
 
 def store(path: Path, csv: str, command: Iterable[str]) -> None:

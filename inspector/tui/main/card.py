@@ -9,7 +9,7 @@ from textual.content import Content
 from inspector.analyse.card import Card
 from inspector.base.model import LAUNCH, Failure, Resources, Variant
 from inspector.base.text import plural
-from inspector.measure.time.stored import COLD
+from inspector.measure.time.results import COLD
 from inspector.report.failure import refused
 from inspector.report.tables import shared
 from inspector.report.timings import duration

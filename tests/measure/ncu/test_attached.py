@@ -15,10 +15,8 @@ from inspector.base.model import Stage, Variant
 from inspector.listing import parse
 from inspector.listing.line import Function
 from inspector.measure.ncu import files
-from inspector.measure.ncu.attach import Attached, Candidate, attach, placed
-from inspector.measure.ncu.export import read
-from inspector.measure.ncu.model import NcuLaunch, Report
-from inspector.measure.ncu.samples import Profiled
+from inspector.measure.ncu.attach import Attached, Candidate, Profiled, attach, placed
+from inspector.measure.ncu.report import NcuLaunch, Report, read
 from inspector.reader.reader import Reader
 from inspector.recording.kept import REPORTS, place
 from inspector.recording.layout import kept_cache
@@ -170,7 +168,7 @@ $f$helper:
 
 def test_labels_and_what_the_linker_fills_in_are_compared_by_address() -> None:
     from inspector.analyse.line_annotations import Samples
-    from inspector.measure.ncu.model import MeasuredInstruction
+    from inspector.measure.ncu.report import MeasuredInstruction
 
     listing = parse(Stage.SASS, SASS)
     function = Function("f", 1, len(listing.lines))

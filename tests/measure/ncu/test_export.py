@@ -9,8 +9,7 @@ import pytest
 
 from inspector.analyse.line_annotations import Samples, hottest, roll_up_samples, total
 from inspector.base.errors import Unreadable
-from inspector.measure.ncu.export import read
-from inspector.measure.ncu.model import NcuLaunch, Rule, function_of
+from inspector.measure.ncu.report import NcuLaunch, Rule, function_of, read
 from tests.helpers.ncu_data import PAGES, blocks, column, rows, text
 
 

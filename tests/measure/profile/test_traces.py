@@ -14,10 +14,17 @@ import pytest
 from inspector.base.errors import Unreadable
 from inspector.base.names import short_name
 from inspector.measure.profile import trace as profile_trace
-from inspector.measure.profile.model import Profile, Window
-from inspector.measure.profile.read import about, linked, profile_of, profiles, why_none, windows
-from inspector.measure.profile.sum import stacks, summarise
-from inspector.measure.profile.warnings import facts, warned
+from inspector.measure.profile.read import (
+    about,
+    facts,
+    linked,
+    profile_of,
+    profiles,
+    warned,
+    why_none,
+    windows,
+)
+from inspector.measure.profile.trace import Profile, Window, stacks, summarise
 from inspector.recording.layout import BlobContent, DerivedCache, Writer, read_events
 from inspector.report import profile as report
 from inspector.sources.opening import open_path

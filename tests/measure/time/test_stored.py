@@ -12,8 +12,16 @@ import pytest
 
 from inspector.base.model import Kernel, Origin, Stage, Variant
 from inspector.diff.compare import compare, stage_of, variant_rows
-from inspector.measure.time.results import KernelTime, Session, Timing, stored_session
-from inspector.measure.time.stored import StoredTimes, sessions, timed_alike, times
+from inspector.measure.time.results import (
+    KernelTime,
+    Session,
+    StoredTimes,
+    Timing,
+    sessions,
+    stored_session,
+    timed_alike,
+    times,
+)
 from inspector.reader.reader import Reader
 from inspector.recording.kept import keep
 from inspector.recording.layout import kept_cache
