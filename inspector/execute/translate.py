@@ -324,12 +324,10 @@ class Translator:
             return self.result(self.read(operand, kind), kind)
         return self.read(operand, f"u{WIDTHS[kind]}")
 
-    def result(self, expression: str, kind: str) -> str:
-        """A value of a type as the bits that a register holds."""
-        if kind == "bf16":
-            return f"floats.to_bf16({expression})"
-        if kind == "f16":
-            return f"floats.to_f16({expression})"
+    def result(self, expression: str, kind: str, way: str = "rn") -> str:
+        """A value of a type as the bits that a register holds; f16 and bf16 are rounded."""
+        if kind in ("f16", "bf16"):
+            return f"floats.to_{kind}({expression}, {way!r})"
         if kind == "pred" or kind[0] in "bu" or kind.endswith("x2"):
             return expression
         return f"({expression}).view(u{WIDTHS[kind]})"
