@@ -44,7 +44,7 @@ def open_profiled(
     path may be a report itself.
     """
     # Imported here, as all below: who runs a program opens nothing, and it would wait for that.
-    from inspector.measure.ncu import files
+    from inspector.measure.ncu import report as files
     from inspector.sources.opening import newest, open_path, open_paths
 
     where = Path(path) if path is not None else newest()

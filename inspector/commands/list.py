@@ -25,7 +25,7 @@ from inspector.base.text import plural, shown
 from inspector.commands import small
 from inspector.commands.common import open_profiled, print_json, takes_reports
 from inspector.measure.ncu.attach import Key, Profiled
-from inspector.measure.ncu.files import is_report
+from inspector.measure.ncu.report import is_report
 from inspector.measure.time.results import times
 from inspector.reader import summaries
 from inspector.reader.facts import GLANCE_SECONDS

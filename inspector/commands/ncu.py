@@ -19,7 +19,7 @@ from inspector.base.text import words
 from inspector.commands.common import profiled, split_program
 from inspector.commands.list import print_launches
 from inspector.commands.run import request_of, summary
-from inspector.measure.ncu import files as ncu_files
+from inspector.measure.ncu import report as ncu_files
 from inspector.measure.ncu.report import Report, read
 from inspector.sources.machine import gpu_present
 from inspector.sources.running import Run, RunOutcome
@@ -106,7 +106,7 @@ def _measure(args: argparse.Namespace, made: Run, tool: Path, folder: Path) -> i
         args.launch_skip,
         args.children,
     )
-    command = ncu_files.command(tool, options, made.argv)
+    command = [str(tool), *options, *made.argv]
     error: PtxviewError | None = None
     found = Report(())
     with made.lasting():

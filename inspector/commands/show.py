@@ -199,7 +199,7 @@ def _opened(path: str | None, args: argparse.Namespace) -> Profiled:
     else:
         recording = open_path(Path(path))
     # Imported here: the rest assembles nothing.
-    from inspector.measure.ncu import files as reports
+    from inspector.measure.ncu import report as reports
     from inspector.sources.assembling import assembled
 
     recording = assembled(recording, kept_cache(), args.device)

@@ -6,7 +6,7 @@ Nothing is guessed: a launch that fits several variants alike is attached to non
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -15,24 +15,20 @@ from inspector.analyse.line_annotations import Samples, total
 from inspector.base.errors import PtxviewError
 from inspector.base.model import Kernel, Recording, Stage, Variant
 from inspector.base.text import plural, shown, word_for
-from inspector.listing.line import Function, Kind, Line, Listing
-from inspector.measure.ncu.report import Dim3, MeasuredInstruction, NcuLaunch, Report
+from inspector.listing.line import Function, Kind, Listing
+from inspector.measure.ncu.report import Dim3, NcuLaunch, Report, with_offsets
 from inspector.reader.facts import WARP, Measured, Memo
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import names
 from inspector.recording.layout import DerivedCache
 
 # -- whether the machine code is that of a listing ------------------------------------------------
-# Checks that a report's machine code is that of a listing, and places its samples there.
-#
 # ncu prints where branches went in memory, nvdisasm a label; ncu leaves out which operands are
 # kept for reuse. Everything else must be equal, instruction by instruction, for samples to be
 # shown.
 
 _ADDRESS = re.compile(r"\A\s*/\*[0-9a-f]+\*/\s*")
-_SPACE = re.compile(r"\s+")
 _LABEL = re.compile(r"`\(([^()]*)\)")
-_HEX = re.compile(r"\b0x[0-9a-f]{5,16}\b")
 # What the linker fills in is a number in memory.
 _RELOCATED = "32@"
 
@@ -41,29 +37,31 @@ def placed(launch: NcuLaunch, listing: Listing, function: Function) -> dict[int,
     """The samples of a launch by line number of a listing, or why they cannot be shown there."""
     if not launch.code:
         return "the report has no machine code (export the source page too)"
-    lines = [
-        listing.lines[n - 1]
-        for n in range(function.first, function.last + 1)
-        if listing.lines[n - 1].address is not None
-    ]
-    labels = dict(_labels(listing, function))
+    lines = listing.lines[function.first - 1 : function.last]
+    coded = [line for line in lines if line.address is not None]
+    start = (coded[0].address or 0) if coded else 0
+    offsets = {(line.address or 0) - start: line for line in coded}
+    labels: dict[str, str] = {}
+    waiting: list[str] = []
+    for line in lines:
+        if line.kind is Kind.LABEL and line.label is not None:
+            waiting.append(line.label)
+        elif line.address is not None:
+            labels.update(dict.fromkeys(waiting, f"{line.address - start:#x}"))
+            waiting = []
     theirs = _without_padding([(i.offset, i.text) for i in launch.code])
-    ours = _without_padding([(line.address or 0, _bare(line.text)) for line in lines])
+    ours = _without_padding([(offset, _bare(line.text)) for offset, line in offsets.items()])
     if len(theirs) != len(ours):
         return f"its machine code has {plural(len(theirs), 'instruction')}, this one {len(ours)}"
-    start = ours[0][0] if ours else 0
-    end = launch.code[-1].offset
-    for (offset, text), (address, our_text) in zip(theirs, ours, strict=True):
-        if offset != address - start or not _same(text, our_text, launch.base, end, labels, start):
-            return f"its machine code differs from this at {address:#x}: {_words(text)}"
-    if not any(i.samples for i in launch.code):
-        return "the report was made without sampling"
-    by_address = {(line.address or 0) - start: line.n for line in lines}
-    return {
-        by_address[i.offset]: i.samples
+    for (offset, text), (own_offset, own_text) in zip(theirs, ours, strict=True):
+        if offset != own_offset or not _same(launch, text, own_text, labels):
+            return f"its machine code differs from this at {own_offset + start:#x}: {_words(text)}"
+    samples = {
+        offsets[i.offset].n: i.samples
         for i in launch.code
-        if i.samples is not None and i.offset in by_address
+        if i.samples is not None and i.offset in offsets
     }
+    return samples or "the report was made without sampling"
 
 
 def _bare(text: str) -> str:
@@ -72,7 +70,7 @@ def _bare(text: str) -> str:
 
 
 def _words(text: str) -> str:
-    return _SPACE.sub(" ", text.replace("{", "").replace("}", "")).strip().removesuffix(";").strip()
+    return " ".join(re.sub("[{}]", "", text).split()).removesuffix(";").strip()
 
 
 def _without_padding(code: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
@@ -83,54 +81,12 @@ def _without_padding(code: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
     return list(code[:end])
 
 
-def _labels(listing: Listing, function: Function) -> Iterator[tuple[str, int]]:
-    """The labels of a function, each with its address."""
-    waiting: list[str] = []
-    for n in range(function.first, function.last + 1):
-        line: Line = listing.lines[n - 1]
-        if line.kind is Kind.LABEL and line.label is not None:
-            waiting.append(line.label)
-        elif line.address is not None:
-            yield from ((name, line.address) for name in waiting)
-            waiting = []
-
-
-def _same(theirs: str, ours: str, base: int, end: int, labels: dict[str, int], start: int) -> bool:
-    left, right = _words(theirs).replace(".reuse", ""), _words(ours).replace(".reuse", "")
-    if left == right:
-        return True
+def _same(launch: NcuLaunch, theirs: str, ours: str, labels: Mapping[str, str]) -> bool:
+    left, right = (_words(text).replace(".reuse", "") for text in (theirs, ours))
     if _RELOCATED in right:
         return left.split(",")[0] == right.split(",")[0]
-
-    def offset(number: re.Match[str]) -> str:
-        value = int(number[0], 16) - base
-        return f"{value:#x}" if 0 <= value <= end else number[0]
-
-    def target(label: re.Match[str]) -> str:
-        address = labels.get(label[1])
-        return label[0] if address is None else f"{address - start:#x}"
-
-    return _HEX.sub(offset, left) == _LABEL.sub(target, right)
-
-
-def text_of(launch: NcuLaunch, name: str) -> str:
-    """The code of a report as ``cuobjdump -sass`` prints it: offsets, branches within the code."""
-    end = launch.code[-1].offset if launch.code else 0
-
-    def offset(number: re.Match[str]) -> str:
-        value = int(number[0], 16) - launch.base
-        return f"{value:#x}" if 0 <= value <= end else number[0]
-
-    rows = [f"\t\tFunction : {name}"]
-    for instruction in launch.code:
-        text = _HEX.sub(offset, _instruction(instruction))
-        rows.append(f"        /*{instruction.offset:04x}*/{' ' * 19}{text} ;")
-    return "\n".join([*rows, "\t\t..........", ""])
-
-
-def _instruction(instruction: MeasuredInstruction) -> str:
-    """The text of an instruction on one line."""
-    return _SPACE.sub(" ", instruction.text).removesuffix(";").strip()
+    named = _LABEL.sub(lambda label: labels.get(label[1], label[0]), right)
+    return left == right or with_offsets(launch, left) == named
 
 
 Code = Callable[[], tuple[Listing, Function] | None]

@@ -14,7 +14,7 @@ from inspector.base.errors import Unreadable
 from inspector.base.model import Stage, Variant
 from inspector.listing import parse
 from inspector.listing.line import Function
-from inspector.measure.ncu import files
+from inspector.measure.ncu import report as files
 from inspector.measure.ncu.attach import Attached, Candidate, Profiled, attach, placed
 from inspector.measure.ncu.report import NcuLaunch, Report, read
 from inspector.reader.reader import Reader
