@@ -96,7 +96,7 @@ class Messages:
 
     def _parameter(self, n: int, address: Array, dtype: type, mask: Mask) -> Array:
         """A parameter of a call, of every lane."""
-        return self.lanes.full(self.memory.fetch(n, "local", address, dtype, 1, mask)[0])
+        return self.lanes.full(self.memory.fetch(n, "local", address, dtype, mask))
 
     def _string(self, address: int) -> str:
         """The string at an address of global memory, up to its end."""

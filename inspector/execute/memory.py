@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import ctypes
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -22,14 +21,15 @@ from inspector.execute import floats
 from inspector.execute.blocks import BasicBlock
 from inspector.execute.faults import Fault
 from inspector.execute.kinds import (
+    DTYPES,
     UNSIGNED,
+    WIDTHS,
     Array,
     Mask,
-    f16,
     f32,
     f64,
-    i32,
     i64,
+    is_float,
     u8,
     u16,
     u32,
@@ -116,19 +116,16 @@ class Memory:
         An array with gaps is one buffer from its first to its last byte.
         """
         low, high = _bounds(array)
-        strides = tuple(s // max(1, array.itemsize) for s in array.strides)
-        buffer = Buffer(
+        return self.add_raw(
             name,
             low,
             high - low,
-            str(array.dtype),
-            array.shape,
-            strides,
-            writable and array.flags.writeable,
-            array,
+            dtype=str(array.dtype),
+            shape=array.shape,
+            strides=tuple(s // max(1, array.itemsize) for s in array.strides),
+            writable=writable and array.flags.writeable,
+            owner=array,
         )
-        self._place(buffer)
-        return buffer
 
     def add_raw(
         self,
@@ -228,63 +225,40 @@ def _bounds(array: Array) -> tuple[int, int]:
     return low, high + array.itemsize
 
 
-Operation = Callable[[str, Array, Sequence[Array]], Array]
-"""The new value from type, previous value and operands, all as unsigned bits."""
+# -- read-modify-write, one lane after another ----------------------------------------------------
 
 
-def _add(kind: str, old: Array, given: Sequence[Array]) -> Array:
-    if kind in ("f32", "f64"):
-        real = f32 if kind == "f32" else f64
-        return (old.view(real) + given[0].view(real)).view(old.dtype)
-    if kind == "f16":
-        return (old.view(f16) + given[0].view(f16)).view(u16)
+def operate(what: str, kind: str, old: Array, given: Sequence[Array]) -> Array:
+    """The new value of ``atom`` and ``red`` from the previous one, all as unsigned bits.
+
+    PTX ISA, "Parallel Synchronization and Communication Instructions".
+    """
+    new = given[0]
+    match what:
+        case "and":
+            return old & new
+        case "or":
+            return old | new
+        case "xor":
+            return old ^ new
+        case "exch":
+            return np.broadcast_to(new, old.shape)
+        case "cas":
+            return np.where(old == new, given[1], old)
+        case "inc":
+            return np.where(old >= new, u32(0), old + u32(1))
+        case "dec":
+            return np.where((old == 0) | (old > new), new, old - u32(1))
     if kind == "bf16":
-        return floats.to_bf16(floats.from_bf16(old) + floats.from_bf16(given[0]))
-    return old + given[0]
+        x, y = floats.from_bf16(old), floats.from_bf16(new)
+    else:
+        number = DTYPES[kind if kind[0] in "fs" else f"u{WIDTHS[kind]}"]
+        x, y = old.view(number), new.view(number)
+    if what == "add":
+        return floats.to_bf16(x + y) if kind == "bf16" else (x + y).view(old.dtype)
+    better = (y < x) if what == "min" else (y > x)
+    return np.where(better | (x != x), new, old)
 
-
-def _extreme(least: bool) -> Operation:
-    def choose(kind: str, old: Array, given: Sequence[Array]) -> Array:
-        new = given[0]
-        if kind in ("s32", "s64"):
-            signed = i32 if kind == "s32" else i64
-            lower = new.view(signed) < old.view(signed)
-            equal = new == old
-        elif kind in ("f16", "bf16", "f32", "f64"):
-            x, y = _real(kind, old), _real(kind, new)
-            lower, equal = (y < x) | np.isnan(x), x == y
-            if not least:
-                return np.where((y > x) | np.isnan(x), new, old)
-        else:
-            lower, equal = new < old, new == old
-        return np.where(lower if least else ~(lower | equal), new, old)
-
-    return choose
-
-
-def _real(kind: str, bits: Array) -> Array:
-    if kind == "bf16":
-        return floats.from_bf16(bits)
-    return bits.view({"f16": f16, "f32": f32, "f64": f64}[kind])
-
-
-OPERATIONS: Mapping[str, Operation] = MappingProxyType(
-    {
-        "add": _add,
-        "min": _extreme(least=True),
-        "max": _extreme(least=False),
-        "and": lambda kind, old, given: old & given[0],
-        "or": lambda kind, old, given: old | given[0],
-        "xor": lambda kind, old, given: old ^ given[0],
-        "exch": lambda kind, old, given: np.broadcast_to(given[0], old.shape),
-        "cas": lambda kind, old, given: np.where(old == given[0], given[1], old),
-        "inc": lambda kind, old, given: np.where(old >= given[0], u32(0), old + u32(1)),
-        "dec": lambda kind, old, given: np.where(
-            (old == 0) | (old > given[0]), given[0], old - u32(1)
-        ),
-    }
-)
-"""``atom`` and ``red``, "Parallel Synchronization and Communication Instructions"."""
 
 _COMMUTING = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "add": np.add}
 _LONG = 32
@@ -292,16 +266,15 @@ _LONG = 32
 
 
 def in_order(
-    view: Array, index: Array, operation: Operation, kind: str, given: Sequence[Array], wanted: bool
+    view: Array, index: Array, what: str, kind: str, given: Sequence[Array], wanted: bool
 ) -> tuple[Array | None, bool]:
     """Applies an operation at each index of ``view``, in the order of the indices.
 
-    Gives the previous value each, where that is ``wanted``, and whether anything changed.
+    Lanes at different places run together. Gives the previous value each, where that is
+    ``wanted``, and whether anything changed.
     """
-    name = next((n for n, f in OPERATIONS.items() if f is operation), "")
-    integers = kind[0] in "bus" and kind != "bf16"
-    if not wanted and integers and name in _COMMUTING:
-        _COMMUTING[name].at(view, index, given[0].astype(view.dtype))
+    if not wanted and not is_float(kind) and what in _COMMUTING:
+        _COMMUTING[what].at(view, index, given[0].astype(view.dtype))
         return None, True
     order = np.argsort(index, kind="stable")
     places = index[order]
@@ -309,11 +282,7 @@ def in_order(
     counts = np.diff(np.r_[starts, len(places)])
     before = np.empty(len(index), view.dtype)
     changed = False
-    if (
-        name == "add"
-        and int(counts.max()) > _LONG
-        and kind in ("f32", "f64", "u32", "u64", "s32", "s64", "b32", "b64")
-    ):
+    if what == "add" and int(counts.max()) > _LONG and kind not in ("f16", "bf16"):
         real = {"f32": f32, "f64": f64}.get(kind, view.dtype.type)
         for start, count in zip(starts.tolist(), counts.tolist(), strict=True):
             rows = order[start : start + count]
@@ -330,11 +299,14 @@ def in_order(
         rows = turns[begin:end]
         at = index[rows]
         old = view[at]
-        new = operation(kind, old, [g[rows] for g in given])
+        new = operate(what, kind, old, [g[rows] for g in given])
         before[rows] = old
         changed = changed or bool((new != old).any())
         view[at] = new
     return before, changed
+
+
+# -- every state space ----------------------------------------------------------------------------
 
 
 SHARED_WINDOW, LOCAL_WINDOW, PARAM_WINDOW = 1 << 56, 2 << 56, 3 << 56
@@ -347,7 +319,8 @@ class Access(NamedTuple):
 
     ``way`` is ``load``, ``store``, ``atomic`` or ``matrix`` (eight rows of 16 bytes at once).
     ``address`` are offsets in shared, local and parameter memory. ``values`` are what is stored,
-    each as unsigned bits.
+    each as unsigned bits. ``lane``: of a bulk copy, whose ``way`` begins with ``bulk``, the lane
+    that asked for it, by row and column; ``address`` is then flat, an address an element.
     """
 
     instruction: int
@@ -358,8 +331,6 @@ class Access(NamedTuple):
     mask: Mask
     values: tuple[Array, ...] = ()
     lane: tuple[int, int] | None = None
-    """Of a bulk copy, whose ``way`` begins with ``bulk``: the lane that asked for it, by row and
-    column; ``address`` is then flat, an address an element."""
 
 
 class Observer:
@@ -396,6 +367,14 @@ class Scene(Protocol):
     ) -> Fault: ...
 
 
+class Piece(NamedTuple):
+    """Elements that some lanes access in one table, ``at`` indices that mean nothing elsewhere."""
+
+    table: Array
+    at: Array
+    mask: Mask
+
+
 class ChunkMemory:
     """The memory of a chunk of thread blocks: their own, and the launch's global memory."""
 
@@ -426,111 +405,28 @@ class ChunkMemory:
         self, n: int, space: str, address: Array, dtype: Any, count: int, mask: Mask
     ) -> list[Array]:
         """``count`` consecutive elements at each lane's address, as arrays of unsigned bits."""
-        if space == "generic":
-            parts = self.split(address, mask)
-            space, address, _ = parts[0]
-            if len(parts) > 1:
-                return self._load_parts(n, parts, dtype, count)
-        size = np.dtype(dtype).itemsize
-        if self.watching:
-            self.watching.access(self.lanes, Access(n, "load", space, address, size * count, mask))
-        return self.fetch(n, space, address, dtype, count, mask)
+        pieces = self._access(n, "load", space, address, dtype, count, mask)
+        return self._gather(pieces, dtype, count)
 
-    def _load_parts(
-        self, n: int, parts: list[tuple[str, Array, Mask]], dtype: Any, count: int
-    ) -> list[Array]:
-        """A load by generic addresses, of lanes that are in several state spaces."""
-        out: list[Array] = [np.zeros((1, 1), dtype)] * count
-        for space, address, part in parts:
-            loaded = self.load(n, space, address, dtype, count, part)
-            out = [
-                np.where(self.lanes.full_mask(part), new, old)
-                for new, old in zip(loaded, out, strict=True)
-            ]
-        return out
-
-    def fetch(
-        self, n: int, space: str, address: Array, dtype: Any, count: int, mask: Mask
-    ) -> list[Array]:
-        """``load`` from one space, without an observer."""
-        size = np.dtype(dtype).itemsize
+    def fetch(self, n: int, space: str, address: Array, dtype: Any, mask: Mask) -> Array:
+        """``load`` of one element from one space, without an observer."""
         if mask is not None and not mask.any():
-            return [np.zeros((1, 1), dtype)] * count
-        if space in ("global", "const"):
-            placed = self._place(n, address, size * count, mask)
-            if placed is None:
-                return self._gather(n, address, dtype, count, mask)
-            region, offsets = placed
-            view = region.view(dtype)
-            index = (offsets >> u64(size.bit_length() - 1)).view(i64)
-            return [view[index + k if k else index] for k in range(count)]
-        table, index = self._own(n, space, address, size, size * count, mask, dtype)
-        return [table(index + k if k else index) for k in range(count)]
+            return np.zeros((1, 1), dtype)
+        return self._gather(self._pieces(n, "load", space, address, dtype, 1, mask), dtype, 1)[0]
 
     def store(
         self, n: int, space: str, address: Array, dtype: Any, values: Sequence[Array], mask: Mask
     ) -> None:
         """Consecutive elements to each lane's address; ``values`` are unsigned bits."""
-        if space == "generic":
-            parts = self.split(address, mask)
-            if len(parts) > 1:
-                for where, at, part in parts:
-                    self.store(n, where, at, dtype, values, part)
-                return
-            space, address, _ = parts[0]
-        size = np.dtype(dtype).itemsize
-        if self.watching:
-            access = Access(n, "store", space, address, size * len(values), mask, tuple(values))
-            self.watching.access(self.lanes, access)
-        self.put(n, space, address, dtype, values, mask)
+        self._scatter(
+            self._access(n, "store", space, address, dtype, len(values), mask, tuple(values)),
+            values,
+        )
 
-    def put(
-        self, n: int, space: str, address: Array, dtype: Any, values: Sequence[Array], mask: Mask
-    ) -> None:
-        """``store`` to one space, without an observer."""
-        if mask is not None and not mask.any():
-            return
-        self.changes += 1
-        size = np.dtype(dtype).itemsize
-        nbytes, shift = size * len(values), u64(size.bit_length() - 1)
-        if space in ("global", "const"):
-            placed = self._place(n, address, nbytes, mask)
-            parts = (
-                self._by_region(n, address, nbytes, mask) if placed is None else [(*placed, mask)]
-            )
-            for region, offsets, part in parts:
-                self._may_write(n, region, part)
-                index = (offsets >> shift).view(i64)
-                _scatter(region.view(dtype), index, values, part, self.lanes.shape)
-            return
-        if space == "param":
-            raise self.scene.fault("read only", "stores to a parameter", n)
-        if space == "local":
-            index = self._lane_index(n, "local", address, nbytes, mask, int(shift), self.local_size)
-            _scatter(self.local.view(dtype), index, values, mask, self.lanes.shape)
-            return
-        offsets = self._check(n, "shared", address, nbytes, mask, self.limit)
-        index = (offsets >> shift).view(i64)
-        table = self.shared.view(dtype)
-        if index.shape[0] == 1 and (mask is None or mask.shape[0] == 1):
-            self._store_columns(table, index, values, mask)
-            return
-        rows = self.lanes.row * (self.shared_size >> int(shift))
-        _scatter(table.reshape(-1), index + rows, values, mask, self.lanes.shape)
-
-    def _store_columns(
-        self, table: Array, index: Array, values: Sequence[Array], mask: Mask
-    ) -> None:
-        """To shared memory at addresses that are alike in every block: whole columns at once."""
-        width = self.lanes.width
-        keep = None if mask is None else np.nonzero(np.broadcast_to(mask, (1, width))[0])[0]
-        columns = index[0] if keep is None else np.broadcast_to(index, (1, width))[0][keep]
-        for k, value in enumerate(values):
-            if keep is not None and value.shape[1] > 1:
-                value = value[:, keep]
-            elif keep is None and columns.size == 1 and value.shape[1] > 1:
-                value = value[:, -1:]
-            table[:, columns + k] = value
+    def put(self, n: int, space: str, address: Array, dtype: Any, value: Array, mask: Mask) -> None:
+        """``store`` of one element to one space, without an observer."""
+        if mask is None or mask.any():
+            self._scatter(self._pieces(n, "store", space, address, dtype, 1, mask), [value])
 
     def atomic(
         self,
@@ -549,157 +445,87 @@ class ChunkMemory:
         That is one of the orders that the hardware may choose. ``values`` are unsigned bits of
         ``kind``; the previous value comes back as such, where it is ``wanted``.
         """
-        if space == "generic":
-            parts = self.split(address, mask)
-            if len(parts) > 1:
-                out = [np.zeros(self.lanes.shape, values[0].dtype) for _ in values]
-                for where, at, part in parts:
-                    made = self.atomic(n, where, what, at, kind, values, compare, part, wanted)
-                    if wanted:
-                        out = [
-                            np.where(self.lanes.full_mask(part), x, y)
-                            for x, y in zip(made, out, strict=True)
-                        ]
-                return out
-            space, address, _ = parts[0]
-        bits = values[0].dtype
-        nbytes = bits.itemsize * len(values)
-        if self.watching:
-            access = Access(n, "atomic", space, address, nbytes, mask, tuple(values))
-            self.watching.access(self.lanes, access)
-        shape = self.lanes.shape
+        bits, shape = values[0].dtype, self.lanes.shape
         old: list[Array] = [np.zeros(shape, bits) for _ in values]
-        keep = self.lanes.full_mask(mask)
-        if not keep.any():
-            return old
-        operation = OPERATIONS[what]
-        for view, index, here, region in self._targets(n, space, address, nbytes, bits, mask):
-            if region is not None:
-                self._may_write(n, region, here)
+        for piece in self._access(
+            n, "atomic", space, address, bits, len(values), mask, tuple(values)
+        ):
+            here = self.lanes.full_mask(piece.mask)
+            index = np.broadcast_to(piece.at, shape)[here]
             for k, value in enumerate(values):
-                operands = [np.broadcast_to(value, shape)[here]]
-                if compare is not None:
-                    operands.insert(0, np.broadcast_to(compare, shape)[here])
-                before, changed = in_order(view, index + k, operation, kind, operands, wanted)
+                operands = [value] if compare is None else [compare, value]
+                given = [np.broadcast_to(x, shape)[here] for x in operands]
+                before, changed = in_order(piece.table, index + k, what, kind, given, wanted)
                 self.changes += changed
                 if wanted and before is not None:
                     old[k][here] = before
         return old
 
-    def _targets(
-        self, n: int, space: str, address: Array, nbytes: int, dtype: Any, mask: Mask
-    ) -> list[tuple[Array, Array, Array, Region | None]]:
-        """For atomics: memory as elements, indices into it, the lanes that these are of."""
-        shift = u64(np.dtype(dtype).itemsize.bit_length() - 1)
-        if space in ("global", "const"):
-            return [
-                (region.view(dtype), (offsets[here] >> shift).view(i64), here, region)
-                for region, offsets, here in self._by_region(n, address, nbytes, mask)
-            ]
-        keep = self.lanes.full_mask(mask)
-        offsets = self._check(n, "shared", address, nbytes, mask, self.limit)
-        index = (offsets >> shift).view(i64) + self.lanes.row * (self.shared_size >> int(shift))
-        flat = self.shared.view(dtype).reshape(-1)
-        return [(flat, np.broadcast_to(index, self.lanes.shape)[keep], keep, None)]
-
     def copy(
         self, n: int, target: Array, source: Array, size: int, given: Array | None, mask: Mask
     ) -> None:
         """``cp.async`` of ``size`` bytes, done at once; what ``given`` leaves out is 0."""
-        (_, source, _), (_, target, _) = self.split(source, mask)[0], self._as_shared(target)
+        source, target = self.split(source, mask)[0][1], as_shared(target)
         if self.watching:
             some = mask if given is None else both(mask, given > u32(0))
             self.watching.access(self.lanes, Access(n, "load", "global", source, size, some))
             self.watching.access(self.lanes, Access(n, "store", "shared", target, size, mask))
         word = min(size, 8)
+        if given is not None and (given % u32(word)).any():
+            word = 1
         dtype = UNSIGNED[word * 8]
         self._check(n, "shared", target, size, mask, self.limit)
         for at in range(0, size, word):
             part = mask if given is None else both(mask, given >= u32(at + word))
-            value = self.fetch(n, "global", source + u64(at), dtype, 1, part)[0]
+            value = self.fetch(n, "global", source + u64(at), dtype, part)
             if given is not None:
-                rest = given.astype(i64) - at
-                if (rest % word).any():  # a word of which some bytes are given
-                    value = self._bytes(n, source + u64(at), word, rest, mask).view(dtype)[..., 0]
-                else:
-                    value = np.where(given >= u32(at + word), value, dtype(0))
-            self.put(n, "shared", target + u64(at), dtype, [value], mask)
-
-    def _bytes(self, n: int, source: Array, word: int, rest: Array, mask: Mask) -> Array:
-        """A word of which only the first ``rest`` bytes are read."""
-        out = np.zeros((*self.lanes.shape, word), u8)
-        for k in range(word):
-            part = both(mask, rest > k)
-            value = self.fetch(n, "global", source + u64(k), u8, 1, part)[0]
-            out[..., k] = np.where(rest > k, value, u8(0))
-        return out
-
-    @staticmethod
-    def _as_shared(address: Array) -> tuple[str, Array, Mask]:
-        """A shared address, also one that is given as a generic one."""
-        return "shared", address & u64(SHARED_WINDOW - 1), None
+                value = np.where(given >= u32(at + word), value, dtype(0))
+            self.put(n, "shared", target + u64(at), dtype, value, mask)
 
     def load_matrix(
         self, n: int, address: Array, count: int, transposed: bool, mask: Mask
     ) -> list[Array]:
         """``ldmatrix`` of 8×8 matrices of 16 bits: rows at the addresses of eight lanes each."""
-        address = self._as_shared(np.broadcast_to(address, (address.shape[0], self.lanes.width)))[1]
-        base, lane = self.lanes.warp_base[0], self.lanes.lane[0].astype(i64)
         out: list[Array] = []
         for k in range(count):
-            self._tell_matrix(n, address, base, k, mask)
-            if not transposed:
-                at = address[:, base + 8 * k + lane // 4] + (4 * (lane % 4)).astype(u64)
-                out.append(self.fetch(n, "shared", at, u32, 1, mask)[0])
-                continue
-            column = (2 * (lane // 4)).astype(u64)
-            low, high = (
-                self.fetch(
-                    n,
-                    "shared",
-                    address[:, base + 8 * k + 2 * (lane % 4) + half] + column,
-                    u16,
-                    1,
-                    mask,
-                )[0]
-                for half in (0, 1)
-            )
-            out.append(low.astype(u32) | (high.astype(u32) << u32(16)))
+            parts = self._matrix(n, "matrix", address, k, transposed, mask)
+            values = [self.fetch(n, "shared", at, dtype, mask) for at, dtype in parts]
+            if transposed:
+                out.append(values[0].astype(u32) | (values[1].astype(u32) << u32(16)))
+            else:
+                out += values
         return out
 
     def store_matrix(
         self, n: int, address: Array, values: Sequence[Array], transposed: bool, mask: Mask
     ) -> None:
         """``stmatrix`` of 8×8 matrices of 16 bits."""
-        address = self._as_shared(np.broadcast_to(address, (address.shape[0], self.lanes.width)))[1]
-        base, lane = self.lanes.warp_base[0], self.lanes.lane[0].astype(i64)
         for k, value in enumerate(values):
-            self._tell_matrix(n, address, base, k, mask, store=True)
-            if not transposed:
-                at = address[:, base + 8 * k + lane // 4] + (4 * (lane % 4)).astype(u64)
-                self.put(n, "shared", at, u32, [value], mask)
-                continue
-            column = (2 * (lane // 4)).astype(u64)
-            for half in (0, 1):
-                at = address[:, base + 8 * k + 2 * (lane % 4) + half] + column
-                self.put(n, "shared", at, u16, [(value >> u32(16 * half)).astype(u16)], mask)
+            parts = self._matrix(n, "matrix store", address, k, transposed, mask)
+            for half, (at, dtype) in enumerate(parts):
+                self.put(n, "shared", at, dtype, (value >> u32(16 * half)).astype(dtype), mask)
 
-    def _tell_matrix(
-        self, n: int, address: Array, base: Array, k: int, mask: Mask, store: bool = False
-    ) -> None:
-        if not self.watching:
-            return
-        firsts = base[::32]
-        rows = (firsts[:, None] + 8 * k + np.arange(8)).reshape(-1)
-        picked = np.broadcast_to(address, self.lanes.shape)[:, rows]
-        alive = self.lanes.mask_warps(mask).any(2)
-        where = picked.reshape(self.lanes.blocks, -1, 8)[alive]
-        way = "matrix store" if store else "matrix"
-        self.watching.access(self.lanes, Access(n, way, "shared", where, 16, None))
+    def _matrix(
+        self, n: int, way: str, address: Array, k: int, transposed: bool, mask: Mask
+    ) -> list[tuple[Array, Any]]:
+        """The addresses of each lane's part of matrix ``k``, or of its two halves, and types."""
+        address = as_shared(np.broadcast_to(address, (address.shape[0], self.lanes.width)))
+        first, lane = self.lanes.warp_base[0] + 8 * k, self.lanes.lane[0].astype(i64)
+        if self.watching:
+            rows = (first[::32, None] + np.arange(8)).reshape(-1)
+            picked = np.broadcast_to(address, self.lanes.shape)[:, rows]
+            alive = self.lanes.mask_warps(mask).any(2)
+            where = picked.reshape(self.lanes.blocks, -1, 8)[alive]
+            self.watching.access(self.lanes, Access(n, way, "shared", where, 16, None))
+        if not transposed:
+            return [(address[:, first + lane // 4] + (4 * (lane % 4)).astype(u64), u32)]
+        column = (2 * (lane // 4)).astype(u64)
+        return [(address[:, first + 2 * (lane % 4) + half] + column, u16) for half in (0, 1)]
 
-    def shared_offsets(self, n: int, address: Array, nbytes: int, mask: Mask) -> Array:
-        """Addresses of shared memory that are inside and aligned, as offsets."""
-        return self._check(n, "shared", self._as_shared(address)[1], nbytes, mask, self.limit)
+    def shared_words(self, n: int, address: Array, mask: Mask) -> tuple[Array, Array]:
+        """Shared memory as 64-bit words, and the index of the one that each lane names."""
+        piece = self._pieces(n, "atomic", "shared", as_shared(address), u64, 1, mask)[0]
+        return piece.table, piece.at
 
     # -- where addresses are ---------------------------------------------------------------------
 
@@ -708,21 +534,106 @@ class ChunkMemory:
         window = address >> u64(56)
         first = int(window.flat[0])
         if window.size == 1 or not (window != window.flat[0]).any():
-            if first < len(_BY_WINDOW):
-                at = address & u64(SHARED_WINDOW - 1) if first else address
-                return [(_BY_WINDOW[first], at, mask)]
+            if 0 < first < len(_BY_WINDOW):
+                return [(_BY_WINDOW[first], as_shared(address), mask)]
             return [("global", address, mask)]
         out: list[tuple[str, Array, Mask]] = []
         left = self.lanes.full_mask(mask)
         for number, space in enumerate(_BY_WINDOW):
             here = both(mask, window == u64(number))
             if here is not None and here.any():
-                at = address & u64(SHARED_WINDOW - 1) if number else address
+                at = as_shared(address) if number else address
                 out.append((space, np.where(here, at, u64(0)), here))
                 left = left & ~here
         if left.any():
             out.append(("global", address, left))
         return out
+
+    def _access(
+        self,
+        n: int,
+        way: str,
+        space: str,
+        address: Array,
+        dtype: Any,
+        count: int,
+        mask: Mask,
+        values: tuple[Array, ...] = (),
+    ) -> list[Piece]:
+        """The pieces of an access in one space, or by generic addresses; tells the observer."""
+        spaces = self.split(address, mask) if space == "generic" else [(space, address, mask)]
+        out: list[Piece] = []
+        for where, at, part in spaces:
+            if self.watching:
+                nbytes = np.dtype(dtype).itemsize * count
+                self.watching.access(self.lanes, Access(n, way, where, at, nbytes, part, values))
+            if part is None or part.any():
+                out += self._pieces(n, way, where, at, dtype, count, part)
+        return out
+
+    def _pieces(
+        self, n: int, way: str, space: str, address: Array, dtype: Any, count: int, mask: Mask
+    ) -> list[Piece]:
+        """Where lanes access ``count`` elements of one space. Raises Fault."""
+        size = np.dtype(dtype).itemsize
+        nbytes, shift = size * count, size.bit_length() - 1
+        if space in ("global", "const"):
+            placed = self._place(n, address, nbytes, mask)
+            parts: Sequence[tuple[Region, Array, Mask]] = (
+                self._by_region(n, address, nbytes, mask) if placed is None else [(*placed, mask)]
+            )
+            if way != "load":
+                for region, _, part in parts:
+                    self.may_write(n, region, self.lanes.first(self.lanes.full_mask(part)))
+            return [
+                Piece(region.view(dtype), (offsets >> u64(shift)).view(i64), part)
+                for region, offsets, part in parts
+            ]
+        own: Array = self.lanes.row
+        if space == "param":
+            if way != "load":
+                raise self.scene.fault("read only", "stores to a parameter", n)
+            table, limit, each = self.parameters, self.parameters.size, 0
+        elif space == "local":
+            table, limit, each = self.local, self.local_size, self.local_size
+            own = self.lanes.row * self.lanes.width + self.lanes.column.astype(i64)
+        else:
+            table, limit, each = self.shared.reshape(-1), self.limit, self.shared_size
+        offsets = self._check(n, space, address, nbytes, mask, limit)
+        index = (offsets >> u64(shift)).view(i64)
+        if each:
+            index = index + own * (each >> shift)
+        return [Piece(table.view(dtype), index, mask)]
+
+    def _gather(self, pieces: list[Piece], dtype: Any, count: int) -> list[Array]:
+        """The elements at the pieces' indices, by lane."""
+        if len(pieces) == 1:
+            table, index, _ = pieces[0]
+            return [table[index + k if k else index] for k in range(count)]
+        shape = (1, 1) if not pieces else self.lanes.shape
+        out: list[Array] = [np.zeros(shape, dtype) for _ in range(count)]
+        for table, index, mask in pieces:
+            here = self.lanes.full_mask(mask)
+            places = np.broadcast_to(index, shape)[here]
+            for k in range(count):
+                out[k][here] = table[places + k]
+        return out
+
+    def _scatter(self, pieces: list[Piece], values: Sequence[Array]) -> None:
+        """Stores elements; of lanes that store to one place the last one's stay."""
+        for table, index, mask in pieces:
+            self.changes += 1
+            full = np.broadcast_shapes(index.shape, *(v.shape for v in values))
+            if mask is None:
+                index = np.broadcast_to(index, full)
+                for k, value in enumerate(values):
+                    table[index + k if k else index] = value
+                continue
+            full = np.broadcast_shapes(full, mask.shape)
+            keep = np.broadcast_to(mask, full)
+            where = np.broadcast_to(index, full)[keep]
+            for k, value in enumerate(values):
+                table[where + k if k else where] = np.broadcast_to(value, full)[keep]
 
     def _place(
         self, n: int, address: Array, nbytes: int, mask: Mask
@@ -745,24 +656,20 @@ class ChunkMemory:
             return None
         if region.head and int(offsets.min()) < region.head:
             return None
-        if nbytes > 1 and int(np.bitwise_or.reduce(offsets, axis=None)) & (nbytes - 1):
-            self._misaligned(n, "global", address, nbytes, mask)
+        self._aligned(n, "global", offsets, address, nbytes, mask)
         return region, offsets
 
     def _by_region(
         self, n: int, address: Array, nbytes: int, mask: Mask
-    ) -> list[tuple[Region, Array, Array]]:
+    ) -> list[tuple[Region, Array, Mask]]:
         """Region, offsets and lanes, for each region that lanes access."""
         address = self.lanes.full(address)
         keep = self.lanes.full_mask(mask)
-        memory = self.memory
-        numbers = np.searchsorted(memory.starts, address[keep], "right") - 1
-        out: list[tuple[Region, Array, Array]] = []
+        numbers = np.searchsorted(self.memory.starts, address[keep], "right") - 1
+        out: list[tuple[Region, Array, Mask]] = []
         left = keep.copy()
-        for number in np.unique(numbers).tolist():
-            if number < 0:
-                continue
-            region = memory.regions[number]
+        for number in np.unique(numbers[numbers >= 0]).tolist():
+            region = self.memory.regions[number]
             inside = (address >= u64(region.address)) & (address < u64(region.end))
             offsets = address - u64(region.base)
             here = keep & inside & (offsets + u64(nbytes) <= u64(region.span))
@@ -770,49 +677,10 @@ class ChunkMemory:
                 out.append((region, np.where(here, offsets, u64(region.head)), here))
                 left &= ~here
         if left.any():
-            self._outside(n, "global", address, nbytes, left)
-        if nbytes > 1 and ((address & u64(nbytes - 1)) != 0)[keep].any():
-            self._misaligned(n, "global", address, nbytes, mask)
+            where = self.lanes.first(left)
+            raise self.outside_global(n, where, int(address[where]), nbytes)
+        self._aligned(n, "global", np.where(keep, address, u64(0)), address, nbytes, mask)
         return out
-
-    def _gather(self, n: int, address: Array, dtype: Any, count: int, mask: Mask) -> list[Array]:
-        """A load whose lanes are in several regions."""
-        out: list[Array] = [np.zeros(self.lanes.shape, dtype) for _ in range(count)]
-        size = np.dtype(dtype).itemsize
-        for region, offsets, here in self._by_region(n, address, size * count, mask):
-            index = (offsets[here] >> u64(size.bit_length() - 1)).view(i64)
-            view = region.view(dtype)
-            for k in range(count):
-                out[k][here] = view[index + k]
-        return out
-
-    def _own(
-        self, n: int, space: str, address: Array, size: int, nbytes: int, mask: Mask, dtype: Any
-    ) -> tuple[Callable[[Array], Array], Array]:
-        """Shared, local or parameter memory: what gathers from it, and the index of an element."""
-        shift = size.bit_length() - 1
-        if space == "param":
-            offsets = self._check(n, space, address, nbytes, mask, self.parameters.size)
-            flat = self.parameters.view(dtype)
-            return flat.__getitem__, (offsets >> u64(shift)).view(i64)
-        if space == "local":
-            index = self._lane_index(n, space, address, nbytes, mask, shift, self.local_size)
-            return self.local.view(dtype).__getitem__, index
-        offsets = self._check(n, "shared", address, nbytes, mask, self.limit)
-        index = (offsets >> u64(shift)).view(i64)
-        table = self.shared.view(dtype)
-        if index.shape[0] == 1:
-            return (lambda at: table[:, at[0]]), index
-        flat = table.reshape(-1)
-        return flat.__getitem__, index + self.lanes.row * (self.shared_size >> shift)
-
-    def _lane_index(
-        self, n: int, space: str, address: Array, nbytes: int, mask: Mask, shift: int, limit: int
-    ) -> Array:
-        offsets = self._check(n, space, address, nbytes, mask, limit)
-        lane = self.lanes.row * self.lanes.width + self.lanes.column.astype(i64)
-        index: Array = (offsets >> u64(shift)).view(i64) + lane * (limit >> shift)
-        return index
 
     def _check(
         self, n: int, space: str, address: Array, nbytes: int, mask: Mask, limit: int
@@ -821,15 +689,14 @@ class ChunkMemory:
         if mask is not None:
             address = np.where(mask, address, u64(0))
         if int(address.max()) + nbytes > limit:
-            self._outside(n, space, address, nbytes, mask, limit)
-        if nbytes > 1 and int(np.bitwise_or.reduce(address, axis=None)) & (nbytes - 1):
-            self._misaligned(n, space, address, nbytes, mask)
+            full = self.lanes.full(address)
+            beyond = (full + u64(nbytes) > u64(limit)) | (full > u64(limit))
+            where = self.lanes.first(self.lanes.full_mask(mask) & beyond)
+            raise self.outside(n, where, space, int(full[where]), nbytes, limit)
+        self._aligned(n, space, address, address, nbytes, mask)
         return address
 
     # -- faults ----------------------------------------------------------------------------------
-
-    def _may_write(self, n: int, region: Region, mask: Mask) -> None:
-        self.may_write(n, region, self.lanes.first(self.lanes.full_mask(mask)))
 
     def may_write(self, n: int, region: Region, where: tuple[int, int]) -> None:
         """Notes that a region is written by a lane; a fault where it is constant."""
@@ -840,85 +707,52 @@ class ChunkMemory:
                 "read only", f"stores to {name}, which is constant", n, where, buffer=name
             )
 
-    def _misaligned(self, n: int, space: str, address: Array, nbytes: int, mask: Mask) -> None:
-        bad = ((address & u64(nbytes - 1)) != 0) & self.lanes.full_mask(mask)
-        where = self.lanes.first(bad)
-        at = int(self.lanes.full(address)[where])
-        raise self.scene.fault(
-            "misaligned",
-            f"{nbytes} bytes of {space} memory at {at:#x}, which is no multiple of {nbytes}",
-            n,
-            where,
-            space=space,
-            address=at,
-            nbytes=nbytes,
+    def _aligned(
+        self, n: int, space: str, offsets: Array, address: Array, nbytes: int, mask: Mask
+    ) -> None:
+        """Raises Fault where a lane's address is no multiple of what it accesses."""
+        if nbytes > 1 and int(np.bitwise_or.reduce(offsets, axis=None)) & (nbytes - 1):
+            bad = ((address & u64(nbytes - 1)) != 0) & self.lanes.full_mask(mask)
+            where = self.lanes.first(bad)
+            at = int(self.lanes.full(address)[where])
+            more = f"which is no multiple of {nbytes}"
+            raise self._fault("misaligned", more, n, where, space, at, nbytes)
+
+    def _fault(
+        self,
+        cause: str,
+        more: str,
+        n: int,
+        where: tuple[int, int],
+        space: str,
+        at: int,
+        nbytes: int,
+        **rest: Any,
+    ) -> Fault:
+        sentence = f"{nbytes} bytes of {space} memory at {at:#x}, {more}"
+        return self.scene.fault(
+            cause, sentence, n, where, space=space, address=at, nbytes=nbytes, **rest
         )
 
-    def _outside(
-        self, n: int, space: str, address: Array, nbytes: int, mask: Mask, limit: int | None = None
-    ) -> None:
-        full = self.lanes.full(address)
-        keep = self.lanes.full_mask(mask)
-        if limit is not None:
-            where = self.lanes.first(
-                keep & ((full + u64(nbytes) > u64(limit)) | (full > u64(limit)))
-            )
-            at = int(full[where])
-            raise self.scene.fault(
-                "out of bounds",
-                f"{nbytes} bytes of {space} memory at {at:#x}, of which there are {limit:,} bytes",
-                n,
-                where,
-                space=space,
-                address=at,
-                nbytes=nbytes,
-                past=at + nbytes - limit,
-            )
-        where = self._first_outside(full, nbytes, keep)
-        at = int(full[where])
-        raise self.outside_global(n, where, at, nbytes)
+    def outside(
+        self, n: int, where: tuple[int, int], space: str, at: int, nbytes: int, limit: int
+    ) -> Fault:
+        """The fault of an access beyond the end of a block's or thread's own memory."""
+        more, past = f"of which there are {limit:,} bytes", at + nbytes - limit
+        return self._fault("out of bounds", more, n, where, space, at, nbytes, past=past)
 
     def outside_global(self, n: int, where: tuple[int, int], at: int, nbytes: int) -> Fault:
         """The fault of an access to global memory that is no buffer's."""
         if at < 4096:
-            return self.scene.fault(
-                "null",
-                f"{nbytes} bytes of global memory at {at:#x}, a null pointer",
-                n,
-                where,
-                space="global",
-                address=at,
-                nbytes=nbytes,
-            )
+            return self._fault("null", "a null pointer", n, where, "global", at, nbytes)
         near = self.memory.nearest(at, nbytes)
-        sentence = f"{nbytes} bytes of global memory at {at:#x}, "
+        cause, rest = "out of bounds", (n, where, "global", at, nbytes)
         if near is None:
-            sentence += "where nothing is"
-            return self.scene.fault(
-                "out of bounds", sentence, n, where, space="global", address=at, nbytes=nbytes
-            )
+            return self._fault(cause, "where nothing is", *rest)
         buffer, past = near
-        if past >= 0:
-            sentence += f"{past:,} bytes past the end of {buffer}"
-        else:
-            sentence += f"{-past:,} bytes before the start of {buffer}"
-        return self.scene.fault(
-            "out of bounds",
-            sentence,
-            n,
-            where,
-            space="global",
-            address=at,
-            nbytes=nbytes,
-            buffer=buffer.name,
-            past=past,
-        )
-
-    def _first_outside(self, address: Array, nbytes: int, keep: Array) -> tuple[int, int]:
-        inside = np.zeros(address.shape, bool)
-        for region in self.memory.regions:
-            inside |= (address >= u64(region.address)) & (address + u64(nbytes) <= u64(region.end))
-        return self.lanes.first(keep & ~inside)
+        side = "past the end" if past >= 0 else "before the start"
+        more = f"{abs(past):,} bytes {side} of {buffer}"
+        return self._fault(cause, more, *rest, buffer=buffer.name, past=past)
 
 
 def both(mask: Mask, more: Array) -> Array:
@@ -926,19 +760,6 @@ def both(mask: Mask, more: Array) -> Array:
     return more if mask is None else mask & more
 
 
-def _scatter(
-    view: Array, index: Array, values: Sequence[Array], mask: Mask, shape: tuple[int, int]
-) -> None:
-    """Stores elements; of lanes that store to one place the last one's stay."""
-    full = np.broadcast_shapes(index.shape, *(v.shape for v in values))
-    if mask is None:
-        if full != index.shape:
-            index = np.broadcast_to(index, full)
-        for k, value in enumerate(values):
-            view[index + k if k else index] = value
-        return
-    full = np.broadcast_shapes(full, mask.shape)
-    keep = mask if mask.shape == full else np.broadcast_to(mask, full)
-    where = np.broadcast_to(index, full)[keep]
-    for k, value in enumerate(values):
-        view[where + k if k else where] = np.broadcast_to(value, full)[keep]
+def as_shared(address: Array) -> Array:
+    """An offset in its own space, also of a generic address."""
+    return address & u64(SHARED_WINDOW - 1)

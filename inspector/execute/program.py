@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from inspector.execute import arithmetic, asynchronous, transfer
+from inspector.execute import arithmetic, transfer
 from inspector.execute.blocks import BasicBlock, inline_calls, make_blocks, targets_of
 from inspector.execute.faults import CannotRun, LaunchError, Obstacle
 from inspector.execute.kinds import DTYPES, UNSIGNED, WIDTHS, Array, constant, u8, u64
@@ -21,7 +21,6 @@ from inspector.listing.ptx_code import PtxInstruction, PtxModule, PtxVariable, r
 HANDLERS: Mapping[str, Handler] = {
     **arithmetic.HANDLERS,
     **transfer.HANDLERS,
-    **asynchronous.HANDLERS,
 }
 
 Argument = Buffer | int | float | bytes | bytearray

@@ -358,6 +358,13 @@ class Translator:
         self.defined.add(number)
         self.written.append(number)
 
+    def write_list(self, operand: Operand, kind: str = "") -> None:
+        """Writes the arrays of ``L`` to a vector's elements, or to both parts of a pair."""
+        pair = isinstance(operand, PairOperand)
+        for k, target in enumerate(self.pair(operand) if pair else self.elements(operand)):
+            if target is not None:
+                self.write(target, f"L[{k}]", kind)
+
     def set_carry(self, bits: str) -> None:
         """Writes the carry flag."""
         self.write(RegisterOperand(self.blocks.carry), bits)

@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import Any
 
 from inspector.base.errors import Unreadable
 from inspector.base.names import short_name
