@@ -16,11 +16,12 @@ from inspector.system import printing
 
 if TYPE_CHECKING:
     from inspector.base.model import Kernel, Recording, Variant
+    from inspector.diff.beside import PassChange
     from inspector.diff.compare import Compared
-    from inspector.diff.passes import PassChange
     from inspector.measure.ncu.attach import Profiled
     from inspector.measure.ncu.report import Report
     from inspector.reader.reader import Reader
+
 
 MAX_INPUT_BYTES = 64 << 20
 """Bytes of standard input."""

@@ -5,6 +5,8 @@ arrays have in this process, so that pointers that are in arrays are right as we
 shared and local memory and of parameters are offsets; as generic addresses they are in windows far
 above any that a process has. All of an instruction's lanes access at once; where two store to one
 place, the later lane's value stays. Atomics at one place take their turns in the lanes' order.
+
+One module because an access is nothing but the search for its buffer, and its faults name buffers.
 """
 
 from __future__ import annotations

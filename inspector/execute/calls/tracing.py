@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from inspector.analyse.hints.counts import ExecutedAccess, ExecutedBranch, ExecutedFacts
+from inspector.analyse.hints.subject import ExecutedAccess, ExecutedBranch, ExecutedFacts
 from inspector.base.errors import Stopped, UsageError
 from inspector.execute import (
     Facts,

@@ -2,6 +2,8 @@
 
 Only English CSV exports are read, as ``LC_ALL=C ncu --csv`` writes them: the pages raw, details and
 source, known by their headers.
+
+One module because what ncu is asked to export is what is read.
 """
 
 from __future__ import annotations
@@ -33,8 +35,7 @@ from inspector.base.model import (
     Variant,
 )
 from inspector.base.names import shortest_ids
-from inspector.recording.kept import REPORTS, keep, kept
-from inspector.recording.layout import BytesContent, is_recording
+from inspector.recording.layout import REPORTS, BytesContent, is_recording, keep, kept
 from inspector.system import files
 from inspector.system.process import run_tool
 from inspector.system.toolchain import find

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from inspector.base.model import Kernel, Variant
 from inspector.measure.restored import restored
-from inspector.recording.kept import kept
+from inspector.recording.layout import kept
 
 # -- the median and its interval ------------------------------------------------------------------
 # The median of samples and its 95 % interval, by order statistics of any distribution.

@@ -17,7 +17,7 @@ from inspector.measure.time.planning import Plan, plan
 from inspector.measure.time.results import CACHES, Session, parts
 from inspector.measure.time.take import Ready, TimeWish
 from inspector.reader.reader import Reader
-from inspector.recording.kept import place
+from inspector.recording.layout import place
 from inspector.tui.keys.command_table import Where, bindings
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.recorded_times import RecordingTimes

@@ -18,8 +18,7 @@ from inspector.measure.ncu import report as files
 from inspector.measure.ncu.attach import Attached, Candidate, Profiled, attach, placed
 from inspector.measure.ncu.report import NcuLaunch, Report, read
 from inspector.reader.reader import Reader
-from inspector.recording.kept import REPORTS, place
-from inspector.recording.layout import kept_cache
+from inspector.recording.layout import REPORTS, kept_cache, place
 from inspector.sources.opening import open_path
 from inspector.tui.code.gutter import SAMPLES, Gutter
 from tests.helpers.ncu_data import LECTURE, PAGES, blocks, text, write

@@ -23,8 +23,7 @@ from inspector.measure.time.results import (
     times,
 )
 from inspector.reader.reader import Reader
-from inspector.recording.kept import keep
-from inspector.recording.layout import kept_cache
+from inspector.recording.layout import keep, kept_cache
 from inspector.report.timings import timing
 from inspector.sources.opening import open_path
 from inspector.system.process import run_tool
