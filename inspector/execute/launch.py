@@ -3,6 +3,8 @@
 Of a chunk, the lanes in the earliest basic block run first, in an order in which a loop's blocks
 are before what follows the loop; so lanes that parted meet again where their ways do. Lanes that go
 round a loop which may wait for what others store let the others go first.
+
+One module because a launch goes on with chunks that wait for each other.
 """
 
 from __future__ import annotations
