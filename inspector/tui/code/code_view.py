@@ -26,12 +26,36 @@ from inspector.analyse.line_annotations import NOTHING, LineAnnotations, Registe
 from inspector.analyse.source_groups import HUES, SourceGroups
 from inspector.base.model import Stage
 from inspector.base.text import plural
-from inspector.tui.code.code_rows import CodeRows, Look, Part, breaks, place_words
-from inspector.tui.code.flow import FlowCell, along, arrow_at, cells, lanes_shown
-from inspector.tui.code.folding import LEVELS, USUAL, Fold, Folding, Region, RowMap
-from inspector.tui.code.gutter import CHOICES, COLUMNS, Gutter, RunFigures, title
+from inspector.tui.code.code_rows import (
+    CHOICES,
+    COLUMNS,
+    CodeRows,
+    FlowCell,
+    Gutter,
+    Look,
+    Part,
+    RunFigures,
+    along,
+    arrow_at,
+    breaks,
+    cells,
+    lanes_shown,
+    place_words,
+    title,
+)
+from inspector.tui.code.folding import (
+    BAR_SIGNS,
+    LEVELS,
+    USUAL,
+    Fold,
+    Folding,
+    MarkedBar,
+    Marks,
+    Region,
+    RowMap,
+    placed,
+)
 from inspector.tui.code.highlight import IR, SEARCH_LINES, Highlighter
-from inspector.tui.code.marks_bar import SIGNS, MarkedBar, Marks, placed
 from inspector.tui.keys.command_table import Where, bindings
 from inspector.tui.widgets.notice import Notice, notice_row
 from inspector.tui.widgets.threads import in_thread
@@ -666,7 +690,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             "peak": annotations.peaks,
         }
         return {
-            y: (SIGNS[kind], self._part(_STYLES[kind]))
+            y: (BAR_SIGNS[kind], self._part(_STYLES[kind]))
             for y, kind in placed(wanted, self.map, height)
         }
 

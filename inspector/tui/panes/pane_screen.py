@@ -2,34 +2,305 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+import re
+import textwrap
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from textual import on
 from textual.content import Content
 from textual.dom import DOMNode
+from textual.widget import Widget
 
 from inspector.analyse.hints.subject import Finding
+from inspector.analyse.line_annotations import NO_WORDS, NOTHING_TOLD, Register, Told, Words
 from inspector.base.model import GRAPH_STAGES, Stage
+from inspector.base.text import plural
 from inspector.listing.line import Line
 from inspector.reader.reader import Reader
+from inspector.tui.code.code_rows import SEVERITY_SIGNS
 from inspector.tui.code.code_view import CodeView
+from inspector.tui.code.highlight import location_of, place
 from inspector.tui.keys.command_table import Where
-from inspector.tui.panes.locations import location_of, place
 from inspector.tui.panes.pane import Pane
 from inspector.tui.panes.panes import Panes
-from inspector.tui.panes.reading_line import ReadingLine
-from inspector.tui.panes.search import Search
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.prompt import Prompt
 from inspector.tui.widgets.recorded_times import RecordingTimes
 from inspector.tui.widgets.threads import in_thread
 from inspector.tui.widgets.tool_screen import ResultType, ToolScreen
-from inspector.tui.widgets.visible import label, plain
+from inspector.tui.widgets.visible import cut, label, plain
 
 if TYPE_CHECKING:
-    from inspector.tui.panes.understanding import Question
+    from inspector.tui.panes.dialogs import Question
+
+BAD_EXPRESSION = (re.error, OverflowError, RecursionError)
+
+
+def expression(text: str) -> re.Pattern[str]:
+    """Compile as in vim's smartcase: small letters find both, one capital makes it exact.
+
+    Raises one of ``BAD_EXPRESSION``.
+    """
+    return re.compile(text, re.NOFLAG if any(c.isupper() for c in text) else re.IGNORECASE)
+
+
+class Search:
+    """The state of a search in all panes.
+
+    ``warn`` shows the user a sentence; ``changed`` is called when the status line must be drawn.
+    """
+
+    def __init__(
+        self, panes: Panes, warn: Callable[[str], None], changed: Callable[[], None]
+    ) -> None:
+        self._panes, self._warn, self._changed = panes, warn, changed
+        self._origin: tuple[CodeView, int, re.Pattern[str] | None] | None = None
+        self._wanted: re.Pattern[str] | None = None
+        self._searching: set[Pane] = set()
+        self._typing = False
+
+    def begin(self) -> str:
+        """Remember where the search begins; return the text of the last one."""
+        view = self._panes.active.view
+        self._origin = (view, view.cursor, view.pattern)
+        return view.pattern.pattern if view.pattern else ""
+
+    def look_for(self, text: str, typing: bool = False) -> None:
+        """Search in all panes.
+
+        While one types, the cursor goes to the first match from where it was, and what is not yet
+        an expression waits.
+        """
+        try:
+            pattern = expression(text)
+        except BAD_EXPRESSION as error:
+            if not typing:
+                self._warn(f"“{label(text)}” is not a regular expression: {error}")
+            return
+        self._wanted, self._typing = pattern, typing
+        if not text:
+            if self._origin is not None:
+                self._origin[0].go(self._origin[1])
+            self._forget(None)
+            return
+        self._searching = {pane for pane in self._panes.panes if pane.view.source is not None}
+        for pane in self._searching:
+            pane.search(pattern)
+
+    def give_up(self) -> None:
+        """Go back to where the search began, with the pattern from before."""
+        view, n, pattern = self._origin or (self._panes.active.view, 1, None)
+        view.go(n)
+        self.clear(pattern)
+
+    def clear(self, pattern: re.Pattern[str] | None = None) -> None:
+        """Forget the search in all panes, or return to an earlier one."""
+        self._wanted = self._origin = None
+        self._forget(pattern)
+
+    def _forget(self, pattern: re.Pattern[str] | None) -> None:
+        for pane in self._panes.panes:
+            pane.view.find(None, ())
+            if pattern is not None:
+                pane.search(pattern)
+        self._changed()
+
+    def found(self, message: Pane.Found) -> None:
+        """Show what a pane has found."""
+        view, lines = message.pane.view, message.lines
+        if not isinstance(lines, tuple):
+            self._warn("The search failed.")
+            return
+        wanted = message.pattern is self._wanted
+        if not wanted and self._wanted is not None and self._typing:
+            return  # a pane that has another listing now looks for what it looked for before
+        view.find(message.pattern, lines)
+        if wanted:
+            self._searching.discard(message.pane)
+            if message.pane is self._panes.active and lines:
+                self._to_first(view, lines)
+            elif message.pane is self._panes.active and self._typing and self._origin is not None:
+                view.go(self._origin[1])
+            if not (self._searching or self._panes.active.view.matches or self._typing):
+                counts = ", ".join(f"{many} in {stage}" for stage, many in self.counts())
+                elsewhere = f" here; {counts}" if counts else ""
+                self._warn(f"Nothing matches “{label(message.pattern.pattern)}”{elsewhere}.")
+                return
+        self._changed()
+
+    def _to_first(self, view: CodeView, lines: tuple[int, ...]) -> None:
+        """Go to the first match from where the search began."""
+        begun = self._origin
+        start = begun[1] if begun is not None and begun[0] is view else view.cursor
+        target = lines[bisect_left(lines, start) % len(lines)]
+        if not self._typing:
+            self._origin = self._wanted = None
+            if target != start:
+                view.post_message(CodeView.Jumped(view, start))
+        if target != view.cursor:
+            view.go(target)
+
+    def counts(self) -> tuple[tuple[str, int], ...]:
+        """Return how many lines of the other panes have the pattern, where any has it."""
+        return tuple(
+            (str(pane.stage), len(pane.view.matches))
+            for pane in self._panes.panes
+            if pane is not self._panes.active and pane.view.matches
+        )
+
+
+def _span(lines: tuple[int, ...], word: str) -> str:
+    if not lines:
+        return ""
+    if len(lines) == 1:
+        return f"{word} at {lines[0]}"
+    return f"{word} at {lines[0]} … {lines[-1]}, {len(lines)} times"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """All annotations of one line."""
+
+    words: Words = NO_WORDS
+    told: Told = NOTHING_TOLD
+    registers: tuple[Register, ...] = ()
+
+
+class ReadingLine(Widget):
+    """The sentence, notes, waits, and the register that is looked at: where the terminal is high
+    all of them, else as many as there is room for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said = Said()
+        self.register: str | None = None
+        self._view: CodeView | None = None
+
+    def follow(self, view: CodeView) -> None:
+        """Read out the line under the cursor of ``view``; what it said before stays until then."""
+        if self._view is not None and self._view is not view:
+            self._view.light_up(None)
+        self._view = view
+        if view.lines:
+            n, annotations = view.cursor, view.rows.gutter.annotations
+
+            def read() -> Said:
+                return Said(annotations.words(n), annotations.at(n), annotations.registers(n))
+
+            def show(said: Said | Notice) -> None:
+                if view is self._view and view.cursor == n:
+                    self._show(Said() if isinstance(said, Notice) else said)
+
+            in_thread(self, read, show, "words")
+        else:
+            self._show(Said())
+
+    def _show(self, said: Said) -> None:
+        self.said = said
+        names = [one.name for one in said.registers]
+        if self.register not in names:
+            self.register = names[0] if names else None
+        self._light_up()
+
+    def next_register(self) -> bool:
+        """Look at the line's next register; False where it has none."""
+        names = [one.name for one in self.said.registers]
+        if names:
+            at = names.index(self.register) + 1 if self.register in names else 0
+            self.register = names[at % len(names)]
+            self._light_up()
+        return bool(names)
+
+    def _light_up(self) -> None:
+        if self._view is not None:
+            found = (one for one in self.said.registers if one.name == self.register)
+            self._view.light_up(next(found, None))
+        self.refresh()
+
+    def parts(self) -> list[tuple[str, str]]:
+        """(text, style) of everything there is to say, the most wanted first."""
+        out: list[tuple[str, str]] = []
+        if self.said.words.sentence:
+            out.append((self.said.words.sentence, "$foreground"))
+        out += [
+            (f"{SEVERITY_SIGNS.get(n.severity, '·')} {n.rule}: {n.text}", "$warning")
+            for n in self.said.told.notes
+        ]
+        out += [(wait, "$secondary") for wait in self.said.words.waits]
+        for one in self.said.registers:
+            if one.name == self.register:
+                places = (_span(one.defined, "defined"), _span(one.used, "used"))
+                said = ", ".join(p for p in places if p)
+                if said:
+                    out.append((f"{one.name}: {said}", "$accent"))
+        rolled = self.said.told.rolled
+        if rolled is not None and rolled.live.get("gpr"):
+            most = "up to " if rolled.instructions > 1 else ""
+            peak = ", the kernel's peak" if rolled.peak else ""
+            parts = [
+                plural(rolled.instructions, "SASS instruction"),
+                f"{most}{plural(rolled.live['gpr'], 'live register')}{peak}",
+            ]
+            if rolled.stall is not None:
+                parts.append(plural(rolled.stall, "stall cycle"))
+            out.append((" · ".join(parts), "$quiet"))
+        return [(label(text), style) for text, style in out]
+
+    def render(self) -> Content:
+        """Each part on separate rows if there is room, else packed, the last row cut."""
+        width, height = self.size.width - 2, max(1, self.size.height)
+        parts = self.parts()
+        if height >= MIN_ROOMY_ROWS and 0 < len(parts) <= height:
+            rows = stacked(parts, width, height)
+        else:
+            rows = packed(parts, width, height)
+        return Content("\n").join(Content.assemble(" ", *row) for row in rows)
+
+
+Rows = list[list[tuple[str, str]]]
+
+MIN_ROOMY_ROWS = 4
+"""Rows from which each part is on separate rows."""
+
+
+def packed(parts: list[tuple[str, str]], width: int, height: int) -> Rows:
+    """Pack parts one after the other; the last row takes the rest."""
+    rows: Rows = [[]]
+    used = 0
+    for text, style in parts:
+        size = Content(text).cell_length + 3
+        if rows[-1] and used + size > width and len(rows) < height:
+            rows.append([])
+            used = 0
+        room = width - used - (3 if rows[-1] else 0)
+        if room < 8:
+            break
+        if rows[-1]:
+            rows[-1].append(("   ", ""))
+        rows[-1].append((cut(text, room), style))
+        used += size
+    return rows
+
+
+def stacked(parts: list[tuple[str, str]], width: int, height: int) -> Rows:
+    """Wrap each of at most ``height`` parts on separate rows; cut the longest to make all fit."""
+    wrapped = [textwrap.wrap(text, max(8, width), subsequent_indent="  ") for text, _ in parts]
+    allowed = [max(1, len(rows)) for rows in wrapped]
+    while sum(allowed) > height:
+        longest = max(range(len(allowed)), key=lambda at: (allowed[at], at))
+        allowed[longest] -= 1
+    out: Rows = []
+    for (_, style), rows, many in zip(parts, wrapped, allowed, strict=True):
+        for at, row in enumerate(rows[:many]):
+            is_cut = at == many - 1 < len(rows) - 1
+            said = cut(row, width - 1).removesuffix("…") + "…" if is_cut else cut(row, width)
+            out.append([(said, style)])
+    return out
+
 
 # Dialogs are imported when they are opened: the first frame does not wait for them.
 
@@ -174,7 +445,7 @@ class PaneScreen(ToolScreen[ResultType]):
 
     def action_choose_columns(self) -> None:
         """Choose the columns of the active pane one by one."""
-        from inspector.tui.panes.column_list import ColumnList
+        from inspector.tui.panes.dialogs import ColumnList
 
         if self.view.rows.gutter.there:
             self.app.push_screen(ColumnList(self.view.rows.gutter), self.show_columns)
@@ -215,7 +486,7 @@ class PaneScreen(ToolScreen[ResultType]):
 
     def action_understand(self, what: str) -> None:
         """Show the card, the hints, the profile, or the instruction under the cursor."""
-        from inspector.tui.panes.understanding import Question, answer
+        from inspector.tui.panes.dialogs import Question, answer
 
         subject, reads = self.panes.subject, self.reads
         times: tuple[str, ...] = ()
@@ -233,7 +504,7 @@ class PaneScreen(ToolScreen[ResultType]):
         in_thread(self, lambda: answer(reads, asked), partial(self._answered, asked), "understand")
 
     def _answered(self, asked: Question, found: Content | tuple[Finding, ...] | Notice) -> None:
-        from inspector.tui.panes.understanding import HintList
+        from inspector.tui.panes.dialogs import HintList
         from inspector.tui.widgets.overlay import Overlay
 
         if isinstance(found, tuple):

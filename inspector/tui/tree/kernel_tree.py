@@ -19,9 +19,9 @@ from inspector.reader.reader import Reader
 from inspector.report.naming import apart
 from inspector.report.timings import duration
 from inspector.tui.keys.command_table import Where, bindings
-from inspector.tui.tree.ordering import Order, ordered, orders, time_of
 from inspector.tui.tree.rows import (
     Key,
+    Order,
     TreeKind,
     TreeRow,
     entry_of,
@@ -29,8 +29,11 @@ from inspector.tui.tree.rows import (
     flips,
     folded,
     identity_of,
+    ordered,
+    orders,
     rows,
     subjects,
+    time_of,
     whole_tree,
 )
 from inspector.tui.widgets.figures import UNKNOWN, UNREAD, figure, spilled, spills, warps

@@ -23,7 +23,7 @@ from inspector.reader.reader import Reader
 from inspector.recording.kept import REPORTS, place
 from inspector.recording.layout import kept_cache
 from inspector.sources.opening import open_path
-from inspector.tui.code.gutter import SAMPLES, Gutter
+from inspector.tui.code.code_rows import SAMPLES, Gutter
 from tests.helpers.ncu_data import LECTURE, PAGES, blocks, text, write
 
 # The variants of the recording whose machine code launches 0, 1 and 3 have; 2 and 4 are not in it.

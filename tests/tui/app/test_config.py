@@ -13,10 +13,15 @@ from textual.widgets._toast import Toast
 
 from inspector.base.model import Stage
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.app.config import Config, parse_config, read_config
-from inspector.tui.keys.command_table import TABLE, Where
-from inspector.tui.keys.keymap import UNBOUND, parse_key, places, shown_key
-from inspector.tui.main.remembered import MAX_RECORDINGS, Memory, View
+from inspector.tui.keys.command_table import TABLE, UNBOUND, Where, parse_key, places, shown_key
+from inspector.tui.main.settings import (
+    MAX_RECORDINGS,
+    Config,
+    Memory,
+    View,
+    parse_config,
+    read_config,
+)
 from tests.helpers.sample import empty, reader, settle, text_of
 
 

@@ -25,10 +25,18 @@ from inspector.recording.layout import Writer
 from inspector.sources.opening import open_path
 from inspector.sources.running import Follower, grows
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.program.leaving import Leaving
-from inspector.tui.program.live import KEPT, Choice, Live, ProgramState, ending
+from inspector.tui.panes.dialogs import Leaving
+from inspector.tui.program.live import (
+    KEPT,
+    MAX_LINE_CHARS,
+    MAX_LINES,
+    Choice,
+    Live,
+    ProgramState,
+    TerminalText,
+    ending,
+)
 from inspector.tui.program.output_view import OutputView
-from inspector.tui.program.terminal_text import MAX_LINE_CHARS, MAX_LINES, TerminalText
 from tests.helpers.sample import FakeReader, empty, reader, recording, settle, text_of
 from tests.helpers.tools import skip_without
 

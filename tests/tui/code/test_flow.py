@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
+from inspector.tui.code.code_rows import BARS
 from inspector.tui.code.code_view import CodeView
-from inspector.tui.code.gutter import BARS
 from tests.helpers.sample import settle, text_of
 from tests.helpers.shared_app import lecture_app
 

@@ -12,11 +12,9 @@ from rich.cells import cell_len
 from inspector.base.model import Location, Stage
 from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.tui.code.code_rows import MAX_ROWS_PER_LINE, breaks
-from inspector.tui.code.folding import Fold, Region, RowMap, regions
-from inspector.tui.code.labels import label_of, labels, target_line
-from inspector.tui.code.marks_bar import placed
-from inspector.tui.main.editing import file_name
-from inspector.tui.main.main_screen import frames
+from inspector.tui.code.folding import Fold, Region, RowMap, placed, regions
+from inspector.tui.code.highlight import label_of, labels, target_line
+from inspector.tui.main.main_screen import file_name, frames
 from inspector.tui.panes.panes import History, VisitedPlace
 from inspector.tui.widgets.subject import TreeSubject
 from tests.helpers.sample import recording

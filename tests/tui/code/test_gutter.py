@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from textual.pilot import Pilot
 
 from inspector.analyse.line_annotations import ranked
+from inspector.tui.code.code_rows import BARS
 from inspector.tui.code.code_view import CodeView
-from inspector.tui.code.gutter import BARS
 from tests.helpers.ptxview import call
 from tests.helpers.sample import settle, text_of
 from tests.helpers.shared_app import lecture_app

@@ -12,7 +12,7 @@ from inspector.commands.common import profiled as made_of
 from inspector.measure.ncu.samples import Profiled
 from inspector.reader.reader import Reader
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.code.gutter import CHOICES, SAMPLES
+from inspector.tui.code.code_rows import CHOICES, SAMPLES
 from tests.helpers.ncu_data import LECTURE, write
 from tests.helpers.sample import settle, text_of
 

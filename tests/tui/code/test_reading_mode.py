@@ -21,8 +21,7 @@ from inspector.system.toolchain import need
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.code.folding import LEVELS, Fold, Region, RowMap, regions
-from inspector.tui.code.highlight import highlighter_for
-from inspector.tui.panes.locations import location_of
+from inspector.tui.code.highlight import highlighter_for, location_of
 from tests.helpers.sample import settle
 from tests.helpers.samples import said_of
 from tests.helpers.shared_app import lecture_app

@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from inspector.base.model import Stage
 from inspector.commands.common import open_reader
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.code.labels import labels_of
+from inspector.tui.code.highlight import labels_of
 from inspector.tui.find.finder import Finder
 from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.variants.variants_screen import VariantsScreen

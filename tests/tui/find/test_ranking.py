@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inspector.tui.find.ranking import Entry, rank
+from inspector.tui.find.finder import Entry, rank
 
 
 def entry(text: str, near: int = 0, words: str = "", digest: str = "") -> Entry:

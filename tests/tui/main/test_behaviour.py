@@ -11,7 +11,7 @@ from textual import events
 from inspector.base.model import Kernel, Origin, Recording, Resources, Stage, Variant
 from inspector.listing.line import Kind, Line, Listing
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.main.empty_state import EmptyState
+from inspector.tui.main.bars import EmptyState
 from inspector.tui.widgets.overlay import Overlay
 from tests.helpers.sample import (
     ALL,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inspector.tui.panes.reading_line import ReadingLine, stacked
+from inspector.tui.panes.pane_screen import ReadingLine, stacked
 from tests.helpers.ptxview import call
 from tests.helpers.sample import settle
 from tests.helpers.shared_app import lecture_app

@@ -11,8 +11,8 @@ from inspector.base.model import Stage
 from inspector.listing import parse
 from inspector.listing.line import Kind, Line, Listing
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.code.gutter import Gutter
-from inspector.tui.panes.locations import location_of, place
+from inspector.tui.code.code_rows import Gutter
+from inspector.tui.code.highlight import location_of, place
 from tests.helpers.sample import FakeReader, reader, settle, text_of
 from tests.helpers.shared_app import small_app
 

@@ -16,7 +16,7 @@ from inspector.execute.calls.tracing import trace_block, trace_launch
 from inspector.measure.recorded_launch import ChosenLaunch, LaunchWish, choose_launch
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import select_one
-from inspector.tui.code.gutter import CONFLICTS, DIVERGES, LANES, SECTORS, VALUE, WARPS, Gutter
+from inspector.tui.code.code_rows import CONFLICTS, DIVERGES, LANES, SECTORS, VALUE, WARPS, Gutter
 from inspector.tui.step.lanes import lanes_text
 from inspector.tui.step.registers import register_rows
 from inspector.tui.step.step_figures import SteppedKernel

@@ -5,8 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from inspector.base.model import Fusion, Recording, Resources, Variant
-from inspector.tui.tree.ordering import Figures, Order, ordered, orders, time_of
-from inspector.tui.tree.rows import TreeKind, rows, whole_tree
+from inspector.tui.tree.rows import (
+    Figures,
+    Order,
+    TreeKind,
+    ordered,
+    orders,
+    rows,
+    time_of,
+    whole_tree,
+)
 from tests.helpers.sample import recording
 
 

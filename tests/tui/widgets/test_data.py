@@ -9,10 +9,9 @@ from textual.color import Color
 
 from inspector.base.model import Location, Resources, Stage
 from inspector.report.tables import shared
-from inspector.tui.code.highlight import highlighter_for
-from inspector.tui.main.title_bar import banner, counts, device_name, recording_name
-from inspector.tui.panes.listing_outcome import ListingRequest, load
-from inspector.tui.panes.locations import place
+from inspector.tui.code.highlight import highlighter_for, place
+from inspector.tui.main.bars import banner, counts, device_name, recording_name
+from inspector.tui.panes.pane import ListingRequest, load
 from inspector.tui.tree.rows import TreeKind, rows, whole_tree
 from inspector.tui.widgets.figures import spilled, spills
 from inspector.tui.widgets.subject import TreeSubject

@@ -22,7 +22,8 @@ from inspector.reader.reader import Reader
 from inspector.recording.layout import is_recording, kept_cache
 from inspector.report import card as card_report
 from inspector.system.printing import page
-from inspector.tui.code.gutter import SIGNS
+from inspector.tui.code.code_rows import SEVERITY_SIGNS, Gutter, title
+from inspector.tui.program.live import Choice
 from inspector.tui.widgets.choice_list import ChoiceList
 from inspector.tui.widgets.figures import UNKNOWN
 from inspector.tui.widgets.notice import Notice
@@ -142,7 +143,68 @@ def _hint(finding: Finding) -> Content:
         if lines
     )
     return Content.assemble(
-        (f"{SIGNS.get(finding.severity, '·')} {finding.rule}", "bold $warning"),
+        (f"{SEVERITY_SIGNS.get(finding.severity, '·')} {finding.rule}", "bold $warning"),
         (f"   {places}\n" if places else "\n", "$quiet"),
         (label(finding.text), ""),
     )
+
+
+class ColumnList(ChoiceList[tuple[str, ...]]):
+    """The columns that the listing has something for; answers with those that are wanted."""
+
+    BINDINGS: ClassVar = [
+        Binding("escape,q,C", "done", show=False, priority=True),
+        Binding("space", "flip", show=False),
+    ]
+
+    def __init__(self, gutter: Gutter) -> None:
+        self.there = gutter.there
+        self.wanted = set(gutter.wanted)
+        super().__init__("Columns", [*map(self._row, self.there)], "Space chooses, Esc closes")
+
+    def _row(self, column: str) -> Content:
+        return Content(f"{'✓' if column in self.wanted else ' '} {title(column)}")
+
+    @on(OptionList.OptionSelected)
+    def action_flip(self) -> None:
+        """Show the column, or hide it."""
+        at = self.options.highlighted
+        if at is not None:
+            self.wanted ^= {self.there[at]}
+            self.options.replace_option_prompt_at_index(at, self._row(self.there[at]))
+
+    def action_done(self) -> None:
+        """Answer; what this listing has nothing for stays as it was wanted."""
+        kept = tuple(sorted(self.wanted - set(self.there)))
+        self.dismiss(tuple(c for c in self.there if c in self.wanted) + kept)
+
+
+LEAVING = (
+    (Choice.STAY, "s", "Stay", "go on reading"),
+    (Choice.LEAVE, "l", "Leave it running", "its output comes here until it ends"),
+    (Choice.END, "e", "End it", "as Ctrl-C does; what it recorded so far is kept"),
+)
+
+
+class Leaving(ChoiceList[Choice]):
+    """Stay, leave it running, end it."""
+
+    BINDINGS: ClassVar = [
+        *(Binding(key, f"choose('{choice.value}')", show=False) for choice, key, *_ in LEAVING),
+        Binding("escape,q,ctrl+q", "choose('stay')", show=False),
+    ]
+
+    def __init__(self) -> None:
+        rows = [
+            Content.assemble((key, "bold $primary"), f"  {title}  ", (what, "$quiet"))
+            for _, key, title, what in LEAVING
+        ]
+        super().__init__("The program is still running", rows)
+
+    @on(OptionList.OptionSelected)
+    def _chosen(self, message: OptionList.OptionSelected) -> None:
+        self.dismiss(LEAVING[message.option_index][0])
+
+    def action_choose(self, value: str) -> None:
+        """One of the choices, by its key."""
+        self.dismiss(Choice(value))
