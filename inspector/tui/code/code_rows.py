@@ -1,5 +1,7 @@
-"""Rows of code as strips: the sign, the number, the gutter's columns, the text. Kept, since between
-two frames only few differ.
+"""Rows of code as strips: sign, number, columns of the gutter, branches, text.
+
+Branches are arrows and loops are brackets, in a few cells before the text; the gutter's columns
+show results of the analysis.
 """
 
 from __future__ import annotations
@@ -228,10 +230,6 @@ class Gutter:
         text, runs = self.run.value(n, room)
         return f"{text:>{room}} ", runs
 
-    def cells(self, n: int) -> str:
-        """The columns of line ``n``, but for the lane's value."""
-        return "".join(text for text, _ in self.parts(n))
-
     def parts(self, n: int) -> tuple[tuple[str, bool], ...]:
         """The columns of line ``n``, but for the lane's value, and whether each is at its largest;
         a figure too long for its column is cut."""
@@ -308,10 +306,6 @@ class Gutter:
             return " "
         held = {note.severity for note in self.annotations.at(n).notes}
         return next((SEVERITY_SIGNS[s] for s in _ORDER if s in held), " ")
-
-    def peak(self, n: int) -> bool:
-        """Whether any figure of line ``n`` is as large as any of its kind."""
-        return any(loud for _, loud in self.parts(n))
 
     def ranked(self, column: str, lines: int) -> tuple[int, ...]:
         """The lines, of so many, with the largest figures of a column; goes through all of them,
@@ -479,12 +473,10 @@ class CodeRows:
         """Whether letters represent the colours of source lines, where there are no colours."""
         self._part = part
         self._code = lru_cache(maxsize=2048)(self._make_code)
-        self.row = lru_cache(maxsize=2048)(self._make_row)
 
     def forget(self) -> None:
         """What the rows are made of has changed."""
         self._code.cache_clear()
-        self.row.cache_clear()
 
     @property
     def margin(self) -> int:
@@ -497,7 +489,8 @@ class CodeRows:
         """Line ``n`` as it is shown."""
         return "" if self.source is None else self.source.text(n)
 
-    def _make_row(self, n: int, look: Look, part: Part, width: int) -> Strip:
+    def row(self, n: int, look: Look, part: Part, width: int) -> Strip:
+        """A row of line ``n``."""
         line = self.plain
         if look.chosen:
             line += self._part("code--chosen")

@@ -1,6 +1,7 @@
-"""Foldable regions of a listing: marks, debug sections, comments, functions.
+"""Foldable regions of a listing (marks, debug sections, comments, functions), and its rows.
 
-Found in the texts of lines alone, in one pass: parsing a million lines would take too long.
+Found in the texts of lines alone, in one pass: parsing a million lines would take too long. Marks
+in the scrollbar say where the cursor, links, matches, notes, peaks and the hottest lines are.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from itertools import groupby
+from itertools import groupby, repeat
 from typing import Any, NamedTuple
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -121,20 +122,6 @@ _COMMENTS: dict[str, tuple[str, ...]] = {
 }
 
 
-def _runs(flags: Iterator[bool], texts: Sequence[str], kind: Fold) -> Iterator[Region]:
-    """Stretches of flagged lines; blank ones between two stretches join them."""
-    first = last = 0
-    for n, (flag, text) in enumerate(zip(flags, texts, strict=True), 1):
-        if flag:
-            first, last = first or n, n
-        elif first and text.strip():
-            if last > first:
-                yield Region(first, last, kind)
-            first = 0
-    if first and last > first:
-        yield Region(first, last, kind)
-
-
 _MARK = re.compile(
     r"\s*(?:\.loc\s|\$L__(?:tmp|func_begin|func_end)\d+:\s*\Z"
     r"|//\s*(?:begin|end) inline asm\s*\Z)"
@@ -147,56 +134,42 @@ def _is_mark(text: str) -> bool:
     return ("." in text or ":" in text or "/" in text) and _MARK(text) is not None
 
 
-def _marks(texts: Sequence[str], debug: Sequence[Region]) -> Iterator[Region]:
-    """Stretches of marks outside of debug sections. The text's last line is never among them: each
-    mark has a line after it that describes it."""
-    sections = iter(debug)
-    section = next(sections, None)
-    first = 0
-    for n, text in enumerate(texts, 1):
-        while section is not None and section.last < n:
-            section = next(sections, None)
-        inside = section is not None and section.first <= n
-        if not inside and n < len(texts) and _is_mark(text):
-            first = first or n
-        elif first:
-            yield Region(first, n - 1, Fold.MARKS)
-            first = 0
-
-
-def _comments(
-    texts: Sequence[str], signs: tuple[str, ...], marked: bool = False
-) -> Iterator[Region]:
-    """Stretches of comments; ``marked``: marks do not count as comments."""
-    n = 0
-
-    def is_comment(text: str) -> bool:
-        return text.lstrip().startswith(signs) and not (marked and _is_mark(text))
-
-    for comment, group in groupby(texts, is_comment):
-        many = sum(1 for _ in group)
-        if comment and many > 1:
-            yield Region(n + 1, n + many, Fold.COMMENT)
-        n += many
+def _kinds(listing: Listing, texts: Sequence[str]) -> Iterator[Fold | None]:
+    """What each line can be folded as; blank lines within a debug section are of it."""
+    debug = _DEBUGS.get(listing.language)
+    signs = _COMMENTS.get(listing.language, ())
+    marked = listing.language == "ptx"
+    kind: Fold | None = None
+    for text, debugs in zip(texts, repeat(False) if debug is None else debug(texts), strict=False):
+        if debugs or (kind is Fold.DEBUG and not text.strip()):
+            kind = Fold.DEBUG
+        elif marked and _is_mark(text):
+            kind = Fold.MARKS
+        else:
+            kind = Fold.COMMENT if signs and text.lstrip().startswith(signs) else None
+        yield kind
 
 
 def regions(listing: Listing) -> dict[Fold, tuple[Region, ...]]:
-    """What can be folded, of each kind ascending and apart; called in a thread."""
+    """What can be folded, of each kind ascending and apart; called in a thread.
+
+    The text's last line is never among marks: each mark has a line after it that describes it.
+    """
     texts = texts_of(listing)
-    debug = _DEBUGS.get(listing.language)
-    signs = _COMMENTS.get(listing.language)
-    apart: list[Region] = []
+    found: dict[Fold, list[Region]] = {kind: [] for kind in Fold}
+    last = 0
+    for kind, group in groupby(_kinds(listing, texts)):
+        first, last = last + 1, last + sum(1 for _ in group)
+        end = min(last, len(texts) - 1) if kind is Fold.MARKS else last
+        while kind is Fold.DEBUG and not texts[end - 1].strip():
+            end -= 1
+        if kind is not None and end - first >= (kind is not Fold.MARKS):
+            found[kind].append(Region(first, end, kind))
+    functions = found[Fold.FUNCTION]
     for one in sorted(listing.functions, key=lambda f: (f.first, -f.last)):
-        if one.last > one.first and not (apart and one.first <= apart[-1].last):
-            apart.append(Region(one.first, min(one.last, len(texts)), Fold.FUNCTION))
-    marked = listing.language == "ptx"
-    sections = () if debug is None else tuple(_runs(debug(texts), texts, Fold.DEBUG))
-    return {
-        Fold.MARKS: tuple(_marks(texts, sections)) if marked else (),
-        Fold.DEBUG: sections,
-        Fold.COMMENT: () if signs is None else tuple(_comments(texts, signs, marked)),
-        Fold.FUNCTION: tuple(apart),
-    }
+        if one.last > one.first and not (functions and one.first <= functions[-1].last):
+            functions.append(Region(one.first, min(one.last, len(texts)), Fold.FUNCTION))
+    return {kind: tuple(each) for kind, each in found.items()}
 
 
 class RowMap:
@@ -334,8 +307,15 @@ class Folding:
 Marks = Mapping[int, tuple[str, Style]]
 """By the row of the scrollbar: a sign and its style."""
 
-BAR_SIGNS = {"cursor": "◂", "match": "=", "note": "◆", "linked": "▐", "hot": "▪", "peak": "▴"}
-"""The most wanted first: one row has room for one."""
+BAR_SIGNS = {
+    "cursor": ("◂", "code--mark"),
+    "match": ("=", "code--found"),
+    "note": ("◆", "code--note"),
+    "linked": ("▐", "code--link"),
+    "hot": ("▪", "code--peak"),
+    "peak": ("▴", "code--peak"),
+}
+"""Signs and styles, the most wanted first: one row has room for one."""
 
 
 def placed(

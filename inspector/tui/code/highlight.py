@@ -1,4 +1,4 @@
-"""Tokens of a listing's lines, found when a line is first looked at.
+"""Tokens of a listing's lines, found when a line is first looked at; its labels and locations.
 
 PTX, SASS and the IRs are read line by line, so that the millionth line costs what the first does.
 Python and CUDA have strings and comments over several lines: their texts, unless huge, are read

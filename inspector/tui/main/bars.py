@@ -1,4 +1,4 @@
-"""The line beneath the title: the variant that is being read, and what it takes of the device."""
+"""The title, the card of the variant that is being read, and what an empty recording shows."""
 
 from __future__ import annotations
 

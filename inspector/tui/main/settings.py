@@ -1,4 +1,4 @@
-"""The user's settings: keys and the theme, in ``config.toml`` of the configuration folder.
+"""The user's settings, in ``config.toml`` of the configuration folder, and what is remembered.
 
 A file that is damaged, or has entries that mean nothing, costs one warning and never more::
 
@@ -12,14 +12,13 @@ A file that is damaged, or has entries that mean nothing, costs one warning and 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 import platformdirs
@@ -29,7 +28,7 @@ from inspector.system import files
 from inspector.tui.widgets.visible import label
 
 THEMES = ("dark", "light", "auto")
-MAX_BYTES = 1 << 20
+MAX_FILE_BYTES = 1 << 20
 MAX_PROBLEMS_SHOWN = 6
 
 
@@ -55,7 +54,7 @@ class Config:
 def read_config(path: Path) -> Config:
     """What the file says; what it says wrongly is in ``problems``. Never raises."""
     try:
-        data = files.read(path, MAX_BYTES, raisable=False)
+        data = files.read(path, MAX_FILE_BYTES, raisable=False)
     except files.Absent:
         return Config()
     except Unreadable as error:
@@ -126,11 +125,25 @@ def _keys(value: object) -> tuple[str, ...] | None:
 MAX_RECORDINGS = 200
 """The one not opened for longest is forgotten first."""
 
-MAX_MEMORY_BYTES = 1 << 20
-
 
 Share = Annotated[int, msgspec.Meta(gt=0, le=10_000)]
 TreeCells = Annotated[int, msgspec.Meta(gt=0, lt=1000)]
+
+
+class PaneView(msgspec.Struct, frozen=True):
+    """How a pane was looked at.
+
+    Args:
+        stage: The one that was chosen, or "".
+        folds: The words of what is folded.
+        columns: The names of the columns in its gutter.
+        wrapped: Whether lines are wrapped.
+    """
+
+    stage: str = ""
+    folds: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    wrapped: bool = False
 
 
 class View(msgspec.Struct, frozen=True):
@@ -138,52 +151,51 @@ class View(msgspec.Struct, frozen=True):
 
     Args:
         subject: Ids of kernel, variant and graph.
-        stages: Of each pane; "" if it was not chosen.
+        panes: The panes that there were.
         beside: Whether panes are side by side; None if the width decides.
         tree: Whether the tree is shown.
         tree_width: Columns of the tree; None for the usual ones.
-        folds: Of each pane, the words of what is folded.
-        columns: Of each pane, the names of the columns in its gutter.
-        wrapped: Of each pane, whether lines are wrapped.
         mapped: Whether the map is on.
         layout: Name of the layout; "" for any other arrangement.
         widths, heights: Shares of the room; empty where no border was moved.
     """
 
     subject: tuple[str, ...] = ()
-    stages: tuple[str, ...] = ()
+    panes: tuple[PaneView, ...] = ()
     beside: bool | None = None
     tree: bool = True
     tree_width: TreeCells | None = None
-    folds: tuple[tuple[str, ...], ...] = ()
-    columns: tuple[tuple[str, ...], ...] = ()
-    wrapped: tuple[bool, ...] = ()
     mapped: bool = False
     layout: str = ""
     widths: tuple[Share, ...] = ()
     heights: tuple[Share, ...] = ()
 
 
+class Remembered(msgspec.Struct):
+    """The file's content: the theme that was chosen last, and a view of each recording."""
+
+    theme: Literal["dark", "light"] | None = None
+    recordings: dict[str, msgspec.Raw] = {}
+
+
 class Memory:
-    """The file's content; read once, written when the interface is left."""
+    """What the interface remembers of each recording, in one small file of the user's state folder.
+
+    Read once, written when the interface is left; nothing is written into a recording. Where the
+    file cannot be read or written, nothing is remembered, and no error is shown.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.fresh = not path.exists()
         """Whether the interface was never left before."""
-        theme = self._read().get("theme")
-        self.theme: str | None = theme if theme in ("dark", "light") else None
+        self.theme = self._read().theme
 
-    def _read(self) -> dict[str, object]:
+    def _read(self) -> Remembered:
         try:
-            said = files.parsed(files.read(self.path, MAX_MEMORY_BYTES))
-        except (Unreadable, ValueError):
-            return {}
-        return said if isinstance(said, dict) else {}
-
-    def _views(self) -> dict[str, object]:
-        views = self._read().get("recordings")
-        return views if isinstance(views, dict) else {}
+            return msgspec.json.decode(files.read(self.path, MAX_FILE_BYTES), type=Remembered)
+        except (Unreadable, msgspec.MsgspecError, ValueError, RecursionError):
+            return Remembered()
 
     @staticmethod
     def _name(recording: str) -> str:
@@ -192,23 +204,22 @@ class Memory:
     def view(self, recording: str) -> View | None:
         """Return how a recording was last looked at; None if unknown or damaged."""
         try:
-            return msgspec.convert(self._views().get(self._name(recording)), View)
-        except msgspec.ValidationError:
+            return msgspec.json.decode(self._read().recordings[self._name(recording)], type=View)
+        except (KeyError, msgspec.MsgspecError):
             return None
 
     def keep(self, recording: str, view: View | None) -> None:
         """Remember a recording's view, and the theme. What others have written since is kept."""
-        views = self._views()
+        views = self._read().recordings
         if view is not None:
             views.pop(self._name(recording), None)
-            views[self._name(recording)] = msgspec.to_builtins(view)
+            views[self._name(recording)] = msgspec.Raw(msgspec.json.encode(view))
         while len(views) > MAX_RECORDINGS:
             views.pop(next(iter(views)))
-        text = json.dumps({"theme": self.theme, "recordings": views}, indent=1)
         part = self.path.with_name(f".{self.path.name}.{os.getpid()}.{secrets.token_hex(4)}")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            part.write_text(text, "utf-8")
+            part.write_bytes(msgspec.json.encode(Remembered(self.theme, views)))
             part.replace(self.path)
         except OSError:
             with contextlib.suppress(OSError):

@@ -1,15 +1,19 @@
-"""Base of the two screens with panes: the kernels, and a block that is run."""
+"""Base of the two screens with panes: the kernels, and a block that is run.
+
+With the search in all panes, and the lines above the status line, which say what an instruction
+does.
+"""
 
 from __future__ import annotations
 
 import re
 import textwrap
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from textual import on
 from textual.content import Content
 from textual.dom import DOMNode
@@ -25,17 +29,15 @@ from inspector.tui.code.code_rows import SEVERITY_SIGNS
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.code.highlight import location_of, place
 from inspector.tui.keys.command_table import Where
-from inspector.tui.panes.pane import Pane
+from inspector.tui.panes.pane import Pane, matches
 from inspector.tui.panes.panes import Panes
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.prompt import Prompt
 from inspector.tui.widgets.recorded_times import RecordingTimes
+from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.threads import in_thread
 from inspector.tui.widgets.tool_screen import ResultType, ToolScreen
 from inspector.tui.widgets.visible import cut, label, plain
-
-if TYPE_CHECKING:
-    from inspector.tui.panes.dialogs import Question
 
 BAD_EXPRESSION = (re.error, OverflowError, RecursionError)
 
@@ -60,8 +62,6 @@ class Search:
         self._panes, self._warn, self._changed = panes, warn, changed
         self._origin: tuple[CodeView, int, re.Pattern[str] | None] | None = None
         self._wanted: re.Pattern[str] | None = None
-        self._searching: set[Pane] = set()
-        self._typing = False
 
     def begin(self) -> str:
         """Remember where the search begins; return the text of the last one."""
@@ -81,15 +81,38 @@ class Search:
             if not typing:
                 self._warn(f"“{label(text)}” is not a regular expression: {error}")
             return
-        self._wanted, self._typing = pattern, typing
-        if not text:
-            if self._origin is not None:
-                self._origin[0].go(self._origin[1])
+        if text:
+            self._find(pattern, self._panes.panes, partial(self._to_first, typing))
+        elif self._origin is not None:
+            self._origin[0].go(self._origin[1])
             self._forget(None)
-            return
-        self._searching = {pane for pane in self._panes.panes if pane.view.source is not None}
-        for pane in self._searching:
-            pane.search(pattern)
+
+    def _find(
+        self, pattern: re.Pattern[str], panes: Sequence[Pane], then: Callable[[], None]
+    ) -> None:
+        """Find the lines that have a pattern, in a thread; the next search ends this one."""
+        sources = [(p.view, p.view.source) for p in panes if p.view.source is not None]
+        self._wanted = pattern
+
+        def work() -> list[tuple[int, ...]]:
+            return [matches(source, pattern, source.own_text) for _, source in sources]
+
+        def found(lines: list[tuple[int, ...]] | Notice) -> None:
+            if isinstance(lines, Notice):
+                self._warn("The search failed.")
+            elif pattern is self._wanted:
+                for (view, source), own in zip(sources, lines, strict=True):
+                    if view.source is source:
+                        view.find(pattern, own)
+                then()
+
+        in_thread(self._panes, work, found, "search")
+
+    def again(self, pane: Pane) -> None:
+        """Search in another listing that a pane shows now."""
+        pattern = pane.view.pattern
+        if pattern is not None and pane.view.source is not None:
+            self._find(self._wanted or pattern, self._panes.panes, self._changed)
 
     def give_up(self) -> None:
         """Go back to where the search began, with the pattern from before."""
@@ -99,50 +122,35 @@ class Search:
 
     def clear(self, pattern: re.Pattern[str] | None = None) -> None:
         """Forget the search in all panes, or return to an earlier one."""
-        self._wanted = self._origin = None
+        self._origin = None
         self._forget(pattern)
 
     def _forget(self, pattern: re.Pattern[str] | None) -> None:
+        self._wanted = None
         for pane in self._panes.panes:
             pane.view.find(None, ())
-            if pattern is not None:
-                pane.search(pattern)
+        if pattern is not None:
+            self._find(pattern, self._panes.panes, self._changed)
         self._changed()
 
-    def found(self, message: Pane.Found) -> None:
-        """Show what a pane has found."""
-        view, lines = message.pane.view, message.lines
-        if not isinstance(lines, tuple):
-            self._warn("The search failed.")
-            return
-        wanted = message.pattern is self._wanted
-        if not wanted and self._wanted is not None and self._typing:
-            return  # a pane that has another listing now looks for what it looked for before
-        view.find(message.pattern, lines)
-        if wanted:
-            self._searching.discard(message.pane)
-            if message.pane is self._panes.active and lines:
-                self._to_first(view, lines)
-            elif message.pane is self._panes.active and self._typing and self._origin is not None:
-                view.go(self._origin[1])
-            if not (self._searching or self._panes.active.view.matches or self._typing):
-                counts = ", ".join(f"{many} in {stage}" for stage, many in self.counts())
-                elsewhere = f" here; {counts}" if counts else ""
-                self._warn(f"Nothing matches “{label(message.pattern.pattern)}”{elsewhere}.")
-                return
-        self._changed()
-
-    def _to_first(self, view: CodeView, lines: tuple[int, ...]) -> None:
+    def _to_first(self, typing: bool) -> None:
         """Go to the first match from where the search began."""
-        begun = self._origin
+        view, begun = self._panes.active.view, self._origin
         start = begun[1] if begun is not None and begun[0] is view else view.cursor
-        target = lines[bisect_left(lines, start) % len(lines)]
-        if not self._typing:
-            self._origin = self._wanted = None
+        lines = view.matches
+        target = lines[bisect_left(lines, start) % len(lines)] if lines else start
+        if not typing:
+            self._origin = None
             if target != start:
                 view.post_message(CodeView.Jumped(view, start))
         if target != view.cursor:
             view.go(target)
+        if lines or typing or view.pattern is None:
+            self._changed()
+            return
+        counts = ", ".join(f"{many} in {stage}" for stage, many in self.counts())
+        elsewhere = f" here; {counts}" if counts else ""
+        self._warn(f"Nothing matches “{label(view.pattern.pattern)}”{elsewhere}.")
 
     def counts(self) -> tuple[tuple[str, int], ...]:
         """Return how many lines of the other panes have the pattern, where any has it."""
@@ -217,9 +225,13 @@ class ReadingLine(Widget):
 
     def _light_up(self) -> None:
         if self._view is not None:
-            found = (one for one in self.said.registers if one.name == self.register)
-            self._view.light_up(next(found, None))
+            self._view.light_up(self.looked_at)
         self.refresh()
+
+    @property
+    def looked_at(self) -> Register | None:
+        """The register of the line that is looked at."""
+        return next((one for one in self.said.registers if one.name == self.register), None)
 
     def parts(self) -> list[tuple[str, str]]:
         """(text, style) of everything there is to say, the most wanted first."""
@@ -231,12 +243,9 @@ class ReadingLine(Widget):
             for n in self.said.told.notes
         ]
         out += [(wait, "$secondary") for wait in self.said.words.waits]
-        for one in self.said.registers:
-            if one.name == self.register:
-                places = (_span(one.defined, "defined"), _span(one.used, "used"))
-                said = ", ".join(p for p in places if p)
-                if said:
-                    out.append((f"{one.name}: {said}", "$accent"))
+        if (one := self.looked_at) is not None and (one.defined or one.used):
+            places = (_span(one.defined, "defined"), _span(one.used, "used"))
+            out.append((f"{one.name}: {', '.join(p for p in places if p)}", "$accent"))
         rolled = self.said.told.rolled
         if rolled is not None and rolled.live.get("gpr"):
             most = "up to " if rolled.instructions > 1 else ""
@@ -270,19 +279,17 @@ MIN_ROOMY_ROWS = 4
 def packed(parts: list[tuple[str, str]], width: int, height: int) -> Rows:
     """Pack parts one after the other; the last row takes the rest."""
     rows: Rows = [[]]
-    used = 0
+    room = width
     for text, style in parts:
-        size = Content(text).cell_length + 3
-        if rows[-1] and used + size > width and len(rows) < height:
+        size = cell_len(text) + 3
+        if rows[-1] and size > room and len(rows) < height:
             rows.append([])
-            used = 0
-        room = width - used - (3 if rows[-1] else 0)
-        if room < 8:
+            room = width
+        gap = "   " if rows[-1] else ""
+        if room - len(gap) < 8:
             break
-        if rows[-1]:
-            rows[-1].append(("   ", ""))
-        rows[-1].append((cut(text, room), style))
-        used += size
+        rows[-1].append((gap + cut(text, room - len(gap)), style))
+        room -= size
     return rows
 
 
@@ -386,11 +393,6 @@ class PaneScreen(ToolScreen[ResultType]):
                 right.append(f"▐ {len(lines)} in {pane.stage}")
         return left, "   ".join(right)
 
-    @on(Pane.Annotated)
-    def _annotated(self, message: Pane.Annotated) -> None:
-        if message.pane is self.panes.active:
-            self.reading.follow(message.pane.view)
-
     # What one types
 
     def action_search(self) -> None:
@@ -424,9 +426,9 @@ class PaneScreen(ToolScreen[ResultType]):
         else:
             self.warn(f"“{label(text)}” is not a line number.")
 
-    @on(Pane.Found)
-    def _found(self, message: Pane.Found) -> None:
-        self.search.found(message)
+    @on(Pane.Shown)
+    def _search_again(self, message: Pane.Shown) -> None:
+        self.search.again(message.pane)
 
     # The panes
 
@@ -486,36 +488,36 @@ class PaneScreen(ToolScreen[ResultType]):
 
     def action_understand(self, what: str) -> None:
         """Show the card, the hints, the profile, or the instruction under the cursor."""
-        from inspector.tui.panes.dialogs import Question, answer
+        from inspector.tui.panes.dialogs import answer
 
-        subject, reads = self.panes.subject, self.reads
+        subject, width = self.panes.subject, self.app.size.width - FRAME_CELLS
         times: tuple[str, ...] = ()
         if subject.kernel is not None and subject.variant is not None:
-            device = (reads.recording.device or {}).get("name")
+            device = (self.reads.recording.device or {}).get("name")
             times = tuple(self.times.lines(subject.kernel, subject.variant, str(device or "")))
-        asked = Question(
-            what,
-            subject,
-            self.panes.active.stage,
-            self.view.cursor,
-            times,
-            self.app.size.width - FRAME_CELLS,
-        )
-        in_thread(self, lambda: answer(reads, asked), partial(self._answered, asked), "understand")
+        stage, n = self.panes.active.stage, self.view.cursor
+        work = partial(answer, self.reads, what, subject, stage, n, times, width)
+        in_thread(self, work, partial(self._answered, what, subject), "understand")
 
-    def _answered(self, asked: Question, found: Content | tuple[Finding, ...] | Notice) -> None:
-        from inspector.tui.panes.dialogs import HintList
+    def _answered(
+        self, what: str, subject: TreeSubject, found: Content | tuple[Finding, ...] | Notice
+    ) -> None:
+        from inspector.tui.panes.dialogs import HEADINGS, HintList
         from inspector.tui.widgets.overlay import Overlay
 
+        heading = HEADINGS.get(what) or f"{label(subject.name)} {subject.key[1]}"
         if isinstance(found, tuple):
-            self.app.push_screen(HintList(asked.heading, found), self._to_hint)
+            self.app.push_screen(HintList(heading, found), self.to_hint)
         elif isinstance(found, Notice):
             self.app.push_screen(Overlay("", Content(f"{found.message}\n{found.hint}".strip())))
         else:
-            self.app.push_screen(Overlay(asked.heading, found, wide=asked.what == "profile"))
+            self.app.push_screen(Overlay(heading, found, wide=what == "profile"))
 
-    def _to_hint(self, finding: Finding | None) -> None:
-        for stage in (Stage.PTX, Stage.SASS, Stage.TTGIR, *Stage):
+    def to_hint(self, finding: Finding | None) -> None:
+        """Go to the first line that a hint was seen on, in a pane that shows it if there is one."""
+        shown = [pane.stage for pane in self.panes.panes if pane.stage is not None]
+        for stage in (*shown, Stage.PTX, Stage.SASS, Stage.TTGIR, *Stage):
             if finding is not None and (lines := finding.lines.get(stage)):
+                self.panes.display = True
                 self.panes.jump(stage, lines[0])
                 return

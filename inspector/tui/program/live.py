@@ -1,4 +1,4 @@
-"""A recording that grows while it is looked at, and the program that makes it, if it is ours.
+"""A recording that grows while it is looked at, the program that makes it, and its output.
 
 Nothing here draws. Threads of the program's runner change ``Live``; the application looks at it
 a few times a second, so that neither ever waits for the other.

@@ -18,6 +18,7 @@ from inspector.tui.main.settings import (
     MAX_RECORDINGS,
     Config,
     Memory,
+    PaneView,
     View,
     parse_config,
     read_config,
@@ -276,7 +277,10 @@ async def test_new_users_see_the_keys_once(tmp_path: Path) -> None:
 
 async def test_what_was_looked_at_may_be_gone(tmp_path: Path) -> None:
     memory = Memory(tmp_path / "remembered.json")
-    memory.keep(reader().recording.path, View(("k9", "x", ""), ("sass", "no stage", "ptx", "ttir")))
+    memory.keep(
+        reader().recording.path,
+        View(("k9", "x", ""), (PaneView("sass"), PaneView("no stage"), *[PaneView()] * 3)),
+    )
     async with PtxviewApp(reader(), memory=memory).run_test(size=(120, 40)) as pilot:
         screen = await settle(pilot)
         assert screen.panes.subject.kernel is not None
@@ -292,8 +296,8 @@ async def test_what_was_looked_at_may_be_gone(tmp_path: Path) -> None:
         "\xff",
         '{"recordings": 3}',
         '{"recordings": {"/r": 3}, "theme": 9}',
-        '{"recordings": {"/r": {"subject": [1], "stages": "x", "beside": 3, "tree_width": -1}}}',
-        '{"recordings": {"/r": {"folds": [[1], 2], "columns": "live", "wrapped": [0, "x"]}}}',
+        '{"recordings": {"/r": {"subject": [1], "panes": "x", "beside": 3, "tree_width": -1}}}',
+        '{"recordings": {"/r": {"panes": [{"folds": [[1], 2], "wrapped": "x"}]}}}',
     ],
 )
 async def test_a_damaged_memory_is_no_memory(tmp_path: Path, content: str) -> None:
@@ -302,8 +306,8 @@ async def test_a_damaged_memory_is_no_memory(tmp_path: Path, content: str) -> No
     memory = Memory(file)
     assert memory.theme is None
     assert memory.view("/r") is None
-    memory.keep("/r", View(stages=("ptx",)))
-    assert memory.view("/r") == View(stages=("ptx",))
+    memory.keep("/r", View(panes=(PaneView("ptx"),)))
+    assert memory.view("/r") == View(panes=(PaneView("ptx"),))
 
 
 def test_the_oldest_is_forgotten_first(tmp_path: Path) -> None:
@@ -339,10 +343,10 @@ async def test_an_empty_recording_is_left_without_a_view(tmp_path: Path) -> None
 
 def test_two_interfaces_keep_each_others_views(tmp_path: Path) -> None:
     one, other = (Memory(tmp_path / "remembered.json") for _ in range(2))
-    one.keep("/a", View(stages=("ptx",)))
-    other.keep("/b", View(stages=("sass",)))
-    assert one.view("/b") == View(stages=("sass",))
-    assert other.view("/a") == View(stages=("ptx",))
+    one.keep("/a", View(panes=(PaneView("ptx"),)))
+    other.keep("/b", View(panes=(PaneView("sass"),)))
+    assert one.view("/b") == View(panes=(PaneView("sass"),))
+    assert other.view("/a") == View(panes=(PaneView("ptx"),))
 
 
 async def test_everything_is_looked_at_as_it_was_left(tmp_path: Path) -> None:

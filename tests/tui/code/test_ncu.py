@@ -48,7 +48,7 @@ async def test_samples_are_in_the_gutter_and_rules_among_the_hints(pages: list[s
         assert annotations.sampled == 354 and annotations.hottest
         assert SAMPLES in view.rows.gutter.columns  # by default
         hot = max(annotations.hottest, key=lambda n: annotations.share(n) or 0)
-        assert view.rows.gutter.cells(hot).split()[-1].endswith("%")
+        assert view.rows.gutter.parts(hot)[-1][0].strip().endswith("%")
         wide = view.rows.gutter.width
         view.columns(tuple(c for c in CHOICES[0] if c != SAMPLES))
         assert view.rows.gutter.width < wide

@@ -213,11 +213,11 @@ def test_the_peak_is_that_of_the_registers_that_are_counted() -> None:
     annotations = replace(
         NOTHING, at=lambda n: told[n], classes=("b32",), peaks=(2,), machine=False
     )
-    assert [Gutter(annotations, ("live",)).peak(n) for n in (1, 2)] == [False, True]
-    assert [Gutter(annotations, ("live",)).cells(n).strip() for n in (1, 2)] == ["3", "7"]
+    assert [Gutter(annotations, ("live",)).parts(n)[0][1] for n in (1, 2)] == [False, True]
+    assert [Gutter(annotations, ("live",)).parts(n)[0][0].strip() for n in (1, 2)] == ["3", "7"]
     upper = {1: replace(told[1], live=None), 2: replace(told[2], live=None)}
     annotations = replace(
         annotations, at=lambda n: upper[n], peaks=(), machine=True, classes=("gpr",)
     )
-    assert [Gutter(annotations, ("live",)).peak(n) for n in (1, 2)] == [True, False]
-    assert [Gutter(annotations, ("live",)).cells(n).strip() for n in (1, 2)] == ["9", "2"]
+    assert [Gutter(annotations, ("live",)).parts(n)[0][1] for n in (1, 2)] == [True, False]
+    assert [Gutter(annotations, ("live",)).parts(n)[0][0].strip() for n in (1, 2)] == ["9", "2"]
