@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -49,14 +49,6 @@ WELCOME = (
     "Enter reads the kernel under the cursor, Tab goes from pane to pane, 1 to 7 choose a stage, "
     "/ searches, ^p finds anything by its name, ? shows the keys."
 )
-
-
-@runtime_checkable
-class Renewed(Protocol):
-    """A screen that shows what a recording holds."""
-
-    def renew(self, reads: Reader) -> None:
-        """Show what the recording holds now."""
 
 
 class PtxviewApp(App[None]):
@@ -156,8 +148,8 @@ class PtxviewApp(App[None]):
         self.reads = reads
         if not main.empty:
             for screen in self.screen_stack:
-                if isinstance(screen, Renewed):
-                    screen.renew(reads)
+                if (renew := getattr(screen, "renew", None)) is not None:
+                    renew(reads)
         elif recording.kernels or recording.graphs:
             await main.fill(reads)
         else:

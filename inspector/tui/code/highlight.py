@@ -292,21 +292,14 @@ def labels_of(listing: Listing, stage: Stage) -> list[tuple[str, int, str]]:
     if stage not in MACHINE:
         return out
     names = {name for name, _, _ in out}
-    first = {f.first for f in listing.functions}
-    ends = sorted((f.first, f.last) for f in listing.functions)
-    at, end = 0, 0 if ends else len(listing.lines)
     for n, text in enumerate(texts_of(listing), 1):
-        while at < len(ends) and ends[at][0] <= n:
-            end, at = max(end, ends[at][1]), at + 1
-        if n > end or n in first or (":" not in text and "^" not in text):
-            continue
-        name = label_of(text)
+        name = label_of(text) if ":" in text or "^" in text else None
         if name is None or _DEBUGGERS.match(name) or name.removeprefix(".text.") in names:
             continue
-        out.append((name, n, "label"))
-        if len(out) >= MAX_LABELS:
-            break
-    return out
+        inside = any(f.first < n <= f.last for f in listing.functions)
+        if inside or not listing.functions:
+            out.append((name, n, "label"))
+    return out[:MAX_LABELS]
 
 
 _NONE = "no source location"

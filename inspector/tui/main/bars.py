@@ -88,19 +88,15 @@ class VariantCard(LineWidget):
         variant, graph = self.subject.variant, self.subject.graph
         if variant is None:
             alone = graph is not None and self.subject.kernel is None
-            return self._uncompiled(graph.error, short) if graph is not None and alone else []
+            return self._failure(graph.error, short) if graph is not None and alone else []
+        parts = [(label(variant.target or UNKNOWN), ""), *self._failure(variant.error, short)]
         if variant.uncompiled:
-            target = (label(variant.target or UNKNOWN), "")
-            return [target, *self._uncompiled(variant.error, short)]
+            return parts
         resources = self.resources or variant.known
-        warned = "bold $warning" if spilled(resources) else ""
-        parts = [
-            (label(variant.target or UNKNOWN), ""),
-            *self._refused(variant.error),
-            (f"{figure(resources.registers)} {'regs' if short else 'registers'}", "bold"),
-        ]
+        parts.append((f"{figure(resources.registers)} {'regs' if short else 'registers'}", "bold"))
         if variant.error is not None and short:
             return parts
+        warned = "bold $warning" if spilled(resources) else ""
         parts.append((f"spills {spills(resources)}", warned))
         parts.append((f"shared {shared(resources)}", ""))
         full = None if self.card is None else self.card.occupancy
@@ -123,21 +119,18 @@ class VariantCard(LineWidget):
             parts.append((f"barriers {figure(resources.barriers)}", ""))
         return parts
 
-    def _refused(self, error: Failure | None) -> list[tuple[str, str]]:
-        """What the device has too little of, where it was compiled and could not be loaded or
-        launched."""
+    def _failure(self, error: Failure | None, short: bool) -> list[tuple[str, str]]:
+        """Why it was not compiled, as much of it as there is room for; what the device has too
+        little of, where it could not be loaded or launched."""
+        variant = self.subject.variant
         if error is None:
             return []
+        if variant is None or variant.uncompiled:
+            said = label(f"✗ did not compile: {error.said}")
+            taken = min(len(self.subject.name), 30) + len(" 1a1a1a1a  sm_90a    ") + 4
+            return [(cut(said, max(17, self.size.width - taken)) if short else said, "bold $error")]
         why, done = refused(error), "launched" if error.stage == LAUNCH else "loaded"
         return [(f"✗ not {done}: {why}" if why else f"✗ not {done}", "bold $error")]
-
-    def _uncompiled(self, error: Failure | None, short: bool) -> list[tuple[str, str]]:
-        """Why there are no figures, as much of it as there is room for."""
-        if error is None:
-            return []
-        said = label(f"✗ did not compile: {error.said}")
-        taken = min(len(self.subject.name), 30) + len(" 1a1a1a1a  sm_90a    ") + 4
-        return [(cut(said, max(17, self.size.width - taken)) if short else said, "bold $error")]
 
     def _more(self) -> str:
         """The configuration, what Triton decides first."""
@@ -213,22 +206,10 @@ def device_name(recording: Recording) -> str:
 
 def counts(recording: Recording) -> str:
     """``12 kernels, 19 variants, 3 graphs``."""
-    parts = [
-        plural(len(recording.kernels), "kernel"),
-        plural(len(recording.variants()), "variant"),
-    ]
+    many = {"kernel": len(recording.kernels), "variant": len(recording.variants())}
     if recording.graphs:
-        parts.append(plural(len(recording.graphs), "graph"))
-    return ", ".join(parts)
-
-
-def parts(recording: Recording) -> list[str]:
-    """What the line says, what matters most first."""
-    return [
-        recording_name(recording),
-        banner(recording) or device_name(recording),
-        counts(recording),
-    ]
+        many["graph"] = len(recording.graphs)
+    return ", ".join(plural(count, word) for word, count in many.items())
 
 
 class TitleBar(LineWidget):
@@ -252,12 +233,8 @@ class TitleBar(LineWidget):
         """Name, device or banner, counts, and warnings at the right."""
         recording, width = self.recording, self.size.width - 2
         keys = getattr(self.app, "keys", {})
-        warnings = []
-        if self.told:
-            warnings.append(self.told)
-        elif not recording.complete:
-            warnings.append("unfinished")
-        elif recording.exit_status and recording.seconds is not None:
+        warnings = [self.told] if self.told else [] if recording.complete else ["unfinished"]
+        if not warnings and recording.exit_status and recording.seconds is not None:
             warnings.append(ending(recording.exit_status, recording.seconds))
         if self._differences:
             key = shown(command("compiles"), keys)
@@ -269,14 +246,12 @@ class TitleBar(LineWidget):
         style = "bold" if fine else "bold $warning"
         on = [
             link(
-                f"[{shorten(word, 24)} {shown(command(name), keys)}]",
-                style,
-                f"screen.run({name!r})",
+                f"[{shorten(word, 24)} {shown(command(id_), keys)}]", style, f"screen.run({id_!r})"
             )
-            for word, name in self.modes
+            for word, id_ in self.modes
         ]
-        said = parts(recording)
-        name, banner_text = said[0], banner(recording)
+        name, banner_text = recording_name(recording), banner(recording)
+        said = [name, banner_text or device_name(recording), counts(recording)]
         for last in (warning, "!" if warnings else ""):
             right = Content(" ").join([*on, *([Content.styled(last, style)] if last else [])])
             for chosen in (said, said[:2], [banner_text or name]):
@@ -362,13 +337,11 @@ class EmptyState(VerticalScroll, can_focus=True):
 
     def __init__(self, recording: Recording, live: Live | None = None) -> None:
         """``live`` is of a program that we started, whose output is shown."""
-        self._text = Static(self._of(recording, live))
+        self._text = Static()
         super().__init__(self._text)
-
-    @staticmethod
-    def _of(recording: Recording, live: Live | None) -> Content:
-        return empty_text(recording) if live is None else watched_text(recording, live)
+        self.tell(recording, live)
 
     def tell(self, recording: Recording, live: Live | None) -> None:
-        """There is more to be said of it, though no kernel has come."""
-        self._text.update(self._of(recording, live))
+        """Show what there is to be said by now, though no kernel has come."""
+        text = empty_text(recording) if live is None else watched_text(recording, live)
+        self._text.update(text)

@@ -92,27 +92,15 @@ class TerminalText:
             self._write(" " * (8 - self._column % 8))
 
     def _sequence(self, given: str, final: str) -> None:
-        first = given.split(";")[0]
-        many = int(first) if first.isdecimal() and len(first) < 6 else 0
-        by = max(1, many)
-        line = self._lines[self._row]
-        if final in "AF":
+        many = int(given) if given.isdecimal() and len(given) < 6 else 0
+        if final == "A":  # up, of bars beneath each other
             top = max(0, len(self._lines) - self.rows)
-            self._row = max(min(top, self._row), self._row - by)
-        elif final in "BE":
-            self._row = min(len(self._lines) - 1, self._row + by)
-        elif final in "CDG":
-            column = by - 1 if final == "G" else self._column + (by if final == "C" else -by)
-            self._column = max(0, min(MAX_LINE_CHARS, column))
-        elif final == "K":
-            after = line[self._column + 1 :] if many == 1 else ""
-            before = "" if many == 2 else line[: self._column]
-            self._lines[self._row] = " " * (self._column + 1) + after if many == 1 else before
-        elif final == "J" and many == 0:
-            self._lines[self._row] = line[: self._column]
-            del self._lines[self._row + 1 :]
-        if final in "EF":
-            self._column = 0
+            self._row = max(min(top, self._row), self._row - max(1, many))
+        elif final == "G":
+            self._column = max(0, min(MAX_LINE_CHARS, many - 1))
+        elif final == "K" and many != 1:
+            line = self._lines[self._row]
+            self._lines[self._row] = "" if many == 2 else line[: self._column]
 
 
 if TYPE_CHECKING:

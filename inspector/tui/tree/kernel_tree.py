@@ -60,7 +60,10 @@ def shorten_variant(text: str, width: int) -> str:
     settings, _, ident = text.rpartition(" ")
     if not settings or cell_len(text) <= width:
         return shorten(text, width)
-    ident = ident[: max(MIN_IDENT_DIGITS, width - cell_len(settings) - 1)]
+    room = width - cell_len(settings) - 1
+    if -1 <= room < MIN_IDENT_DIGITS:
+        return settings
+    ident = ident[: max(MIN_IDENT_DIGITS, room)]
     return f"{cut(settings, width - cell_len(ident) - 1)} {ident}"
 
 

@@ -13,7 +13,6 @@ from textual.pilot import Pilot
 from inspector.base.errors import Unreadable
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.code.code_view import CodeView
-from inspector.tui.diff import diff_screen
 from inspector.tui.diff.diff_screen import DiffScreen
 from inspector.tui.diff.diff_view import DiffView
 from inspector.tui.keys.command_table import TABLE, Where, command, footer
@@ -25,8 +24,6 @@ from inspector.tui.step.step_screen import StepScreen
 from inspector.tui.tree.kernel_tree import KernelTree
 from inspector.tui.variants.variant_table import VariantTable
 from inspector.tui.variants.variants_screen import VariantsScreen
-from inspector.tui.widgets.overlay import Overlay
-from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.work import passes_screen
 from inspector.tui.work.pass_table import PassTable
 from inspector.tui.work.passes_screen import PassesScreen
@@ -230,6 +227,7 @@ JOURNEYS: dict[str, list[Step]] = {
         ("D", {"text": "Mark two variants with d"}),
         ("d j j d", {"marked": ["3f2a91c0", "84d20b7e"],
                      "text": "A 1024 w4 3f2a || B 4096 w16 84d2"}),
+        ("D", {"screen": "DiffScreen"}), ("q", {"screen": "MainScreen"}),
         ("d", {"marked": ["3f2a91c0"],
                "text": "Marked: A square_kernel 3f2a91c0. d marks another"})],
     "pane.more pane.fewer": [
@@ -365,16 +363,6 @@ async def test_key_output() -> None:
         await ui.press("O")
         assert not output.display
     await go_through(("O", {"focus": "tree"}))  # without a program nothing changes
-
-
-async def test_marked_variants_are_given_to_the_screen_of_differences(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def compare(reads: object, a: TreeSubject, b: TreeSubject) -> Overlay:
-        return Overlay("Differences", f"{a.key[1]} and {b.key[1]}")  # type: ignore[arg-type]
-
-    monkeypatch.setattr(diff_screen, "DiffScreen", compare)
-    await go_through(("d j j d D", {"text": "3f2a91c0 and 84d20b7e"}))
 
 
 async def test_key_passes(monkeypatch: pytest.MonkeyPatch) -> None:

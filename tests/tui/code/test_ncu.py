@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from inspector.base.model import Stage
-from inspector.commands.common import open_profiled, open_reader
+from inspector.commands.common import open_profiled
 from inspector.commands.common import profiled as made_of
 from inspector.measure.ncu.samples import Profiled
 from inspector.reader.reader import Reader
@@ -55,13 +55,3 @@ async def test_samples_are_in_the_gutter_and_rules_among_the_hints(pages: list[s
         await pilot.press("H")
         await settle(pilot)
         assert "ncu:CPIStall" in text_of(pilot)
-
-
-async def test_a_report_alone_can_be_browsed(pages: list[str]) -> None:
-    reader = open_reader(pages[1])
-    async with PtxviewApp(reader).run_test(size=(160, 40)) as pilot:
-        screen = await settle(pilot)
-        said = text_of(pilot)
-        assert "square_kernel" in said and "LDC" in said
-        assert all(f"launch={n}" in said for n in range(5))
-        assert screen.panes.active.view.rows.gutter.annotations.sampled == 43

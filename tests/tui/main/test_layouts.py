@@ -85,7 +85,7 @@ def title(ui: Ui, screen: MainScreen) -> str:
 async def test_what_is_on_says_so_with_its_key_and_a_click_ends_it() -> None:
     async with started("tab", size=(160, 48)) as (ui, screen):
         view = screen.panes.active.view
-        modes = {"z": "[zoom z]", "W": "[wrapped W]", "w": "[as it is w]", "F": "[…5 w]"}
+        modes = {"z": "[zoom z]", "W": "[wrapped W]", "w": "[as it is w]"}
         for key, word in modes.items():
             assert word not in title(ui, screen)
             await ui.press(key)

@@ -72,17 +72,6 @@ async def test_a_fold_above_does_not_move_what_is_read() -> None:
         assert view.map.row(30) - view.scroll_offset.y == before
 
 
-async def test_linked_lines_in_a_fold_mark_its_row() -> None:
-    async with small_app.run_test(size=(120, 40)) as pilot:
-        screen = await settle(pilot)
-        left, right = screen.panes.panes
-        await pilot.press("tab", "tab", "F")
-        right.view.link((2,), follow=False)
-        assert right.view._look(1).linked
-        assert right.view._look(1).folded == "… 2 lines of comments"
-        assert left.view.lines
-
-
 # Branches
 
 
@@ -149,20 +138,6 @@ async def test_every_row_of_a_wrapped_listing_comes_into_view() -> None:
 
 
 # Odd names and sizes
-
-
-async def test_three_wrapped_panes_in_a_tiny_terminal_and_back() -> None:
-    async with small_app.run_test(size=(200, 60)) as pilot:
-        screen = await settle(pilot)
-        await pilot.press("tab", "p", "W", "F", "F", "V")
-        for size in ((20, 5), (1, 1), (80, 24), (300, 8)):
-            await pilot.resize_terminal(*size)
-            await pilot.press("j", "pagedown", "tab", "minus", "W", "ctrl+u", "shift+tab")
-        await pilot.resize_terminal(200, 60)
-        await settle(pilot)
-        left, middle, right = screen.panes.panes
-        assert left.region.x < middle.region.x < right.region.x
-        assert all(pane.display for pane in screen.panes.panes)
 
 
 @pytest.mark.parametrize(("size", "rows"), [((200, 60), 1), ((120, 40), 2), ((80, 40), 3)])

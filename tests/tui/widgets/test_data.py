@@ -12,7 +12,7 @@ from inspector.report.tables import shared
 from inspector.tui.code.highlight import highlighter_for, place
 from inspector.tui.main.bars import banner, counts, device_name, recording_name
 from inspector.tui.panes.pane import ListingRequest, LoadedListing, load
-from inspector.tui.tree.rows import TreeKind, rows, whole_tree
+from inspector.tui.tree.rows import Key, TreeKind, rows, whole_tree
 from inspector.tui.widgets.figures import spilled, spills
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.subject import TreeSubject
@@ -141,7 +141,7 @@ def test_filter(query: str, left: list[str]) -> None:
 
 
 def test_folded_rows_hide_what_is_beneath_but_not_from_a_filter() -> None:
-    closed = {("triton",): False}
+    closed: dict[Key, bool] = {("triton",): False}
     tree = whole_tree(recording())
     assert [row.text for row in rows(tree, "", closed)][:2] == ["triton", "inductor"]
     assert "BLOCK=4096 w16 84d2" in [row.text for row in rows(tree, "4096", closed)]
