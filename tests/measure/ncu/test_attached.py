@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from inspector.analyse.line_annotations import total
-from inspector.base.errors import Unreadable
 from inspector.base.model import Stage, Variant
 from inspector.listing import parse
 from inspector.listing.line import Function
@@ -20,7 +19,6 @@ from inspector.measure.ncu.report import NcuLaunch, Report, read
 from inspector.reader.reader import Reader
 from inspector.recording.layout import REPORTS, kept_cache, place
 from inspector.sources.opening import open_path
-from inspector.tui.code.code_rows import SAMPLES, Gutter
 from tests.helpers.ncu_data import LECTURE, PAGES, blocks, text, write
 
 # The variants of the recording whose machine code launches 0, 1 and 3 have; 2 and 4 are not in it.
@@ -97,18 +95,6 @@ def test_lines_above_have_the_samples_of_their_machine_code(reader: Reader, stag
     assert annotations.share(hot) == 100 * rolled[hot].all / 3704
     if stage is Stage.SOURCE:
         assert "tl.store" in reader.listing(of, stage).lines[hot - 1].text
-
-
-def test_the_gutter_has_a_column_of_them_that_can_be_chosen(reader: Reader) -> None:
-    annotations = reader.line_annotations(variant(reader, OURS[1]), Stage.SASS)
-    gutter = Gutter(annotations, (SAMPLES,))
-    assert SAMPLES in gutter.there and gutter.columns == (SAMPLES,)
-    hot = max(annotations.hottest, key=lambda n: annotations.share(n) or 0)
-    ((text, loud),) = gutter.parts(hot)
-    assert text.strip() == f"{annotations.share(hot):.1f}%" and loud
-    assert len(text) == gutter.width
-    none = reader.line_annotations(variant(reader, "9c81a042"), Stage.SASS)
-    assert SAMPLES not in Gutter(none, (SAMPLES,)).there
 
 
 def test_rules_are_hints_and_figures_stand_on_the_card(reader: Reader) -> None:
@@ -269,8 +255,3 @@ def test_a_damaged_one_that_nobody_named_costs_itself_alone(
     spoil(recording)
     report = files.of_recording(recording)
     assert report.launches == () and len(report.problems) == 1
-
-
-def test_one_that_is_named_must_be_there(recording: Path) -> None:
-    with pytest.raises(Unreadable, match="does not exist"):
-        files.of_recording(recording, [recording.parent / "none.csv"])
