@@ -32,10 +32,9 @@ from inspector.commands.common import (
     takes_reports,
     takes_small,
 )
-from inspector.measure.ncu.attach import Key
-from inspector.measure.ncu.files import is_report
-from inspector.measure.ncu.samples import Profiled
-from inspector.measure.time.stored import times
+from inspector.measure.ncu.attach import Key, Profiled
+from inspector.measure.ncu.report import is_report
+from inspector.measure.time.results import times
 from inspector.reader import reader
 from inspector.reader.facts import GLANCE_SECONDS
 from inspector.reader.reader import Reader

@@ -22,25 +22,16 @@ from pathlib import Path
 
 from rich.text import Text
 
-from inspector.base.errors import (
-    Exit,
-    PtxviewError,
-    RunFailed,
-    ToolMissing,
-    Unreadable,
-    UsageError,
-)
+from inspector.base.errors import Exit, PtxviewError, RunFailed, ToolMissing, Unreadable, UsageError
 from inspector.base.model import Recording
 from inspector.base.text import shown, words
 from inspector.commands.common import flag, option, profiled, split_program, takes, takes_program
 from inspector.commands.list import print_launches
 from inspector.commands.run import request_of, summary
-from inspector.measure.ncu import export
-from inspector.measure.ncu import files as ncu_files
-from inspector.measure.ncu.model import Report
-from inspector.measure.profile.model import Profile, Window
+from inspector.measure.ncu import report as ncu_files
+from inspector.measure.ncu.report import Report, read
 from inspector.measure.profile.read import profiles, trace_of, why_none
-from inspector.measure.profile.sum import stacks
+from inspector.measure.profile.trace import Profile, Window, stacks
 from inspector.recording.layout import is_recording, kept_cache
 from inspector.report import jsons, timings
 from inspector.report import profile as profile_report
@@ -331,7 +322,7 @@ def _measure(args: argparse.Namespace, made: Run, tool: Path, folder: Path) -> i
         args.launch_skip,
         args.children,
     )
-    command = ncu_files.command(tool, options, made.argv)
+    command = [str(tool), *options, *made.argv]
     error: PtxviewError | None = None
     found = Report(())
     with made.lasting():
@@ -376,7 +367,7 @@ def _keep(
     if args.report:
         _copy(report, Path(args.report))
     text = ncu_files.texts(report)
-    found = export.read(text, "ncu's report")
+    found = read(text, "ncu's report")
     try:
         ncu_files.store(folder, text, command)
     except OSError as error:

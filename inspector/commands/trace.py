@@ -29,14 +29,17 @@ from inspector.commands.common import (
 )
 from inspector.execute import LaunchError, approximations
 from inspector.execute.calls.inputs import Array
-from inspector.execute.calls.lines import ExecutedLine, executed_lines, executed_totals, rolled_up
 from inspector.execute.calls.stepper import StepAnswer, Stepper
 from inspector.execute.calls.tracing import (
     BUDGET,
+    ExecutedLine,
     Triple,
     Wanted,
+    executed_lines,
+    executed_totals,
     parse_place,
     parse_sizes,
+    rolled_up,
     trace_block,
     trace_launch,
 )

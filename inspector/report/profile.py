@@ -11,8 +11,8 @@ from rich.text import Text
 from inspector.base.names import short_name
 from inspector.base.text import counted, shown
 from inspector.measure.ncu.attach import UNRECORDED, Attached, Key, NcuMeasured
-from inspector.measure.ncu.model import Dim3, NcuLaunch, Report
-from inspector.measure.profile.model import Chain, GpuWork, Overhead, Profile, Window
+from inspector.measure.ncu.report import Dim3, NcuLaunch, Report
+from inspector.measure.profile.trace import Chain, GpuWork, Overhead, Profile, Window
 from inspector.report import jsons
 from inspector.report.jsons import SCHEMA
 from inspector.report.tables import UNKNOWN, grid

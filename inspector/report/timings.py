@@ -20,10 +20,24 @@ from rich.text import Text
 from inspector.base.model import Recording
 from inspector.base.names import base_name, short_name
 from inspector.base.text import microseconds, plural, shown
-from inspector.measure.time.ranking import Race, RaceRow, best_first
-from inspector.measure.time.results import Session, Timing, timing_row
-from inspector.measure.time.roofline import TITLES, UNITS, Peaks, Spot, dtypes_in
-from inspector.measure.time.stored import COLD, StoredTime, StoredTimes
+from inspector.measure.time.ranking import (
+    TITLES,
+    UNITS,
+    Peaks,
+    Race,
+    RaceRow,
+    Spot,
+    best_first,
+    dtypes_in,
+)
+from inspector.measure.time.results import (
+    COLD,
+    Session,
+    StoredTime,
+    StoredTimes,
+    Timing,
+    timing_row,
+)
 from inspector.report.jsons import SCHEMA, Rows
 from inspector.report.tables import UNKNOWN, grid
 

@@ -14,9 +14,9 @@ import pytest
 
 from inspector.commands import run
 from inspector.commands.cli import main
-from inspector.measure.time import calls
-from inspector.measure.time import child as running
-from inspector.measure.time.calls import Library
+from inspector.measure.time import planning
+from inspector.measure.time import take as running
+from inspector.measure.time.planning import Library
 from inspector.recording.layout import keep, kept, place, recordings_folder
 from inspector.sources.opening import open_path
 from inspector.sources.running import RunOutcome
@@ -168,7 +168,7 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the recorded extensions were built; of them gelu is left."""
     names = ("square_matrix_extension", "gelu_double_extension", "gelu_float_extension")
     where = {n: Library(str(tmp_path / "ext" / n / f"{n}.so")) for n in names}
-    monkeypatch.setattr(calls, "libraries", lambda events: where)
+    monkeypatch.setattr(planning, "libraries", lambda events: where)
     for name in names[1:]:
         file = Path(where[name].path)
         file.parent.mkdir(parents=True)

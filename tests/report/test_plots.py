@@ -16,8 +16,8 @@ import pytest
 from rich.console import Console
 
 from inspector.commands.cli import main
-from inspector.measure.time import child as running
-from inspector.measure.time.roofline import Peaks, Spot
+from inspector.measure.time import take as running
+from inspector.measure.time.ranking import Peaks, Spot
 from inspector.report.timings import Figure, PlotLine, plot
 from inspector.report.timings import figure as roofline
 from inspector.system import toolchain
