@@ -45,9 +45,9 @@ def stopwatch(*times):
         return [t, t * 0.9, t * 1.1]
     return count
 
-import ptxview_probes.autotune.triton_tuner as ours, ptxview_probes.autotune.trials as trials
-from ptxview_probes.emulator import tuning
-ours.emulated = trials.emulated = lambda: False
+import ptxview_probes.autotune.triton_tuner as ours
+from ptxview_probes.emulator import driver as tuning
+ours.emulated = lambda: False
 tuning.no_times = lambda quantiles=None, return_mode="mean": NOW[0]
 NOW = [None]
 bench = autotuner.Autotuner._bench.__wrapped__   # the emulated device's
@@ -329,7 +329,7 @@ def test_inductors_candidates_are_recorded_with_their_binaries(forked: Run) -> N
 
 # A tuner that has compiled its configurations is given times: what it does with them is its own.
 TIMED = """
-import ptxview_probes.autotune.inductor as ours, ptxview_probes.autotune.trials as trials
+import ptxview_probes.autotune.inductor as ours, ptxview_probes.autotune.triton_tuner as trials
 import ptxview_probes.calls.subjects as calls
 ours.emulated = trials.emulated = lambda: False
 from torch._inductor.runtime import triton_heuristics as heuristics

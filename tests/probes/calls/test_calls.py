@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from inspector.probes.emulator import nvcc
-from inspector.probes.replay.calls import ReplayableCall
+from inspector.probes.emulator import extension
+from inspector.probes.replay.session import ReplayableCall
 from tests.helpers.tools import lack
 from tests.probes.conftest import BINDINGS, PROGRAMS, Outcome, Run, ok
 
@@ -185,7 +185,7 @@ kernel = next(iter(next(iter(gather.device_caches.values()))[0].values()))
 assert kernel.run._ptxview and kernel.run.metadata is kernel.metadata
 class Kept:
     def __call__(self, *args): pass
-from ptxview_probes.calls.launch import counted
+from ptxview_probes.calls.triton_launches import counted
 back = pickle.loads(pickle.dumps(counted(Kept(), kernel.run._ptxview)))
 assert type(back) is Kept
 """
@@ -281,7 +281,7 @@ def _again(event: dict[str, Any]) -> Any:
 
 
 @pytest.mark.nightly
-@pytest.mark.skipif(not nvcc.homes(), reason=lack("nvcc"))
+@pytest.mark.skipif(not extension.homes(), reason=lack("nvcc"))
 def test_launches_of_cuda(forked: Run) -> None:
     text = f"""
 import sys; sys.path.insert(0, {str(PROGRAMS)!r})

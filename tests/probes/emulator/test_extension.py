@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from inspector.listing.cubin import read_cubin
-from inspector.probes.emulator import build, limits, nvcc
+from inspector.probes.emulator import cudart, extension, shim
 from inspector.system.toolchain import find
 from tests.helpers.samples import DATA
 from tests.helpers.tools import lack
 from tests.probes.compiles.test_user_kernels import read
 from tests.probes.conftest import PROGRAMS, Run, ok
 
-needs_nvcc = pytest.mark.skipif(not nvcc.homes(), reason=lack("nvcc"))
+needs_nvcc = pytest.mark.skipif(not extension.homes(), reason=lack("nvcc"))
 
 
 @pytest.mark.nightly
@@ -92,7 +92,7 @@ def test_sources_of_every_form_launch_their_ptx(run: Run, tmp_path: Path) -> Non
 def test_rebuilt_extension_is_still_checked_against_the_device(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(build, "cache_root", lambda: tmp_path / "cache")
+    monkeypatch.setattr(shim, "cache_root", lambda: tmp_path / "cache")
     ptx, one, two, other = (tmp_path / name for name in ("k.ptx", "1.cubin", "2.cubin", "3.cubin"))
     text = f"// {tmp_path}: of this test alone"
     ptx.write_text(text)
@@ -101,13 +101,13 @@ def test_rebuilt_extension_is_still_checked_against_the_device(
     assert parsed is not None
     for path in (one, two):  # the same figures, other bytes
         path.write_bytes(code + path.name.encode())
-        limits.note(ptx, path)
-    limits.note(ptx, tmp_path / "removed.cubin")
-    figures = limits.Kernel(text, parsed.entries[0]).binary
+        extension.note_machine(ptx, path)
+    extension.note_machine(ptx, tmp_path / "removed.cubin")
+    figures = cudart.Kernel(text, parsed.entries[0]).binary
     assert figures is not None and figures.registers > 0
     other.write_bytes((DATA / "matmul_sm90.cubin").read_bytes())
-    limits.note(ptx, other)
-    assert limits.Kernel(text, parsed.entries[0]).binary is None, "which of them is unknown"
+    extension.note_machine(ptx, other)
+    assert cudart.Kernel(text, parsed.entries[0]).binary is None, "which of them is unknown"
 
 
 @needs_nvcc
@@ -124,7 +124,7 @@ module.by_value(b.data_ptr(), a.data_ptr())
 print(a.sum().item(), c.sum().item())
 print(raised(b.cpu))
 print(raised(module.of_file, a.data_ptr(), 3))
-from ptxview_probes.emulator import limits
+from ptxview_probes.emulator import cudart as limits
 limits.allow = limits.of_device = lambda *given: 1 / 0
 print(raised(module.refused, a.data_ptr(), 5, 32, 0))
 print(raised(module.limit, 0))
@@ -143,7 +143,7 @@ def test_without_nvcc_sources_are_recorded_with_one_warning(forked: Run, tmp_pat
         forked("""
 import os
 os.environ["PATH"] = "/nowhere"
-import ptxview_probes.emulator.nvcc as nvcc
+import ptxview_probes.emulator.extension as nvcc
 nvcc.homes = lambda: ()
 import torch
 from torch.utils.cpp_extension import load_inline

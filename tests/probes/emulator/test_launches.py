@@ -147,7 +147,7 @@ def test_benchmarks_share_what_their_launches_may_take(forked: Run) -> None:
 import sys
 from unittest.mock import MagicMock
 import torch, triton, triton.language as tl, triton.testing
-from ptxview_probes.emulator import tuning
+from ptxview_probes.emulator import launch as tuning
 for module in ("pandas", "matplotlib", "matplotlib.pyplot"):  # what draws a report
     sys.modules[module] = MagicMock()
 @triton.jit

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from inspector.probes.emulator.build import compiler
+from inspector.probes.emulator.shim import compiler
 from tests.helpers.tools import skip_without
 from tests.probes.conftest import Run, ok
 

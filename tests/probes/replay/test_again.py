@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import torch
 
-from inspector.probes.replay import calls
+from inspector.probes.replay import session
 from inspector.probes.replay import session as replay
-from inspector.probes.replay.calls import CallTimes, ReplayableCall, parts
 from inspector.probes.replay.cupti import Event, Unavailable
 from inspector.probes.replay.inputs import Arguments, NotRebuilt, first_line
+from inspector.probes.replay.session import CallTimes, ReplayableCall, parts
 
 BARE: dict[str, Any] = dict.fromkeys(
     ("name", "type", "value", "dtype", "shape", "strides", "alignment", "low", "high", "device")
@@ -217,7 +217,7 @@ class Device:
 
 
 def measured(device: Any) -> CallTimes:
-    return calls.cupti(device, device.call, device.flush, True, 5.0, lambda: None)
+    return session.cupti(device, device.call, device.flush, True, 5.0, lambda: None)
 
 
 def test_a_call_is_repeated_until_its_sum_is_settled() -> None:
