@@ -13,8 +13,8 @@ import re
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from . import private_names
 from .hooks import argument, observed, per_recording
@@ -210,17 +210,29 @@ def _cored(outer: bool, result: Any, error: BaseException | None) -> None:
     _within.maker = outer
 
 
+# -- numba.cuda -----------------------------------------------------------------------------------
+# A kernel's Python source with lines and types of arguments, LLVM IR and PTX are recorded when it
+# is compiled, by a launch or by ``cuda.compile``, which needs no GPU; the machine code when numba
+# links it. A refusal of numba, NVVM or the linker is recorded in their words.
+
 BY = "numba.cuda"
+MAX_LOG_CHARACTERS = 20_000
 _now = threading.local()  # library: the last one that gave its PTX in the compile that is under way
-_kernels: weakref.WeakKeyDictionary[Any, dict[str, Any]] = per_recording(
+_libraries: weakref.WeakKeyDictionary[Any, dict[str, Any]] = per_recording(
     weakref.WeakKeyDictionary()
 )
 """The event of a library's kernel."""
 _numba_told: set[tuple[str, ...]] = per_recording(set())
-MAX_LOG_CHARACTERS = 20_000
 _STEP = re.compile(r"Failed in [^\n]{1,200} \(step: [^\n]{1,200}\)\s*")
-_LINKER = re.compile(r"error\s{0,9}:")
+_LINKER = re.compile(r"error\s{0,9}: ([^\n]{1,2000})")
 _SHARED = re.compile(r"too much shared data \((0x[0-9a-f]{1,16}) bytes, (0x[0-9a-f]{1,16}) max\)")
+# Where numba says that it was: by a path, and else by one from the current folder.
+_PLACES = (
+    re.compile(r"^During: [^\n]{1,400} at (/[^\n]{1,4096}) \((\d{1,9})\)$", re.MULTILINE),
+    re.compile(r'^File "([^"\n]{1,4096})", line (\d{1,9}):$', re.MULTILINE),
+)
+Making = tuple[Any, Any, Any, float]
+"""What is made (a kernel or a library), of which function, for which types, and when it began."""
 
 
 def attach_dispatcher(module: Any) -> None:
@@ -230,7 +242,7 @@ def attach_dispatcher(module: Any) -> None:
 
 def attach_compiler(module: Any) -> None:
     """``numba.cuda.compiler``: ``compile`` gives the PTX of a function, and launches nothing."""
-    private_names.wrap("numba.cuda.compiler:compile", _before_numba, _numba_compiled)
+    private_names.wrap("numba.cuda.compiler:compile", _before_compile, _numba_compiled)
 
 
 def attach_codegen(module: Any) -> None:
@@ -242,48 +254,40 @@ def attach_codegen(module: Any) -> None:
     private_names.wrap(f"{library}.get_cubin", _before_link, _linked)
 
 
-class Making(NamedTuple):
-    """A function that numba is given to compile, or a library that it is given to link."""
-
-    of: Any
-    types: Any
-    began: float
-
-
-def _before_kernel(args: Args, kwargs: Kwargs) -> tuple[Any, Making]:
+def _before_kernel(args: Args, kwargs: Kwargs) -> Making:
     given = dict(zip(("self", "py_func", "argtypes"), args, strict=False), **kwargs)
-    return given["self"], Making(given["py_func"], given.get("argtypes"), time.time())
+    return given["self"], given["py_func"], given.get("argtypes"), time.time()
 
 
-def _made(token: tuple[Any, Making], result: Any, error: BaseException | None) -> None:
-    kernel, making = token
-    took = _since(making.began)
-    if error is not None:
-        _not_made(making.of, making.types, error, took)
-        return
+def _made(making: Making, result: Any, error: BaseException | None) -> None:
+    kernel, function, types, began = making
     library = getattr(kernel, "_codelibrary", None)
-    types = getattr(kernel, "argtypes", None) or making.types or ()
-    symbol = getattr(kernel, "entry_name", None)
-    _tell(making.of, types, _text(library, "get_asm_str"), library, symbol, took)
+    types = getattr(kernel, "argtypes", None) or types
+    event = _of_function(function, types, began)
+    if error is not None:
+        _refused(event, error, "ptx")
+        return
+    ptx, symbol = _text(library, "get_asm_str"), getattr(kernel, "entry_name", None)
+    entry = _ENTRY.search(ptx or "")
+    _tell(event, ptx, library, symbol or (entry and entry[1]))
 
 
-def _before_numba(args: Args, kwargs: Kwargs) -> Making:
+def _before_compile(args: Args, kwargs: Kwargs) -> Making:
     given = dict(zip(("pyfunc", "sig"), args, strict=False), **kwargs)
-    making = Making(given["pyfunc"], getattr(given["sig"], "args", given["sig"]), time.time())
     _now.library = [None]
-    return making
+    return None, given["pyfunc"], getattr(given["sig"], "args", given["sig"]), time.time()
 
 
 def _numba_compiled(making: Making, result: Any, error: BaseException | None) -> None:
-    took = _since(making.began)
+    event = _of_function(*making[1:])
     (library,), _now.library = getattr(_now, "library", None) or [None], None
     if error is not None:
-        _not_made(making.of, making.types, error, took)
+        _refused(event, error, "ptx")
         return
     code = result[0] if isinstance(result, tuple) and result else None
     entry = _ENTRY.search(code) if isinstance(code, str) else None
     if entry is not None:  # else a device function, or LTO's intermediate code
-        _tell(making.of, making.types, code, library, entry[1], took)
+        _tell(event, code, library, entry[1])
 
 
 def _asked(library: Any, result: Any, error: BaseException | None) -> None:
@@ -292,65 +296,52 @@ def _asked(library: Any, result: Any, error: BaseException | None) -> None:
         compiling[0] = library
 
 
-def _before_link(args: Args, kwargs: Kwargs) -> Making:
-    return Making(args[0], None, time.time())
+def _before_link(args: Args, kwargs: Kwargs) -> tuple[Any, float]:
+    return args[0], time.time()
 
 
-def _linked(making: Making, cubin: Any, error: BaseException | None) -> None:
+def _linked(token: tuple[Any, float], cubin: Any, error: BaseException | None) -> None:
     """Record the machine code of a recorded kernel, which numba returns in an object."""
-    known = _kernels.get(making.of)
-    if known is None:
-        return
-    if error is not None:
-        _refused({**known, **_since(making.began)}, error, "sass")
-        return
+    library, began = token
+    known = _libraries.get(library)
     code = getattr(cubin, "code", cubin)
-    if isinstance(code, bytes | bytearray | memoryview):
+    if known is not None and error is not None:
+        _refused({**known, "began": began, "seconds": time.time() - began}, error, "sass")
+    elif known is not None and isinstance(code, bytes | bytearray | memoryview):
         _numba_emit({**known, "cubin": blob(bytes(code))})
 
 
-def _since(began: float) -> dict[str, float]:
-    return {"began": began, "seconds": time.time() - began}
-
-
-def _of_function(function: Any, types: Any) -> dict[str, Any]:
+def _of_function(function: Any, types: Any, began: float) -> dict[str, Any]:
     """What a kernel is made of: its name, its source with the lines, the types of its arguments."""
-    out: dict[str, Any] = {"by": BY, "name": str(getattr(function, "__qualname__", "a kernel"))}
+    out: dict[str, Any] = {
+        "by": BY,
+        "name": str(getattr(function, "__qualname__", "a kernel")),
+        "began": began,
+        "seconds": time.time() - began,
+    }
     code = getattr(function, "__code__", None)
     if code is not None:
         names = code.co_varnames[: code.co_argcount]
         out["signature"] = {n: str(kind) for n, kind in zip(names, types or (), strict=False)}
-    if code is not None and os.path.isfile(code.co_filename):
-        lines, first = inspect.getsourcelines(function)
-        out.update(
-            path=os.path.abspath(code.co_filename),
-            source=file_blob(code.co_filename),
-            lines=[first, first + len(lines) - 1],
-        )
+        if os.path.isfile(code.co_filename):
+            lines, first = inspect.getsourcelines(function)
+            out["path"] = os.path.abspath(code.co_filename)
+            out["source"] = file_blob(code.co_filename)
+            out["lines"] = [first, first + len(lines) - 1]
     return out
 
 
-def _tell(
-    function: Any, types: Any, ptx: str | None, library: Any, symbol: Any, took: dict[str, float]
-) -> None:
-    event: dict[str, Any] = {"event": "uncaptured", **_of_function(function, types)}
-    if symbol is None and ptx and (entry := _ENTRY.search(ptx)) is not None:
-        symbol = entry[1]
+def _tell(made: dict[str, Any], ptx: str | None, library: Any, symbol: Any) -> None:
+    event: dict[str, Any] = {**made, "event": "uncaptured"}
     if symbol:
         event["symbol"] = str(symbol)
     for key, text in (("ptx", ptx), ("llir", _text(library, "get_llvm_str"))):
         if text:
             event[key] = blob(text)
+    _numba_emit(event)
     if library is not None:
-        _kernels[library] = event
-    _numba_emit({**event, **took})
-
-
-# -- what is refused ------------------------------------------------------------------------------
-
-
-def _not_made(function: Any, types: Any, error: BaseException, took: dict[str, float]) -> None:
-    _refused({**_of_function(function, types), **took}, error, "ptx")
+        times = ("began", "seconds")
+        _libraries[library] = {name: v for name, v in event.items() if name not in times}
 
 
 def _refused(made: dict[str, Any], error: BaseException, stage: str) -> None:
@@ -360,7 +351,7 @@ def _refused(made: dict[str, Any], error: BaseException, stage: str) -> None:
     log = str(error).strip()
     tool, message = BY, _first(log) or type(error).__name__
     if stage == "sass" and (said := _LINKER.search(log)) is not None:
-        tool, message = "nvJitLink", log[said.end() :].partition("\n")[0].strip()
+        tool, message = "nvJitLink", said[1].strip()
     event = {
         **made,
         "event": "made_failed",
@@ -372,9 +363,8 @@ def _refused(made: dict[str, Any], error: BaseException, stage: str) -> None:
         "messages": [{"severity": "error", "message": message, "tool": tool, **_place(made, log)}],
     }
     if (shared := _SHARED.search(log)) is not None:
-        event.update(
-            required=int(shared[1], 16), limit=int(shared[2], 16), resource="shared memory"
-        )
+        required, limit = int(shared[1], 16), int(shared[2], 16)
+        event.update(required=required, limit=limit, resource="shared memory")
     _numba_emit(event)
 
 
@@ -388,27 +378,12 @@ def _first(log: str) -> str:
 
 def _place(made: dict[str, Any], log: str) -> dict[str, Any]:
     """The line that numba names, else the kernel's first; {} where neither is known."""
-    for path, line in _lines_named(log) if "source" in made else ():
-        path = os.path.abspath(path)
+    if "lines" not in made:
+        return {}
+    for path, line in (place for named in _PLACES for place in named.findall(log)):
         if os.path.isfile(path):
-            return {"file": path, "line": line}
-    return {"file": made["path"], "line": made["lines"][0]} if "lines" in made else {}
-
-
-def _lines_named(log: str) -> Iterator[tuple[str, int]]:
-    """Where numba says that it was: by a path, and else by one from the current folder."""
-    shown: list[tuple[str, int]] = []
-    for text in log.splitlines():
-        if text.startswith("During: ") and text.endswith(")"):
-            before, _, number = text[:-1].rpartition(" (")
-            path = before.rpartition(" at ")[2]
-            if path.startswith("/") and number.isdecimal():
-                yield path, int(number[:9])
-        elif text.startswith('File "') and text.endswith(":"):
-            path, _, number = text[6:-1].rpartition('", line ')
-            if path and number.isdecimal():
-                shown.append((path, int(number[:9])))
-    yield from shown
+            return {"file": os.path.abspath(path), "line": int(line)}
+    return {"file": made["path"], "line": made["lines"][0]}
 
 
 def _numba_emit(event: dict[str, Any]) -> None:
