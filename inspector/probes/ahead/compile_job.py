@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import private_names
 from ..autotune import triton_tuner
@@ -38,13 +38,12 @@ _lock = threading.RLock()
 STAGES = ("ttir", "ttgir", "llir", "ptx")
 
 
-class Column:
-    """One target with one set of options."""
+class Column(NamedTuple):
+    """One target with one set of options, as shown and by name."""
 
-    def __init__(self, values: dict[str, Any]) -> None:
-        self.target: str = values["target"]
-        self.options: str = values["options"]
-        self.settings: dict[str, Any] = values["settings"]
+    target: str
+    options: str
+    settings: dict[str, Any]
 
     @property
     def number(self) -> int:
@@ -59,7 +58,7 @@ class Job:
         self.file: str = values["file"]
         self.path: str = values["path"]
         self.language: str = values["language"]
-        self.columns = [Column(c) for c in values["columns"]]
+        self.columns = [Column(**c) for c in values["columns"]]
         self.kernels: list[str] = values["kernels"]
         self.signature: dict[str, str] | None = values["signature"]
         self.constexprs: dict[str, Any] = values["constexprs"]
@@ -125,51 +124,51 @@ def explicit(options: dict[str, Any], target: Any) -> dict[str, Any]:
     return {k: v for k, v in options.items() if usual.get(k, missing) != v and k != "arch"}
 
 
-class Subject:
-    """A kernel as it is to be compiled: Triton's own source object, with its options."""
-
-    def __init__(self, src: Any, options: dict[str, Any], name: str) -> None:
-        self.src, self.options, self.name = src, options, name
-
-    def signature(self) -> str:
-        """``x: *fp32:16, n: i32``, as it could be given."""
-        attributes = triton_compiles.attributes(self.src)
-        parts = []
-        for name, kind in (getattr(self.src, "signature", None) or {}).items():
-            if kind != "constexpr":
-                divisible = any("divisibility" in str(a) for a in attributes.get(str(name)) or ())
-                parts.append(f"{name}: {kind}{':16' if divisible else ''}")
-        return ", ".join(parts)
-
-    def config(self, overridden: set[str]) -> dict[str, Any]:
-        """The constants and launch options of a row, without what the columns say."""
-        constexprs = triton_compiles.constexprs(self.src)
-        out = {name: plain(value) for name, value in constexprs.items()}
-        out |= {n: self.options[n] for n in CONFIG if self.options.get(n) is not None}
-        if out.get("num_ctas") == 1:
-            del out["num_ctas"]
-        return {k: v for k, v in out.items() if k not in overridden}
-
-
-def each(job: Job, subject: Subject, compile: Callable[..., Any]) -> None:
+def each(job: Job, src: Any, options: dict[str, Any], compile: Callable[..., Any]) -> None:
     """Compile a kernel for every column of the job; ``compile`` is Triton's own."""
+
+    def make(column: Column) -> Any:
+        target = gpu_target(column.number)
+        return compile(copy.copy(src), target=target, options={**options, **column.settings})
+
+    # The constants and launch options of a row, without what the columns say.
+    constexprs = triton_compiles.constexprs(src)
+    config = {name: plain(value) for name, value in constexprs.items()}
+    config |= {n: options[n] for n in CONFIG if options.get(n) is not None}
+    if config.get("num_ctas") == 1:
+        del config["num_ctas"]
+    for name in {name for column in job.columns for name in column.settings}:
+        config.pop(name, None)
+    compile_columns(job, make, src, str(getattr(src, "name", "")), config, _signature(src))
+
+
+def _signature(src: Any) -> str:
+    """``x: *fp32:16, n: i32``, as it could be given."""
+    attributes = triton_compiles.attributes(src)
+    parts = []
+    for name, kind in (getattr(src, "signature", None) or {}).items():
+        if kind != "constexpr":
+            divisible = any("divisibility" in str(a) for a in attributes.get(str(name)) or ())
+            parts.append(f"{name}: {kind}{':16' if divisible else ''}")
+    return ", ".join(parts)
+
+
+def compile_columns(
+    job: Job,
+    make: Callable[[Column], Any],
+    src: Any,
+    name: str,
+    config: dict[str, Any],
+    signature: str,
+) -> None:
+    """Compile for every column of the job that is not done yet, and record the results."""
     warm(job)
-    overridden = {name for column in job.columns for name in column.settings}
-    config, signature = subject.config(overridden), subject.signature()
+    row = name, sorted(config.items(), key=repr), signature
     for column in job.columns:
-        key = job.begin(
-            subject.name, sorted(config.items(), key=repr), signature, column.target, column.options
-        )
-        if key is None:
-            continue
-        options = {**subject.options, **column.settings}
-        src = subject.src if isinstance(subject.src, str) else copy.copy(subject.src)
-
-        def make(src: Any = src, options: Any = options, column: Column = column) -> Any:
-            return compile(src, target=gpu_target(column.number), options=options)
-
-        compile_one(job, column, make, src, name=subject.name, config=config, signature=signature)
-        job.end(key)
+        key = job.begin(*row, column.target, column.options)
+        if key is not None:
+            _compile_one(job, column, partial(make, column), src, name, config, signature, key)
+            job.end(key)
 
 
 @functools.cache
@@ -189,7 +188,7 @@ def warm(job: Job) -> None:
         return
 
 
-def compile_one(
+def _compile_one(
     job: Job,
     column: Column,
     make: Callable[[], Any],
@@ -197,11 +196,13 @@ def compile_one(
     name: str,
     config: dict[str, Any],
     signature: str,
-) -> Any:
-    """Compile, record the result, and return it; None if it failed."""
+    key: str,
+) -> None:
+    """Compile, and record the result; one that fails is known by ``key``."""
+    import triton
+
     began, before = time.time(), _cached()
-    error: BaseException | None = None
-    kernel = None
+    error: Exception | None = None
     with _lock, _printed(job.said) as text:
         clock = time.perf_counter()
         try:
@@ -220,16 +221,15 @@ def compile_one(
         "config": config,
         "signature": signature,
         "seconds": seconds,
-        "tool": _tool(),
+        "tool": f"triton {getattr(triton, '__version__', '')}".strip(),
     }
-    if kernel is not None:
+    if error is None:
         digest, symbol = _record(kernel, src, began, job)
         ptx = kernel.asm.get("ptx") if hasattr(kernel, "asm") else kernel["asm"].get("ptx")
         texts = {"ptx": ptx} if isinstance(ptx, str) else {}
         messages = list(said.printed(text(), names, texts))
         emit({**event, "hash": digest, "symbols": [symbol], "messages": messages})
-        return kernel
-    assert error is not None
+        return
     own = said.of_error(error, getattr(src, "fn", None), names)
     files = _left(before)
     texts = {"ptx": files["ptx"]} if "ptx" in files else {}
@@ -240,35 +240,23 @@ def compile_one(
     first = next(m for m in told if m["severity"] == "error")
     where = f"{os.path.basename(first['file'])}:{first['line']}: " if "line" in first else ""
     failed = where + first["message"]
-    digest = hashlib.sha256(
-        repr(
-            (
-                job.path,
-                name,
-                sorted(config.items(), key=repr),
-                signature,
-                column.target,
-                column.options,
-            )
-        ).encode()
-    ).hexdigest()
+    metadata = {
+        "target": {"arch": column.number},
+        "name": name.lstrip("@"),
+        **{n: config[n] for n in CONFIG if n in config},
+    }
     emit(
         {
             "event": "triton",
             "name": name.lstrip("@"),
-            "hash": digest,
-            "metadata": {
-                "target": {"arch": column.number},
-                "name": name.lstrip("@"),
-                **{n: config[n] for n in CONFIG if n in config},
-            },
+            "hash": key,
+            "metadata": metadata,
             "files": {stage: blob(content) for stage, content in files.items()},
             "failed": failed,
             **(triton_compiles.source(src) if not isinstance(src, str) else {}),
         }
     )
-    emit({**event, "hash": digest, "symbols": [], "failed": failed, "messages": told})
-    return None
+    emit({**event, "hash": key, "symbols": [], "failed": failed, "messages": told})
 
 
 def _record(kernel: Any, src: Any, began: float, job: Job) -> tuple[str, str]:
@@ -296,12 +284,6 @@ def _record(kernel: Any, src: Any, began: float, job: Job) -> tuple[str, str]:
         )
     triton_compiles.record(kernel, src, began)
     return digest, symbol
-
-
-def _tool() -> str:
-    import triton
-
-    return f"triton {getattr(triton, '__version__', '')}".strip()
 
 
 def _cached() -> set[str]:
@@ -346,16 +328,14 @@ def _printed(path: str) -> Iterator[Callable[[], str]]:
             kept.append(file.read(MAX_PRINTED_BYTES).decode("utf-8", "replace"))
 
 
-def native(compile: Callable[..., Any]) -> Callable[..., Any]:
-    """Triton's own function, without its wrappers."""
-    return inspect.unwrap(compile)
+# -- beside a program that runs: each kernel that it compiles, for every target as well -----------
 
 
 def attach(module: Any) -> None:
     """Observe ``triton.compiler.compiler.compile``, which each launch of a new kind calls."""
     job = read_job()
     if job.language == "triton" and job.signature is None:
-        before = partial(_compiling, job, native(module.compile))
+        before = partial(_compiling, job, inspect.unwrap(module.compile))
         private_names.wrap("triton.compiler.compiler:compile", before, _compiled)
 
 
@@ -369,7 +349,7 @@ def _compiling(job: Job, own: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     chosen = explicit(options, given.get("target") or gpu_target(90))
     # Launch options are recorded even where they are the defaults.
     chosen |= {n: options[n] for n in CONFIG if options.get(n) is not None}
-    each(job, Subject(src, chosen, str(getattr(src, "name", ""))), own)
+    each(job, src, chosen, own)
 
 
 def _compiled(_: object, kernel: Any, error: BaseException | None) -> None:
@@ -406,10 +386,10 @@ def _kernels_of_module(job: Job) -> None:
     module = _load(job.path)
     from triton.compiler import compiler
 
-    own = native(compiler.compile)
+    own = inspect.unwrap(compiler.compile)
     for fn, configs in _kernels(module, job):
         for config in _configurations(fn, configs, job):
-            each(job, _subject(fn, config, job), own)
+            each(job, *_source_of(fn, config, job), own)
 
 
 def _load(path: str) -> Any:
@@ -423,34 +403,24 @@ def _load(path: str) -> Any:
     return module
 
 
-def _unwrapped(value: Any) -> tuple[Any, list[Any], list[str]]:
-    """The function beneath its decorators, a tuner's configurations, what is computed of calls."""
-    configs: list[Any] = []
-    computed: list[str] = []
-    while not hasattr(value, "starting_line_number") and hasattr(value, "fn"):
-        configs = list(getattr(value, "configs", ())) or configs
-        computed += list(getattr(value, "values", None) or ())
-        value = value.fn
-    return value, configs, computed
-
-
 def _kernels(module: Any, job: Job) -> list[tuple[Any, list[Any]]]:
     """The kernels to compile with their configurations. Raises ``CannotCompile``."""
     known: dict[str, tuple[Any, list[Any]]] = {}
     for name, value in vars(module).items():
-        if not hasattr(value, "fn"):
-            continue
-        fn, configs, _ = _unwrapped(value)
-        if hasattr(fn, "starting_line_number") and hasattr(fn, "arg_names"):
-            known[name] = (fn, configs)
+        configs: list[Any] = []
+        while not hasattr(value, "starting_line_number") and hasattr(value, "fn"):
+            configs = list(getattr(value, "configs", ())) or configs  # a tuner's
+            value = value.fn
+        if hasattr(value, "starting_line_number") and hasattr(value, "arg_names"):
+            known[name] = (value, configs)
     if not known:
         raise CannotCompile(f"there is no kernel of Triton's in {job.file}")
     if job.kernels:
-        for name in job.kernels:
-            if name not in known:
-                raise CannotCompile(
-                    f"there is no kernel {name} in {job.file}; there are {', '.join(known)}"
-                )
+        lacking = [name for name in job.kernels if name not in known]
+        if lacking:
+            raise CannotCompile(
+                f"there is no kernel {lacking[0]} in {job.file}; there are {', '.join(known)}"
+            )
         return [known[name] for name in job.kernels]
     asked = set(job.signature or ()) | set(job.constexprs)
     fit = [k for k in known.values() if asked <= set(k[0].arg_names)]
@@ -467,14 +437,12 @@ def _kernels(module: Any, job: Job) -> list[tuple[Any, list[Any]]]:
     return fit
 
 
-def _settings(config: Any) -> dict[str, Any]:
-    named = {n: getattr(config, n, None) for n in CONFIG}
-    return {**config.kwargs, **{n: v for n, v in named.items() if v is not None}}
-
-
 def _configurations(fn: Any, configs: list[Any], job: Job) -> list[dict[str, Any]]:
     """The tuner's, unless all that they choose is given."""
-    every = [_settings(config) for config in configs]
+    every = []
+    for config in configs:
+        named = {n: getattr(config, n, None) for n in CONFIG}
+        every.append({**config.kwargs, **{n: v for n, v in named.items() if v is not None}})
     chosen = {name for config in every for name in config if name in fn.arg_names}
     if not every or (chosen and chosen <= set(job.constexprs)):
         return [{}]
@@ -503,7 +471,8 @@ def _value(value: Any) -> Any:
     return value
 
 
-def _subject(fn: Any, config: dict[str, Any], job: Job) -> Subject:
+def _source_of(fn: Any, config: dict[str, Any], job: Job) -> tuple[Any, dict[str, Any]]:
+    """A kernel as Triton compiles it, and its options."""
     from triton.compiler import ASTSource
 
     lacking = _lacking(fn, config, job)
@@ -538,7 +507,7 @@ def _subject(fn: Any, config: dict[str, Any], job: Job) -> Subject:
     if "constexprs" not in parameters:
         raise CannotCompile("--signature needs Triton 3.3 or later")
     source = ASTSource(fn=fn, signature=signature, constexprs=constants, attrs=attributes)
-    return Subject(source, options, str(source.name))
+    return source, options
 
 
 # -- files of IR ----------------------------------------------------------------------------------
@@ -549,21 +518,15 @@ def _stages_of_file(job: Job) -> None:
         text = file.read()
     match = (_KERNEL if job.language == "llir" else _FUNCTION).search(text)
     name = next(filter(None, match.groups())) if match else job.file
-    warm(job)
-    for column in job.columns:
-        key = job.begin(name, column.target, column.options)
-        if key is not None:
-            make = partial(_from_llir if job.language == "llir" else _from_mlir, job, text, column)
-            compile_one(job, column, make, job.path, name=name, config={}, signature="")
-            job.end(key)
+    make = _from_llir if job.language == "llir" else _from_mlir
+    compile_columns(job, partial(make, job, text), job.path, name, {}, "")
 
 
 def _from_mlir(job: Job, text: str, column: Column) -> Any:
     from triton.compiler import compiler
 
-    target = gpu_target(column.number)
-    own = native(compiler.compile)
-    return own(job.path, target=target, options=dict(column.settings))
+    own = inspect.unwrap(compiler.compile)
+    return own(job.path, target=gpu_target(column.number), options=dict(column.settings))
 
 
 def _from_llir(job: Job, text: str, column: Column) -> dict[str, Any]:
