@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
 from typing import Any
 
-from . import current, executor, extension, say, shim, writes
+from . import current, executor, say, shim, writes
 from .say import WAITING
 
 Size = tuple[int, int, int]
@@ -70,6 +69,7 @@ class Launch:
 ASSEMBLY_LINES = 200
 """Lines of PTX above an instruction that are searched for the beginning of its inline assembly."""
 
+_LIBRARY = re.compile(r"/(?:triton|torch|numpy|nvidia|cuda[-\w.]*)/")
 _OPCODE = re.compile(r"(?:@!?%?\w+\s+)?([a-z]\w*)")
 _VERBS = {
     "ld": "reads",
@@ -171,23 +171,10 @@ def _first_own(places: Iterable[Any], file: str) -> str:
     ``file`` is the kernel's: Triton's cache may hold code that was compiled from a copy elsewhere.
     """
     every = list(places)
-    own = [p for p in every if not os.path.realpath(p.file).startswith(_libraries())] or every[:1]
-    if not own:
-        return ""
-    same = os.path.basename(own[0].file) == os.path.basename(file)
-    place, number = file if same else own[0].file, own[0].line
-    text = linecache.getline(place, number).strip()
-    return f"{os.path.basename(place)}:{number}: {text}"[:120]
-
-
-@cache
-def _libraries() -> tuple[str, ...]:
-    """The folders of Triton, numpy, torch and the CUDA toolkit."""
-    specs = (find_spec(name) for name in ("numpy", "triton"))
-    folders = [os.path.dirname(s.origin) for s in specs if s is not None and s.origin]
-    torch = shim.torch_folder()
-    folders += [str(home) for home in (*extension.homes(), *([torch] if torch else []))]
-    return tuple(os.path.realpath(folder) + os.sep for folder in folders)
+    own = next((p for p in every if not _LIBRARY.search(p.file)), every[0])
+    same = os.path.basename(own.file) == os.path.basename(file)
+    text = linecache.getline(file if same else own.file, own.line).strip()
+    return f"{os.path.basename(own.file)}:{own.line}: {text}"[:120]
 
 
 LANES_A_SECOND = 100_000_000
@@ -196,42 +183,32 @@ LANES_A_SECOND = 100_000_000
 
 _CLUSTER = re.compile(r"\.reqnctapercluster\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
 
-_kernels: dict[tuple[str, str], Any] = {}
-_modules: dict[str, tuple[Any, Any]] = {}
 _launches: dict[str, int] = {}
 """Launches of each kernel so far."""
 _running = threading.RLock()
 
 
-class NotExecutable(Exception):
-    """The executor cannot run this kernel, and has written nothing; the text gives the reason."""
+class NotRun(Exception):
+    """A kernel was not run to its end: why, and under which key that is said once."""
 
-
-class Failed(Exception):
-    """The executor failed within the kernel: what was written is not known."""
-
-
-class OverBudget(Exception):
-    """The launch would take more work than it may; ``seconds``: for all of it, at least."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(seconds)
-        self.seconds = seconds
+    def __init__(self, why: str, key: str = "") -> None:
+        super().__init__(why)
+        self.key = key
 
 
 def run(call: Launch, seconds: float) -> tuple[str, ...]:
     """Run a launch within as much work as fits into ``seconds``; return the text that it prints.
 
-    Raises NotExecutable, Failed, OverBudget, AbsentValue, and KernelFault for the kernel's faults.
+    Raises NotRun, AbsentValue, and KernelFault for the kernel's faults.
     """
     if call.obstacle:
-        raise NotExecutable(call.obstacle)
-    execute = _executor()
+        raise NotRun(call.obstacle)
+    execute = _load("execute")
     with _running:
         kernel, listing = _program(call)
         missing = len(kernel.parameters) - len(call.arguments)
         if not 0 <= missing <= len(call.scratch):
-            raise NotExecutable(
+            raise NotRun(
                 f"its PTX has {len(kernel.parameters)} parameters, and the launch gives "
                 f"{len(call.arguments)}"
             )
@@ -255,15 +232,23 @@ def run(call: Launch, seconds: float) -> tuple[str, ...]:
             BENCHMARKS.used(done.cost / LANES_A_SECOND)
             return tuple(done.printed)
         except (execute.CannotRun, execute.LaunchError) as error:
-            raise NotExecutable(str(error)) from error
+            raise NotRun(str(error)) from error
         except execute.OutOfBudget as error:
             BENCHMARKS.used(seconds)
-            raise OverBudget(error.work / LANES_A_SECOND) from None
+            raise NotRun(
+                f"the kernel {call.name} was not run to its end: its {math.prod(call.grid)} "
+                f"{call.unit}s take about {error.work / LANES_A_SECOND:.2g} s of work or more, "
+                f"more than the {seconds:g} s allowed; --values all, or more --value-seconds, "
+                "computes it",
+                "over-budget",
+            ) from None
         except execute.Fault as fault:
             raise error_of(fault, call, listing, number) from None
         except Exception as error:  # of the executor, for a kernel that the compiler accepted
-            kind = Failed if memory.written else NotExecutable
-            raise kind(f"{type(error).__name__}: {error}"[:300]) from error
+            why = f"{type(error).__name__}: {error}"[:300]
+            if memory.written:
+                why = f"the kernel {call.name} was not run to its end ({why})"
+            raise NotRun(why, "failed" if memory.written else "") from error
         finally:
             for part in buffers:
                 memory.remove(part)
@@ -277,75 +262,74 @@ def _zeros(size: int, align: int) -> Any:
     return whole[skipped : skipped + size]
 
 
-def _executor() -> Any:
-    """The package ``inspector.execute``; raises NotExecutable."""
-    try:
-        return executor.load("execute")
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}"[:300]
-        raise NotExecutable(f"the executor of PTX cannot be loaded ({reason})") from error
-
-
 def _program(call: Launch) -> tuple[Any, Any]:
-    """The kernel as the executor has it, and the PTX's lines; raises NotExecutable."""
+    """The kernel as the executor has it, and the PTX's lines; raises NotRun."""
     kernel, (listing, _) = _kernel(call.text, call.entry), _module(call.text)
     obstacles = kernel.cannot()
     if obstacles:
         first, more = obstacles[0], len(obstacles) - 1
         place = source(listing, first.line, call.file)
-        raise NotExecutable(
+        raise NotRun(
             f"{first.opcode} in line {first.line} of its PTX: {first.reason}"
             + (f", and {more} more" if more else "")
             + (f"; {place}" if place else "")
         )
     clusters = max(call.clusters, _required_clusters(call.text, call.entry))
     if clusters > 1:
-        raise NotExecutable(f"its blocks are in clusters of {clusters}")
+        raise NotRun(f"its blocks are in clusters of {clusters}")
     return kernel, listing
 
 
 # -- a text's kernels and variables -------------------------------------------------------------
 
 
+def _load(name: str) -> Any:
+    """A module of the executor's; raises NotRun."""
+    try:
+        return executor.load(name)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"[:300]
+        raise NotRun(f"the executor of PTX cannot be loaded ({reason})") from error
+
+
+@contextmanager
+def _understanding() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise NotRun(f"its PTX is not understood: {error}"[:300]) from error
+
+
+@cache
 def _module(text: str) -> tuple[Any, Any]:
-    """The lines of a PTX text, and its module; raises NotExecutable."""
-    made = _modules.get(text)
-    if made is None:
-        _executor()
-        try:
-            listing = executor.load("listing.ptx").parse_ptx(text)
-            module = executor.load("listing.ptx_code").read_module(listing)
-        except Exception as error:
-            raise NotExecutable(f"its PTX is not understood: {error}"[:300]) from error
-        made = _modules[text] = listing, module
-    return made
+    """The lines of a PTX text, and its module; raises NotRun."""
+    parser, code = _load("listing.ptx"), _load("listing.ptx_code")
+    with _understanding():
+        listing = parser.parse_ptx(text)
+        return listing, code.read_module(listing)
 
 
+@cache
 def _kernel(text: str, entry: str) -> Any:
-    """A kernel of a PTX text, whether or not it can be run; raises NotExecutable."""
-    made = _kernels.get((text, entry))
-    if made is None:
-        module = _module(text)[1]
-        try:
-            made = _kernels[text, entry] = _executor().Program(module, entry)
-        except Exception as error:
-            raise NotExecutable(f"its PTX is not understood: {error}"[:300]) from error
-    return made
+    """A kernel of a PTX text, whether or not it can be run; raises NotRun."""
+    module, execute = _module(text)[1], _load("execute")
+    with _understanding():
+        return execute.Program(module, entry)
 
 
 def parameter_sizes(text: str, entry: str) -> list[int]:
-    """Bytes of each of a kernel's parameters; raises NotExecutable."""
+    """Bytes of each of a kernel's parameters; raises NotRun."""
     return [parameter.size for parameter in _module(text)[1].functions[entry].parameters]
 
 
 def variables(text: str) -> dict[str, int]:
-    """The addresses of a text's variables in global and constant memory; raises NotExecutable."""
+    """The addresses of a text's variables in global and constant memory; raises NotRun."""
     module = _module(text)[1]
     if not module.entries:
         return {}
     with _running:
         kernel = _kernel(text, next(iter(module.entries)))
-        memory = _MEMORY.now(_executor(), frozenset())
+        memory = _MEMORY.now(_load("execute"), frozenset())
         kernel.addresses(memory)
         return dict(memory.modules[kernel.module_key])
 
@@ -458,21 +442,12 @@ def _compute(call: Launch) -> str:
         return ""
     except AbsentValue as absent:
         return str(absent)
-    except OverBudget as over:
-        key = "over-budget"
-        why = (
-            f"the kernel {name} was not run to its end: its {math.prod(call.grid)} {call.unit}s "
-            f"take about {over.seconds:.2g} s of work or more, more than the {allowed:g} s "
-            "allowed; --values all, or more --value-seconds, computes it"
-        )
-        if BENCHMARKS.depth:
-            return why
-    except NotExecutable as error:
-        key, why = "not-run", f"the PTX of {name} cannot be run here ({error})"
-    except Failed as error:
-        key, why = "failed", f"the kernel {name} was not run to its end ({error})"
-    say.once(f"{key}:{name}", f"{why}; reading its outputs will raise")
-    return why
+    except NotRun as error:
+        why = str(error) if error.key else f"the PTX of {name} cannot be run here ({error})"
+        if not (BENCHMARKS.depth and error.key == "over-budget"):
+            key = error.key or "not-run"
+            say.once(f"{key}:{name}", f"{why}; reading its outputs will raise")
+        return why
 
 
 def _make_absent(call: Launch, pointers: list[tuple[int, int]], why: str) -> None:
