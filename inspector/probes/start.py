@@ -21,7 +21,7 @@ PROBES = (
     (TRITON, "compiles.triton_compiles", "attach"),
     (TUNER, "calls.triton_launches", "attach_autotuner"),
     ("torch._dynamo.convert_frame", "compiles.inductor_graphs", "attach"),
-    (f"{INDUCTOR}.graph", "compiles.inductor_graphs", "attach_graphs"),
+    (f"{INDUCTOR}.graph", "compiles.inductor_graphs", "attach"),
     (f"{INDUCTOR}.graph", "compiles.inductor_graphs", "attach_failures"),
     (f"{INDUCTOR}.compile_fx", "compiles.inductor_graphs", "attach_compilation"),
     (f"{INDUCTOR}.graph", "compiles.inductor_graphs", "attach_lowering"),

@@ -13,7 +13,6 @@ import threading
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .. import private_names
@@ -380,15 +379,29 @@ METRICS = ("compilation_metrics", "bwd_compilation_metrics", "aot_autograd_backw
 CACHES = ("fx_graph_cache_", "fx_graph_bundled_cache_", "aotautograd_cache_")
 
 
-class Listener:
-    """Takes records about compilations as torch makes them."""
+class Listener(logging.Handler):
+    """Keeps what ``TORCH_TRACE`` would write of compilations, from memory; prints nothing.
+
+    The user's own TORCH_LOGS and TORCH_TRACE are not touched.
+    """
 
     def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
         self._names: dict[int, str] = {}
         self._marks: dict[Any, list[Any]] = {}
+        # An attribute, so that the guard is all that logging calls.
+        self.emit = guarded(self._take, "torch's trace")  # type: ignore[method-assign]
 
-    def take(self, said: dict[str, Any], payload: Any) -> None:
+    def forget(self) -> None:
+        """Drop the phases of compilations that another recording has seen begin."""
+        self._marks.clear()
+
+    def _take(self, record: logging.LogRecord) -> None:
         """Keep what one record says."""
+        said: dict[str, Any] = getattr(record, "metadata", None) or {}
+        payload: Any = getattr(record, "payload", None)
+        if not recording():
+            return
         if "chromium_event" in said:
             self._mark(said, payload)
             return
@@ -399,12 +412,29 @@ class Listener:
         ids = identity(said)
         artifact = said.get("artifact")
         name = artifact.get("name") if isinstance(artifact, dict) else None
-        if isinstance(name, str):
-            self._artifact(name, payload, ids)
+        graph = name if name in ARTIFACTS else next((kind for kind in GRAPHS if kind in said), None)
+        if graph is not None and payload:
+            emit({"event": "graph_text", "kind": graph, "blob": blob(str(payload)), **ids})
+            _keep_files(FILE.findall(str(payload)))
+        elif "inductor_output_code" in said and payload is not None:
+            code = said["inductor_output_code"] or {}
+            path = code.get("file_path") or code.get("filename")
+            emit({"event": "graph", "path": path, "blob": blob(payload), **ids})
+            _keep_files(ORIGINAL.findall(str(payload)))
+        elif name in TEXTS and payload is not None:
+            emit({"event": TEXTS[name], **ids, "blob": blob(str(payload))})
+        elif isinstance(name, str) and name.startswith(CACHES) and payload is not None:
+            try:
+                about = json.loads(payload) if isinstance(payload, str) else payload
+            except ValueError:
+                about = {}
+            about = short(about if isinstance(about, dict) else {})
+            emit({"event": "compile_cache", **ids, "name": name, "said": about})
         elif "dynamo_start" in said:
             frames = self._frames((said["dynamo_start"] or {}).get("stack"))
             emit({"event": "compile_start", **ids, "stack": frames})
-            self._keep(frames)
+            # The user's own files that a compile began in, as they are by now.
+            _keep_files([f["file"] for f in frames if f["file"] and "/torch/" not in f["file"]])
         elif "dynamo_cpp_guards_str" in said and payload:
             emit({"event": "guards", **ids, "blob": blob(str(payload))})
         elif (kind := next((k for k in METRICS if k in said), None)) is not None:
@@ -415,94 +445,49 @@ class Listener:
             frames = self._frames(about.pop("user_stack", None))
             emit({"event": "symbol", **ids, "kind": kind, "stack": frames, "said": short(about)})
 
-    def forget(self) -> None:
-        """Drop the phases of compilations that another recording has seen begin."""
-        self._marks.clear()
-
-    def _artifact(self, name: str, payload: Any, ids: dict[str, Any]) -> None:
-        if payload is None:
-            return
-        if name == "dynamo_graph_break_reason":
-            emit({"event": "graph_break", **ids, "blob": blob(str(payload))})
-        elif name == "recompile_reasons":
-            emit({"event": "recompile", **ids, "blob": blob(str(payload))})
-        elif name.startswith(CACHES):
-            try:
-                about = json.loads(payload) if isinstance(payload, str) else payload
-            except ValueError:
-                about = {}
-            about = short(about if isinstance(about, dict) else {})
-            emit({"event": "compile_cache", **ids, "name": name, "said": about})
-
     def _mark(self, said: dict[str, Any], payload: Any) -> None:
         """Keep when a phase began or ended; write all when the outermost phase ends."""
         if not isinstance(payload, str) or len(payload) > MAX_MARK_CHARACTERS:
             return
-        mark = json.loads(payload)
+        mark, ids = json.loads(payload), identity(said)
         phase, about = mark.get("ph"), mark.get("args") or {}
-        if phase == "i" and mark.get("name") == "automatic_dynamic":
-            emit(
-                {
-                    "event": "symbol",
-                    **identity(said),
-                    "kind": "automatic_dynamic",
-                    "stack": [],
-                    "said": short(about),
-                }
-            )
-        if phase not in ("B", "E"):
-            return
-        key = (threading.get_ident(), about.get("compile_id"))
-        marks = self._marks.get(key)
-        if marks is None:
-            if phase == "E":
-                return
+        if phase == "i" and (kind := mark.get("name")) == "automatic_dynamic":
+            emit({"event": "symbol", **ids, "kind": kind, "stack": [], "said": short(about)})
+        compile = about.get("compile_id")
+        key = (threading.get_ident(), compile)
+        if phase == "B" and key not in self._marks:
             if len(self._marks) >= MAX_OPEN_COMPILES:
                 self._marks.pop(next(iter(self._marks)))
-            marks = self._marks[key] = [0]
+            self._marks[key] = [0]
+        marks = self._marks.get(key)
+        if phase not in ("B", "E") or marks is None:
+            return
         if len(marks) <= MAX_MARKS:
             marks.append([phase, str(mark.get("name"))[:200], mark.get("ts")])
         marks[0] += 1 if phase == "B" else -1
         if marks[0] <= 0:
             del self._marks[key]
-            emit(
-                {
-                    "event": "compile_phases",
-                    **identity(said),
-                    "compile": about.get("compile_id"),
-                    "marks": marks[1:],
-                }
-            )
+            emit({"event": "compile_phases", **ids, "compile": compile, "marks": marks[1:]})
 
     def _frames(self, stack: Any) -> list[dict[str, Any]]:
         """A stack with its files' names, which torch gives as numbers, the innermost frame last."""
         out = []
         for frame in (stack or [])[-MAX_FRAMES:]:
-            number = frame.get("filename")
-            file = self._file_of(number) if isinstance(number, int) else number
+            file = frame.get("filename")
+            if isinstance(file, int) and file not in self._names:
+                # What torch numbered before anybody listened.
+                table = private_names.get("torch._logging.structured:INTERN_TABLE") or {}
+                for text, number in list(table.items()):
+                    self._names.setdefault(number, text)
             out.append(
                 {
-                    "file": file,
+                    "file": self._names.get(file) if isinstance(file, int) else file,
                     "line": frame.get("line"),
                     "name": frame.get("name"),
                     "code": str(frame.get("loc") or "")[:MAX_VALUE_CHARACTERS],
                 }
             )
         return out
-
-    def _file_of(self, number: int) -> str | None:
-        if number not in self._names:
-            # What torch numbered before anybody listened.
-            table = private_names.get("torch._logging.structured:INTERN_TABLE") or {}
-            for text, other in list(table.items()):
-                self._names.setdefault(other, text)
-        return self._names.get(number)
-
-    def _keep(self, frames: list[dict[str, Any]]) -> None:
-        """The user's own files that a compile began in, as they are by now."""
-        for path in dict.fromkeys(frame["file"] for frame in frames):
-            if isinstance(path, str) and "/torch/" not in path:
-                keep_file(path)
 
 
 def identity(said: dict[str, Any]) -> dict[str, Any]:
@@ -527,24 +512,24 @@ def short(about: dict[str, Any]) -> dict[str, Any]:
 
 
 def attach(module: Any) -> None:
-    """Keep why torch compiled, and how long each phase took."""
-    listener = Listener()
-    at_new_recording(listener.forget)
-    listen(listener.take)
+    """Dynamo's or Inductor's first module: keep why torch compiled, its graphs and its code."""
+    logger = logging.getLogger("torch.__trace")
+    if not any(isinstance(handler, Listener) for handler in logger.handlers):
+        listener = Listener()
+        at_new_recording(listener.forget)
+        logger.addHandler(listener)
 
-
-# -- graphs ----------------------------------------------------------------------------------------
 
 # Texts that tie a graph's kernels to the user's lines; the rest of the trace is left alone.
-GRAPHS = {
+GRAPHS = (
     "dynamo_output_graph",
     "aot_forward_graph",
     "aot_backward_graph",
     "aot_inference_graph",
     "aot_joint_graph",
     "inductor_post_grad_graph",
-}
-ARTIFACTS = {
+)
+ARTIFACTS = (
     "before_pre_grad_graph",
     "after_pre_grad_graph",
     "before_joint_graph",
@@ -554,7 +539,9 @@ ARTIFACTS = {
     "triton_kernel_info",
     "inductor_provenance_tracking_node_mappings",
     "inductor_provenance_tracking_kernel_stack_traces",
-}
+)
+# Artifacts that are events of their own.
+TEXTS = {"dynamo_graph_break_reason": "graph_break", "recompile_reasons": "recompile"}
 
 # Above the nodes that came of a line, each graph names it; such a file is small.
 FILE = re.compile(
@@ -566,71 +553,16 @@ MAX_FILE_BYTES = 8 << 20
 _seen: set[str] = per_recording(set())
 
 
-class Handler(logging.Handler):
-    """Hands on what ``TORCH_TRACE`` would write, from memory; prints nothing."""
-
-    def __init__(self, take: Callable[[dict[str, Any], Any], None]) -> None:
-        super().__init__(logging.DEBUG)
-        self.take = take
-        # An attribute, so that the guard is all that logging calls.
-        self.emit = guarded(self._hand_on, f"torch's trace ({take.__module__})")  # type: ignore[method-assign]
-
-    def _hand_on(self, record: logging.LogRecord) -> None:
-        if recording():
-            self.take(getattr(record, "metadata", None) or {}, getattr(record, "payload", None))
-
-
-def listen(take: Callable[[dict[str, Any], Any], None]) -> None:
-    """Call ``take(metadata, payload)`` for each record of ``torch.__trace``.
-
-    The user's own TORCH_LOGS and TORCH_TRACE are not touched.
-    """
-    logging.getLogger("torch.__trace").addHandler(Handler(take))
-
-
-def _take(metadata: dict[str, Any], payload: Any) -> None:
-    compile_ids = {
-        "frame_id": metadata.get("frame_id"),
-        "frame_compile_id": metadata.get("frame_compile_id"),
-        "attempt": metadata.get("attempt"),
-        "rank": metadata.get("rank"),
-    }
-    if "inductor_output_code" in metadata and payload is not None:
-        output_code = metadata["inductor_output_code"] or {}
-        path = output_code.get("file_path") or output_code.get("filename")
-        emit({"event": "graph", "path": path, "blob": blob(payload), **compile_ids})
-        _keep_sources(str(payload), ORIGINAL)
-        return
-    kind = next((g for g in GRAPHS if g in metadata), None)
-    artifact = metadata.get("artifact")
-    if kind is None and isinstance(artifact, dict) and artifact.get("name") in ARTIFACTS:
-        kind = artifact["name"]
-    if kind is not None and payload:
-        text = payload if isinstance(payload, str) else str(payload)
-        emit({"event": "graph_text", "kind": kind, "blob": blob(text), **compile_ids})
-        _keep_sources(text, FILE)
-
-
-def _keep_sources(text: str, named: re.Pattern[str]) -> None:
-    """The user's own files that a graph names."""
-    for path in dict.fromkeys(named.findall(text)):
-        keep_file(path)
-
-
-def keep_file(path: str) -> None:
-    """Keep one of the user's files as it is while it is compiled, once."""
-    if path in _seen:
-        return
-    _seen.add(path)
-    try:
-        fits = os.path.isfile(path) and os.path.getsize(path) <= MAX_FILE_BYTES
-    except (OSError, ValueError):
-        fits = False
-    digest = file_blob(path) if fits else None
-    if digest is not None:
-        emit({"event": "user_file", "path": path, "blob": digest})
-
-
-def attach_graphs(module: Any) -> None:
-    """Keep the graphs and the code of each compilation."""
-    listen(_take)
+def _keep_files(paths: list[str]) -> None:
+    """Keep the user's files as they are while they are compiled, each once."""
+    for path in paths:
+        if path in _seen:
+            continue
+        _seen.add(path)
+        try:
+            fits = os.path.isfile(path) and os.path.getsize(path) <= MAX_FILE_BYTES
+        except (OSError, ValueError):
+            fits = False
+        digest = file_blob(path) if fits else None
+        if digest is not None:
+            emit({"event": "user_file", "path": path, "blob": digest})
