@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import json
 import linecache
 import os
 import re
@@ -11,11 +13,12 @@ import threading
 import time
 import weakref
 from collections.abc import Iterable
+from contextlib import suppress
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .. import private_names
-from ..autotune import triton_tuner
+from ..autotune.triton_tuner import compiled, failed, first_line
 from ..calls import subjects, triton_launches
 from ..hooks import argument, observed, per_recording
 from ..writer import blob, emit, file_blob, plain, problem, standing, withdraw
@@ -157,7 +160,6 @@ _COMMAND = re.compile(r"^Repro command: (.{1,8000})$", re.MULTILINE)
 _recorded: set[str] = per_recording(set())
 MAX_STAGES = 64
 """Stages of one compilation that are timed."""
-_attached: list[bool] = []
 # Of the compile under way: stages ([name, seconds]), making (the last stage that was begun, with
 # Triton's metadata and what it is made of), digest (Triton's hash of it), missed (what is called
 # where it is in no cache).
@@ -172,8 +174,12 @@ class Compile:
 
     def __init__(self, args: Any, kwargs: Any) -> None:
         given = dict(zip(("src", "target", "options"), args, strict=False)) | kwargs
-        self.src = given["src"]
-        self.asked = _asked(given.get("target"), given.get("options"))
+        self.src, options, target = given["src"], given.get("options"), given.get("target")
+        # The target and the options that Triton was asked for, where it has no metadata yet.
+        self.asked = dict(plain(options)) if isinstance(options, dict) else {}
+        if getattr(target, "arch", None) is not None:
+            backend = getattr(target, "backend", None)
+            self.asked["target"] = {"backend": backend, "arch": plain(target.arch)}
         self.began = time.time()
         self._standing: str | None = None
         _now.stages, _now.making, _now.digest, _now.missed = [], None, None, self._missed
@@ -194,31 +200,57 @@ class Compile:
             }
         )
 
-    def ended(self) -> None:
-        """Forget the call, which has returned or raised."""
-        end_stages()
-        if self._standing is not None:
-            withdraw(self._standing)
+    def ended(self, kernel: Any, error: BaseException | None) -> None:
+        """Record what the call returned or raised."""
+        try:
+            if error is None:
+                compiled(getattr(kernel, "hash", None), getattr(kernel, "name", None))
+                record(kernel, self.src, self.began)
+            elif isinstance(error, Exception):
+                self._failed(error)
+        finally:
+            end_stages()
+            if self._standing is not None:
+                withdraw(self._standing)
 
-    def failed(self, error: Exception) -> None:
-        """Record what the call raised."""
+    def _failed(self, error: Exception) -> None:
         seconds = time.time() - self.began
-        triton_tuner.failed(error)
+        failed(error)
         digest = self._digest()
-        triton_tuner.compiled(digest, getattr(self.src, "name", None))
-        if digest not in _recorded:
-            _recorded.add(digest)
-            _record_failure(self.src, error, digest, (self.began, seconds), self.asked)
+        compiled(digest, getattr(self.src, "name", None))
+        if digest in _recorded:
+            return
+        _recorded.add(digest)
+        making, stages = getattr(_now, "making", None), end_stages()
+        metadata = {} if making is None else {k: v for k, v in making[1].items() if k != "hash"}
+        name = str(getattr(self.src, "name", "") or "")
+        files = _so_far(digest, name, making)
+        emit(
+            {
+                "event": "triton_failed",
+                "name": str(metadata.get("name") or name).lstrip("@"),
+                "hash": digest,
+                "metadata": {**self.asked, **plain(metadata)},
+                "made_by": made_by(),
+                "files": {stage: blob(text) for stage, text in files.items()},
+                "began": self.began,
+                "seconds": seconds,
+                "stage_seconds": stages,
+                "error": f"{type(error).__name__}: {error}"[:4000],
+                "stage": "ttir" if making is None else {"cubin": "sass"}.get(making[0], making[0]),
+                **_failure_words(self.src, error, files),
+                **source(self.src),
+            }
+        )
 
     def _digest(self) -> str:
         """Triton's hash; before Triton has made one, a hash of what it was asked for."""
         known: str | None = getattr(_now, "digest", None)
         if known:
             return known
-        function = getattr(self.src, "fn", None)
         asked = (
             getattr(self.src, "name", None),
-            getattr(function, "cache_key", None),
+            getattr(getattr(self.src, "fn", None), "cache_key", None),
             constexprs(self.src),
             getattr(self.src, "signature", None),
             self.asked,
@@ -235,35 +267,7 @@ def exceeded(error: BaseException) -> dict[str, Any]:
     return {"required": required, "limit": limit, "resource": None if name is None else str(name)}
 
 
-def _record_failure(
-    src: Any, error: Exception, digest: str, took: tuple[float, float], asked: dict[str, Any]
-) -> None:
-    """``took`` is when the compile began, since 1970, and for how many seconds it went on."""
-    making, stages = getattr(_now, "making", None), end_stages()
-    metadata = {} if making is None else {k: v for k, v in making[1].items() if k != "hash"}
-    name = str(metadata.get("name") or getattr(src, "name", "") or "").lstrip("@")
-    files = _so_far(digest, str(getattr(src, "name", "")), making)
-    emit(
-        {
-            "event": "triton_failed",
-            "name": name,
-            "hash": digest,
-            "metadata": {**asked, **plain(metadata)},
-            "made_by": made_by(),
-            "files": {stage: blob(text) for stage, text in files.items()},
-            "began": took[0],
-            "seconds": took[1],
-            "stage_seconds": stages,
-            "error": f"{type(error).__name__}: {error}"[:4000],
-            **_failure_words(src, error, making, files),
-            **source(src),
-        }
-    )
-
-
-def _failure_words(
-    src: Any, error: BaseException, making: Any, files: dict[str, str]
-) -> dict[str, Any]:
+def _failure_words(src: Any, error: BaseException, files: dict[str, str]) -> dict[str, Any]:
     """What the compiler said, and of which lines."""
     from ..ahead import said
 
@@ -275,7 +279,6 @@ def _failure_words(
     first = next(m for m in messages if m["severity"] == "error")
     command = _COMMAND.search(log)
     return {
-        "stage": "ttir" if making is None else {"cubin": "sass"}.get(making[0], making[0]),
         "kind": type(error).__name__,
         "message": first["message"],
         "tool": first["tool"],
@@ -284,20 +287,6 @@ def _failure_words(
         "command": None if command is None else command[1].strip(),
         **exceeded(error),
     }
-
-
-def _asked(target: Any, options: Any) -> dict[str, Any]:
-    """The target and the options that Triton was asked for, where it has no metadata yet."""
-    out = dict(plain(options)) if isinstance(options, dict) else {}
-    if getattr(target, "arch", None) is not None:
-        out["target"] = {"backend": getattr(target, "backend", None), "arch": plain(target.arch)}
-    return out
-
-
-def _manager(digest: str) -> Any:
-    """Triton's cache of one compile, None where this version names it otherwise."""
-    make = private_names.get("triton.runtime.cache:get_cache_manager")
-    return None if make is None else make(digest)
 
 
 def _so_far(digest: str, name: str, making: Any) -> dict[str, str]:
@@ -323,22 +312,10 @@ def _so_far(digest: str, name: str, making: Any) -> dict[str, str]:
 # -- stages ----------------------------------------------------------------------------------------
 
 
-def attach_stages() -> None:
-    """``triton.compiler.compiler``: what it calls to get a backend gives one that is timed."""
-    private_names.wrap("triton.compiler.compiler:get_cache_manager", _keyed)
-    if private_names.wrap("triton.compiler.compiler:make_backend", after=_backend_made):
-        _attached.append(True)
-
-
 def _backend_made(_: object, backend: Any, error: BaseException | None) -> None:
     """Observe which stages a new backend has."""
     if error is None:
         backend.add_stages = observed(backend.add_stages, argument(0, "stages"), _added)
-
-
-def stages_watched() -> bool:
-    """Whether stages are seen at all."""
-    return bool(_attached)
 
 
 def end_stages() -> list[list[Any]]:
@@ -391,24 +368,14 @@ def attach(module: Any) -> None:
     ``knobs.compilation.listener`` would be the public way; it is absent before Triton 3.4 and is
     a single slot, which stays the user's.
     """
-    if not os.environ.get("PTXVIEW_COMPILE"):  # else ahead/calls.py has them recorded
-        name = "triton.compiler.compiler:compile"
-        private_names.wrap(name, Compile, _compile_ended)
-    attach_stages()
+    if not os.environ.get("PTXVIEW_COMPILE"):  # else ahead/compile_job.py has them recorded
+        private_names.wrap("triton.compiler.compiler:compile", Compile, Compile.ended)
+    private_names.wrap("triton.compiler.compiler:get_cache_manager", _keyed)
+    # What it calls to get a backend gives one whose stages are timed.
+    private_names.wrap("triton.compiler.compiler:make_backend", after=_backend_made)
     private_names.wrap(
         "triton.compiler.compiler:CompiledKernel._init_handles", _loading, _loading_ended
     )
-
-
-def _compile_ended(compile: Compile, kernel: Any, error: BaseException | None) -> None:
-    try:
-        if error is None:
-            triton_tuner.compiled(getattr(kernel, "hash", None), getattr(kernel, "name", None))
-            record(kernel, compile.src, compile.began)
-        elif isinstance(error, Exception):
-            compile.failed(error)
-    finally:
-        compile.ended()
 
 
 def record(kernel: Any, src: Any, began: float) -> None:
@@ -418,7 +385,9 @@ def record(kernel: Any, src: Any, began: float) -> None:
     if digest in _seen:
         return
     _seen.add(digest)
-    paths = _group(kernel, digest, str(metadata.get("name", getattr(src, "name", ""))))
+    paths: dict[str, str] = {}
+    with suppress(Exception):
+        paths = _cached(digest, str(metadata.get("name", getattr(src, "name", ""))), kernel)
     files: dict[str, str | None] = {}
     for extension, content in dict(kernel.asm).items():
         path = paths.get(extension)
@@ -426,28 +395,33 @@ def record(kernel: Any, src: Any, began: float) -> None:
         if files[extension] is None and isinstance(content, str | bytes):
             files[extension] = blob(content)
     stages = end_stages()
-    emit(
-        {
-            "event": "triton",
-            "name": metadata.get("name"),
-            "hash": digest,
-            "cache_key": _cache_key(paths),
-            # Another process may have compiled it a moment ago: files are as new as of a miss.
-            "cache_hit": not stages if stages_watched() else _hit(paths, began),
-            "metadata": plain(metadata),
-            "files": files,
-            "paths": paths,
-            "began": began,
-            "seconds": time.time() - began,
-            "stage_seconds": stages,
-            "made_by": made_by(),
-            **source(src),
-        }
-    )
+    times = {"began": began, "seconds": time.time() - began, "stage_seconds": stages}
+    _emit(digest, plain(metadata), paths, files, {"cache_hit": not stages, **times, **source(src)})
+
+
+def _emit(
+    digest: str,
+    metadata: Any,
+    paths: dict[str, str],
+    files: dict[str, str | None],
+    more: dict[str, Any],
+) -> None:
+    beside = paths.get("json") or next(iter(paths.values()), None)
+    event = {
+        "event": "triton",
+        "name": metadata.get("name"),
+        "hash": digest,
+        "cache_key": os.path.basename(os.path.dirname(beside)) if beside else None,
+        "metadata": metadata,
+        "files": files,
+        "paths": paths,
+        "made_by": made_by(),
+    }
+    emit(event | more)
 
 
 def record_cached(
-    digest: str, name: str, source: dict[str, Any] | None = None, folders: Iterable[str] = ()
+    digest: str, name: str, source: dict[str, Any], folders: Iterable[str] = ()
 ) -> None:
     """Record a kernel that was loaded from a cache without a call of ``compile``.
 
@@ -456,79 +430,35 @@ def record_cached(
     """
     if digest in _seen:
         return
-    import json
-
-    group = _cached_group(digest, name)
-    paths = {os.path.splitext(k)[1][1:]: str(v) for k, v in group.items()}
-    for folder in folders:
-        if "json" not in paths:
-            paths = _beside(folder, digest, name[:150])
+    paths = _cached(digest, name)
+    key = base64.b32encode(bytes.fromhex(digest)).decode().rstrip("=")  # names folders in caches
+    for folder in (os.path.join(folder, key) for folder in folders):
+        if "json" not in paths and os.path.isdir(folder):
+            split = [os.path.splitext(file) for file in sorted(os.listdir(folder))]
+            own = [(stem, end) for stem, end in split if stem == name[:150] and end]
+            paths = {end[1:]: os.path.join(folder, stem + end) for stem, end in own}
     if "json" not in paths:
         problem("inductor launcher", f"the files of {name} ({digest[:8]}) are in no cache")
         return
     _seen.add(digest)
     with open(paths["json"], encoding="utf-8") as file:
-        metadata = json.load(file)
-    emit(
-        {
-            "event": "triton",
-            "name": metadata.get("name", name),
-            "hash": digest,
-            "cache_key": _cache_key(paths),
-            "cache_hit": True,
-            "metadata": metadata,
-            "files": {e: file_blob(p) for e, p in paths.items() if e != "json"},
-            "paths": paths,
-            "seconds": None,
-            "made_by": made_by(),
-            **(source or {}),
-        }
-    )
+        metadata = {"name": name, **json.load(file)}
+    files = {end: file_blob(path) for end, path in paths.items() if end != "json"}
+    _emit(digest, metadata, paths, files, {"cache_hit": True, "seconds": None, **source})
 
 
-def _beside(folder: str, digest: str, name: str) -> dict[str, str]:
-    """The files of a kernel in a cache, by extension; folders are named by the hash in base32."""
-    import base64
-
-    kernel_folder = os.path.join(
-        folder, base64.b32encode(bytes.fromhex(digest)).decode().rstrip("=")
-    )
-    if not os.path.isdir(kernel_folder):
-        return {}
-    split = [
-        os.path.splitext(name_in_folder) for name_in_folder in sorted(os.listdir(kernel_folder))
-    ]
-    return {e[1:]: os.path.join(kernel_folder, stem + e) for stem, e in split if stem == name and e}
+def _manager(digest: str) -> Any:
+    """Triton's cache of one compile, None where this version names it otherwise."""
+    make = private_names.get("triton.runtime.cache:get_cache_manager")
+    return None if make is None else make(digest)
 
 
-def _group(kernel: Any, digest: str, name: str) -> dict[str, str]:
-    """The files that the cache holds for a kernel, by extension."""
+def _cached(digest: str, name: str, kernel: Any = None) -> dict[str, str]:
+    """The files that Triton's own cache holds for a kernel, by extension."""
     group = getattr(kernel, "metadata_group", None)
-    if not group:
-        try:
-            group = _cached_group(digest, name)
-        except Exception:
-            group = None
+    if not group and (manager := _manager(digest)) is not None:
+        group = manager.get_group(f"{name[:150]}.json")
     return {os.path.splitext(k)[1][1:]: str(v) for k, v in (group or {}).items()}
-
-
-def _cached_group(digest: str, name: str) -> dict[str, Any]:
-    """The files of a kernel in Triton's own cache, by name; {} if it has none."""
-    manager = private_names.get("triton.runtime.cache:get_cache_manager")
-    return {} if manager is None else manager(digest).get_group(f"{name[:150]}.json") or {}
-
-
-def _cache_key(paths: dict[str, str]) -> str | None:
-    any_path = paths.get("json") or next(iter(paths.values()), None)
-    return os.path.basename(os.path.dirname(any_path)) if any_path else None
-
-
-def _hit(paths: dict[str, str], began: float) -> bool | None:
-    # File systems keep times to a tick of the kernel's clock; a tick is at most 10 ms.
-    try:
-        return os.path.getmtime(paths["json"]) < began - 0.02
-    except (KeyError, OSError):
-        return None
 
 
 def _loading(args: Any, kwargs: Any) -> Any:
@@ -551,8 +481,8 @@ def _loading_ended(kernel: Any, _: object, error: BaseException | None) -> None:
         watch(kernel)
     elif isinstance(error, Exception):
         digest = getattr(kernel, "hash", None)
-        triton_tuner.compiled(digest, getattr(kernel, "name", None))
-        triton_tuner.failed(error)
+        compiled(digest, getattr(kernel, "name", None))
+        failed(error)
         not_loaded(digest, error)
 
 
@@ -581,7 +511,7 @@ def not_loaded(digest: object, error: BaseException) -> None:
             {
                 "event": "not_loaded",
                 "hash": str(digest),
-                "error": triton_tuner.first_line(error),
+                "error": first_line(error),
                 **exceeded(error),
             }
         )
@@ -631,11 +561,11 @@ def _made_faster(slow: Any, fast: Any, error: BaseException | None) -> None:
 
 def _dropped(result: Any, error: Exception) -> None:
     """Record a configuration that compiled but cannot be loaded, so that Inductor drops it."""
-    from ..autotune import inductor, triton_tuner
+    from ..autotune import inductor
 
     name = (getattr(result, "inductor_meta", None) or {}).get("kernel_name")
     digest = getattr(result.kernel, "hash", None)
-    inductor.dropped(name, None, result.config, triton_tuner.first_line(error), digest)
+    inductor.dropped(name, None, result.config, first_line(error), digest)
     # It was compiled all the same, here or by another process, whose files are in the cache.
     _record_compiled(result)
     not_loaded(digest, error)
