@@ -39,20 +39,6 @@ HEURISTICS = "torch._inductor.runtime.triton_heuristics"
 _now = threading.local()  # file, hints: of the kernel whose configuration is looked for
 
 
-def attach_cached(module: Any) -> None:
-    """``torch._inductor.runtime.triton_heuristics``: it looks configurations up."""
-    recheck = f"{HEURISTICS}:CachingAutotuner.recheck_autotune_cache"
-    private_names.wrap(recheck, *during(_now, "hints", lambda args, kwargs: args[0].size_hints))
-    private_names.wrap(f"{HEURISTICS}:AutotuneCache.create", _before_create)
-    private_names.wrap(
-        f"{HEURISTICS}:AutotuneCache.read_best",
-        arguments("self", "inductor_meta", "configs"),
-        _read,
-    )
-    cached = during(_now, "hints", argument(0, "size_hints"))
-    private_names.wrap(f"{HEURISTICS}:cached_autotune", *cached)
-
-
 def sizes(hints: Any) -> Any:
     """The sizes that Inductor tunes for, each the next power of two: by dimension."""
     if isinstance(hints, dict):
@@ -75,11 +61,10 @@ def _before_create(args: Args, kwargs: Kwargs) -> None:
 
 
 def _read(asked: tuple[Any, Any, Any], best: Any, error: BaseException | None) -> None:
-    if best is not None:
-        _cached(*asked, best)
-
-
-def _cached(cache: Any, meta: Any, configs: Any, best: Any) -> None:
+    """Record a tuning whose best configuration was in the cache."""
+    if best is None:
+        return
+    cache, meta, configs = asked
     stored: dict[str, Any] = {}
     try:
         with open(cache.local_cache[1], encoding="utf-8") as file:
@@ -132,7 +117,13 @@ def attach(module: Any) -> None:
     private_names.wrap(f"{tuner}.bench", arguments("self", "launcher"), _measured)
     private_names.wrap(f"{tuner}.precompile", argument(0), _precompiled)
     private_names.wrap(f"{tuner}._precompile_config", arguments("self", "cfg"), _compiled)
-    attach_cached(module)
+    recheck = f"{tuner}.recheck_autotune_cache"
+    private_names.wrap(recheck, *during(_now, "hints", lambda args, kwargs: args[0].size_hints))
+    cached = during(_now, "hints", argument(0, "size_hints"))
+    private_names.wrap(f"{HEURISTICS}:cached_autotune", *cached)
+    private_names.wrap(f"{HEURISTICS}:AutotuneCache.create", _before_create)
+    asked = arguments("self", "inductor_meta", "configs")
+    private_names.wrap(f"{HEURISTICS}:AutotuneCache.read_best", asked, _read)
 
 
 def _of(tuner: Any) -> Tuning:
@@ -199,17 +190,10 @@ def _hash(launcher: Any) -> str | None:
 
 
 def _precompiled(tuner: Any, result: Any, error: BaseException | None) -> None:
-    if error is None:
-        _candidates(tuner)
-
-
-def _candidates(tuner: Any) -> None:
-    """Record the configurations that will be measured, if there are several.
-
-    Until torch 2.6 what is only compiled ahead has None in the place of a launcher.
-    """
-    launchers = [launcher for launcher in tuner.launchers if launcher is not None]
-    if len(launchers) < 2:
+    """Record the configurations that will be measured, if there are several."""
+    # Until torch 2.6 what is only compiled ahead has None in the place of a launcher.
+    launchers = [launcher for launcher in tuner.launchers or () if launcher is not None]
+    if error is not None or len(launchers) < 2:
         return
     tuning = _of(tuner)
     for launcher in launchers:
@@ -375,7 +359,7 @@ def _begin(name: str, operation: Any, args: Any, given: Any) -> Selection:
         inputs = given.get("input_nodes", args[0] if args else ())
         choices = given.get("choices", args[4] if len(args) > 4 else ())
     choices = _listed(choices)
-    known = None if name == "__call__" else _known(choices)
+    known = None if name == "__call__" or not choices else _asked.get(choices[0])
     asked = _node() if known is None else known[1]
     selection = Selection(operation, inputs, choices, asked)
     for choice in selection.choices:
@@ -387,10 +371,6 @@ def _begin(name: str, operation: Any, args: Any, given: Any) -> Selection:
 def _listed(choices: Any) -> list[Any]:
     """The choices; none where they are an iterator, which is torch's to read."""
     return list(choices) if isinstance(choices, list | tuple) else []
-
-
-def _known(choices: list[Any]) -> tuple[Any, dict[str, Any]] | None:
-    return _asked.get(choices[0]) if choices else None
 
 
 def _node() -> dict[str, Any]:
@@ -440,7 +420,11 @@ def _before_lookup(args: Args, kwargs: Kwargs) -> Any:
     alone = selection is None
     if selection is None:
         # Until torch 2.8 what is chosen while graphs are scheduled comes here at once.
-        selection = _alone(given["op"], given["inputs"], _listed(given["choices"]))
+        choices = _listed(given["choices"])
+        known = _asked.get(choices[0]) if choices else None
+        inputs, asked = ((), {}) if known is None else known
+        selection = Selection(given["op"], inputs, choices, asked)
+        selection.key = str(given["inputs"])[:1000] if known is None else None
     timed = observed(benchmark, lambda args, kwargs: time.perf_counter(), _took(selection))
     if len(args) > 4:
         args = (*args[:4], timed, *args[5:])
@@ -469,14 +453,6 @@ def _looked_up(
         _tell_selection(selection)
 
 
-def _alone(op: Any, inputs: Any, choices: list[Any]) -> Selection:
-    known = _known(choices)
-    given, asked = ((), {}) if known is None else known
-    selection = Selection(op, given, choices, asked)
-    selection.key = str(inputs)[:1000] if known is None else None
-    return selection
-
-
 # -- writing --------------------------------------------------------------------------------------
 
 
@@ -497,13 +473,20 @@ def _tell_selection(selection: Selection) -> None:
             {
                 "config": settings(choice),
                 "hash": None,
-                "file": _file(choice),
+                # The file of the kernel that was compiled to be measured.
+                "file": getattr(getattr(choice, "bmreq", None), "module_path", None),
                 "maker": maker(choice),
                 "times_ms": None if known is None else [known],
                 "reason": _no_time(selection, choice, timed) if known is None else None,
             }
         )
-    sizes = ", ".join("x".join(_layout(node)[0]) for node in selection.inputs)
+    layouts = [_layout(node) for node in selection.inputs]
+    sizes = ", ".join("x".join(shape) for shape, _, _ in layouts)
+    key = {
+        "sizes": sizes,
+        "strides": ", ".join(str(strides) for _, strides, _ in layouts),
+        "dtypes": ", ".join(dtype for _, _, dtype in layouts),
+    }
     write(
         "inductor",
         f"{selection.name}({sizes})",
@@ -511,7 +494,7 @@ def _tell_selection(selection: Selection) -> None:
         **selection.asked,
         tuning=selection.number,
         operation=selection.name,
-        key=_key(selection, sizes),
+        key=key if selection.key is None else {"inputs": selection.key},
         stopwatch=stopwatch() if finite else None,
         method="templates",
         from_cache=bool(selection.timings) and not selection.measured and not emulated(),
@@ -602,17 +585,6 @@ def _fusion(path: str, nodes: Any) -> None:
     )
 
 
-def _key(selection: Selection, sizes: str) -> dict[str, Any]:
-    if selection.key is not None:
-        return {"inputs": selection.key}
-    layouts = [_layout(node) for node in selection.inputs]
-    return {
-        "sizes": sizes,
-        "strides": ", ".join(str(strides) for _, strides, _ in layouts),
-        "dtypes": ", ".join(dtype for _, _, dtype in layouts),
-    }
-
-
 def _no_time(selection: Selection, choice: Any, timed: Any) -> str | None:
     if choice in _reasons:
         return _reasons[choice]
@@ -644,12 +616,6 @@ def settings(choice: Any) -> dict[str, Any]:
         out[key] = value if isinstance(value, bool | int | float | str) else text.strip()
     first = [name for name in ("choice", *FIRST) if name in out]
     return {name: out[name] for name in dict.fromkeys((*first, *out))}
-
-
-def _file(choice: Any) -> str | None:
-    """The file of the kernel that was compiled to be measured."""
-    path = getattr(getattr(choice, "bmreq", None), "module_path", None)
-    return path if isinstance(path, str) else None
 
 
 def _layout(node: Any) -> tuple[list[str], list[Any], str]:
