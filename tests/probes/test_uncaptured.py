@@ -33,11 +33,6 @@ def _compile_module_with_cache(source, options=(), *, arch=None, extra_source=No
                                name_expressions=None, log_stream=None, jitify=False):
     return "compiled"
 """
-NUMBA = """
-class _Kernel:
-    def __init__(self, py_func, argtypes, link=None, debug=False, lineinfo=False):
-        self.py_func = py_func
-"""
 JAX = """
 def compile_or_get_cached(backend, computation, devices, compile_options, host_callbacks,
                           executable_devices, pgle_profiler=None):
@@ -131,17 +126,6 @@ compiler._compile_module_with_cache({CUDA!r}, name_expressions=("second<float>",
 """
     found = names(ran(tmp_path, program, {"cupy.cuda.compiler": CUPY}))
     assert found == [("CuPy", "first"), ("CuPy", "second"), ("CuPy", "second<float>")]
-
-
-def test_numbas_kernels_have_their_functions_names(tmp_path: Path) -> None:
-    program = """
-from numba.cuda.dispatcher import _Kernel
-def add(x): pass
-assert _Kernel(add, ("float32[:]",)).py_func is add
-"""
-    assert names(ran(tmp_path, program, {"numba.cuda.dispatcher": NUMBA})) == [
-        ("numba.cuda", "add")
-    ]
 
 
 def test_jax_names_the_module_of_a_gpu_and_is_silent_of_a_cpus(tmp_path: Path) -> None:

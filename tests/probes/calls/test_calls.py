@@ -66,18 +66,6 @@ def test_grid_layout_scalars_and_ranges(forked: Run) -> None:
     assert not done.of("problem")
 
 
-def test_alignment_is_of_the_address(forked: Run) -> None:
-    done = ok(forked(KERNEL + "launch(100)\nlaunch(100, start=1)\nlaunch(100, start=4)\n"))
-    assert [named(e)["out"]["alignment"] for e in done.of("call")] == [64, 4, 16]
-
-
-def test_alike_launches_are_one_call_and_others_are_apart(forked: Run) -> None:
-    done = ok(forked(KERNEL + "for n in (100, 100, 50, 100, 50, 100): launch(n)\n"))
-    assert [named(e)["n"]["value"] for e in done.of("call")] == [100, 50]
-    assert [e["first"] for e in done.of("call")] == [0, 2]
-    assert counts(done) == {0: 4, 1: 2}
-
-
 def test_ranges_can_be_turned_off(forked: Run) -> None:
     done = ok(forked(KERNEL + "launch(100)\n", env={"PTXVIEW_RANGES": "0"}))
     (event,) = done.of("call")
@@ -157,20 +145,6 @@ for _ in range(3):
     assert counts(done) == {0: 3}
     rest = {s["subject"]: s for e in done.of("calls") for s in e.get("subjects", [])}
     assert len(rest) == 3 and all(s["benchmarks"] >= 1 for s in rest.values())
-
-
-def test_no_more_than_so_many_ways_are_kept(forked: Run) -> None:
-    text = """
-from ptxview_probes.calls import subjects as calls
-calls.MAX_CALLS = 5
-for n in range(33, 45): launch(n)
-"""
-    done = ok(forked(KERNEL + text))
-    kept = len(done.of("call"))
-    hashes = {e["hash"] for e in done.of("call")}
-    assert kept <= 5 * len(hashes) and kept < 12
-    rest = {s["subject"]: s["others"] for e in done.of("calls") for s in e.get("subjects", [])}
-    assert kept + sum(rest.values()) == 12
 
 
 def test_tensors_are_let_go_and_the_launcher_stays_itself(forked: Run) -> None:

@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from inspector.listing.cubin import read_cubin
-from inspector.probes.emulator import cudart, extension, shim
+from inspector.probes.emulator import extension
 from inspector.system.toolchain import find
-from tests.helpers.samples import DATA
 from tests.helpers.tools import lack
 from tests.probes.compiles.test_user_kernels import read
 from tests.probes.conftest import PROGRAMS, Run, ok
@@ -87,27 +85,6 @@ def test_sources_of_every_form_launch_their_ptx(run: Run, tmp_path: Path) -> Non
     assert error.message.startswith("cudaErrorLaunchOutOfResources: too many resources requested")
     assert kernels["by_value"].error is None, "it was launched besides"
     assert [p for p in recording.problems if "by_value was refused: cudaErrorInvalidValue" in p]
-
-
-def test_rebuilt_extension_is_still_checked_against_the_device(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shim, "cache_root", lambda: tmp_path / "cache")
-    ptx, one, two, other = (tmp_path / name for name in ("k.ptx", "1.cubin", "2.cubin", "3.cubin"))
-    text = f"// {tmp_path}: of this test alone"
-    ptx.write_text(text)
-    code = (DATA / "gelu_sm90.cubin").read_bytes()
-    parsed = read_cubin(code)
-    assert parsed is not None
-    for path in (one, two):  # the same figures, other bytes
-        path.write_bytes(code + path.name.encode())
-        extension.note_machine(ptx, path)
-    extension.note_machine(ptx, tmp_path / "removed.cubin")
-    figures = cudart.Kernel(text, parsed.entries[0]).binary
-    assert figures is not None and figures.registers > 0
-    other.write_bytes((DATA / "matmul_sm90.cubin").read_bytes())
-    extension.note_machine(ptx, other)
-    assert cudart.Kernel(text, parsed.entries[0]).binary is None, "which of them is unknown"
 
 
 @needs_nvcc

@@ -34,14 +34,6 @@ def test_capability_of_a_target(target: str, capability: tuple[int, int]) -> Non
     assert device.read_settings(target).capability == capability
 
 
-def test_settings_survive_nonsense(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PTXVIEW_VALUES", "some")
-    monkeypatch.setenv("PTXVIEW_VALUE_SECONDS", "soon")
-    monkeypatch.setenv("PTXVIEW_DEVICES", "-3")
-    found = device.read_settings("sm_90")
-    assert (found.kernels, found.seconds, found.devices) == (False, device.DEFAULT_SECONDS, 1)
-
-
 def test_invalid_cubin_has_no_resources() -> None:
     nothing = devices.Binary(0, 0, 0, None)
     assert (
@@ -163,23 +155,6 @@ def test_flags_of_nvcc() -> None:
     assert extension.architecture(flags, "sm_80") == "sm_80"
     command = extension.command("/cuda", Path("a.cu"), flags, "sm_90", Path("/tmp/k"))
     assert "-arch=sm_90a" in command and not any("gencode" in c for c in command)
-
-
-@pytest.mark.nvcc
-@pytest.mark.skipif(not extension.homes(), reason="needs nvcc")
-def test_builds_of_a_source_are_equal_whatever_nvcc_warns_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source = tmp_path / "local names.cu"
-    source.write_text("namespace { __device__ int n; __global__ void k(int *x) { *x = n++; } }\n"
-                      "void go(int *x) { k<<<1, 1>>>(x); }\n")  # fmt: skip
-    texts = []
-    for cache in ("a", "b"):
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / cache))
-        made = extension.compile_source(extension.homes()[0], source, ["-O2", "-O3"], "sm_90")
-        assert made["status"] == 0 and "incompatible redefinition" in made["log"]
-        texts.append(Path(made["ptx"]).read_text())
-    assert texts[0] == texts[1] and "local_names_cu" in texts[0]
 
 
 def test_the_package_imports_neither_torch_nor_triton_at_its_head() -> None:
