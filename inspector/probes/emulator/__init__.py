@@ -133,5 +133,5 @@ def _attach(part: str, function: str, module: object) -> None:
     from . import shim
 
     if shim.loaded() or part == "driver":
-        private_names.check(f"target.{part}")
+        private_names.check(f"{part}.{function}")
         getattr(import_module(f"{__name__}.{part}"), function)(module)
