@@ -341,6 +341,7 @@ print("won", order.index(tuner.launchers[0].config), len(order))
     assert [e["winner"] for e in told] == [None, won]
 
 
+@pytest.mark.nightly
 def test_inductors_cache_tells_the_winner_and_what_it_was_chosen_of(
     forked: Run, tmp_path: Path
 ) -> None:

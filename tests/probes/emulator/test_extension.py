@@ -40,6 +40,7 @@ def test_load_inline_has_device_code_and_values(forked: Run) -> None:
     assert (second["ptx"], second["cubin"]) == (code["ptx"], code["cubin"])
 
 
+@pytest.mark.nightly
 @needs_nvcc
 def test_sources_of_every_form_launch_their_ptx(run: Run, tmp_path: Path) -> None:
     done = ok(run("cuda_runtime.py"))

@@ -79,6 +79,7 @@ print(product.best_config.kwargs, [t[0] for t in product.configs_timings.values(
     assert done.out.strip() == "{'b': 32} [inf, nan]"
 
 
+@pytest.mark.nightly
 def test_autotuning_leaves_no_times_in_tritons_cache(forked: Run) -> None:
     text = program(
         before="""

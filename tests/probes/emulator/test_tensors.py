@@ -23,6 +23,7 @@ def test_memory_figures_are_labelled_in_the_recording(forked: Run) -> None:
     assert done.err == ""
 
 
+@pytest.mark.nightly
 def test_several_devices_and_child_processes(run: Run) -> None:
     done = ok(run("several.py", devices=2))
     assert "spawned" in done.out and done.out.split()[-1] == "done"
