@@ -130,19 +130,16 @@ class Kernel:
         return {"symbol": self.entry, "hash": digest}
 
 
-_kernels: dict[tuple[str, str], Kernel] = {}
-
-
+@cache
 def kernel(text: str, entry: str) -> Kernel:
     """The kernel ``entry`` of a PTX text; the same each time."""
-    return _kernels.setdefault((text, entry), Kernel(text, entry))
+    return Kernel(text, entry)
 
 
 def allow(text: str, entry: str, dynamic: int) -> int:
     """``cudaFuncSetAttribute`` for dynamic shared memory: 0, or CUDA's error."""
     one = kernel(text, entry)
-    limit = devices.find(current().target).shared_per_block_optin
-    if dynamic < 0 or (limit and dynamic + one.static > limit):
+    if not 0 <= dynamic <= devices.find(current().target).shared_per_block_optin - one.static:
         return INVALID_VALUE
     one.allowed = dynamic
     return 0
@@ -162,7 +159,7 @@ def resources(text: str, entry: str, threads: int, dynamic: int) -> tuple[int, .
     arch = devices.find(current().target).arch.rstrip("af")
     device = occupancy.Device.of(arch, devices.table()[arch])
     fitting = occupancy.occupancy(device, threads, binary.registers, one.static + dynamic)
-    # A block's warps are counted as if they filled all sub-partitions evenly (_of_registers).
+    # A block's warps are counted as if they filled all sub-partitions evenly (_refused).
     even = device.sub_partitions * device.warp_size
     by_registers = device.registers_per_block // (fitting.registers_a_warp * device.sub_partitions)
     bounds = (device.max_threads_per_block, by_registers * even, binary.max_threads)
@@ -192,12 +189,7 @@ class Refusal:
 def refusal(text: str, entry: str, grid: Size, block: Size, shared: int) -> Refusal | None:
     """Why the driver would not launch the kernel ``entry`` of this PTX; None if it would."""
     one = kernel(text, entry)
-    refused = (
-        _of_any(grid, block)
-        or _of_bounds(one, block)
-        or _of_shared(one, shared)
-        or _of_registers(one, block)
-    )
+    refused = _refused(one, grid, block, shared)
     if refused is None and not one.ran:
         one.ran = True
         if one.refused:
@@ -205,63 +197,49 @@ def refusal(text: str, entry: str, grid: Size, block: Size, shared: int) -> Refu
     return refused
 
 
-def _of_any(grid: Size, block: Size) -> Refusal | None:
-    def fits(size: Size, most: Size) -> bool:
-        return all(1 <= n <= limit for n, limit in zip(size, most, strict=True))
+def _fits(size: Size, most: Size) -> bool:
+    return all(1 <= n <= limit for n, limit in zip(size, most, strict=True))
 
-    if not fits(grid, MAX_GRID):
-        return Refusal(INVALID_VALUE, f"a grid of {grid} cannot be launched", "blocks")
+
+def _refused(one: Kernel, grid: Size, block: Size, shared: int) -> Refusal | None:
+    device, binary, static = devices.find(current().target), one.binary, one.static
     threads = prod(block)
-    if threads <= MAX_THREADS and fits(block, MAX_BLOCK):
-        return None
-    text = f"a block of {block}, {threads} threads cannot be launched"
-    return Refusal(INVALID_VALUE, text, "threads", threads, MAX_THREADS)
-
-
-def _of_bounds(one: Kernel, block: Size) -> Refusal | None:
-    threads, limit = prod(block), one.binary.max_threads if one.binary else None
-    if limit is None or threads <= limit:
-        return None
-    text = (
-        f"a block of {threads} threads, and the kernel is compiled for {limit} at most "
-        "(__launch_bounds__)"
-    )
-    return Refusal(INVALID_VALUE, text, "threads", threads, limit)
-
-
-def _of_shared(one: Kernel, shared: int) -> Refusal | None:
-    device, static = devices.find(current().target), one.static
-    limit, usual = device.shared_per_block_optin, device.shared_per_block
-    text = f"{shared} bytes of dynamic shared memory"
-    text += f" beside its {static} of static" if static else ""
-    if limit and shared + static > limit:
-        text += f", and a block of this device has {limit}"
-    elif usual and shared > one.dynamic:
-        text += (
-            f": more than {usual} of both has to be asked for by cudaFuncSetAttribute with "
-            "cudaFuncAttributeMaxDynamicSharedMemorySize"
+    if not _fits(grid, MAX_GRID):
+        return Refusal(INVALID_VALUE, f"a grid of {grid} cannot be launched", "blocks")
+    if threads > MAX_THREADS or not _fits(block, MAX_BLOCK):
+        text = f"a block of {block}, {threads} threads cannot be launched"
+        return Refusal(INVALID_VALUE, text, "threads", threads, MAX_THREADS)
+    bound = binary.max_threads if binary else None
+    if bound is not None and threads > bound:
+        text = (
+            f"a block of {threads} threads, and the kernel is compiled for {bound} at most "
+            "(__launch_bounds__)"
         )
-        limit = max(usual, one.dynamic + static)
-    else:
-        return None
-    return Refusal(INVALID_VALUE, text, "shared memory", shared + static, limit)
-
-
-def _of_registers(one: Kernel, block: Size) -> Refusal | None:
-    """The hardware's check of a block's registers, as NVIDIA's cuda_occupancy.h has it
-    (``cudaOccMaxBlocksPerSMRegsLimit``): a warp's come in units of 256, and its warps are counted
-    as if they filled all of an SM's four sub-partitions evenly."""
-    if one.binary is None or not one.binary.registers:
-        return None
-    device, registers = devices.find(current().target), one.binary.registers
-    warps = -(-prod(block) // device.warp_size)
+        return Refusal(INVALID_VALUE, text, "threads", threads, bound)
+    limit, text = device.shared_per_block_optin, f"{shared} bytes of dynamic shared memory"
+    text += f" beside its {static} of static" if static else ""
+    if shared + static > limit:
+        text += f", and a block of this device has {limit}"
+        return Refusal(INVALID_VALUE, text, "shared memory", shared + static, limit)
+    if shared > one.dynamic:
+        text += (
+            f": more than {device.shared_per_block} of both has to be asked for by "
+            "cudaFuncSetAttribute with cudaFuncAttributeMaxDynamicSharedMemorySize"
+        )
+        limit = max(device.shared_per_block, one.dynamic + static)
+        return Refusal(INVALID_VALUE, text, "shared memory", shared + static, limit)
+    # The hardware's check of a block's registers, as NVIDIA's cuda_occupancy.h has it
+    # (``cudaOccMaxBlocksPerSMRegsLimit``): a warp's come in units of 256, and its warps are counted
+    # as if they filled all of an SM's four sub-partitions evenly.
+    registers = binary.registers if binary else 0
+    warps = -(-threads // device.warp_size)
     unit, partitions = device.register_allocation_unit, device.warp_allocation_granularity
     a_warp = -(-registers * device.warp_size // unit) * unit
     required = a_warp * (-(-warps // partitions) * partitions)
     if required <= device.registers_per_block:
         return None
     text = (
-        f"a block of {prod(block)} threads with {registers} registers each takes {required}, and a "
+        f"a block of {threads} threads with {registers} registers each takes {required}, and a "
         f"block of this device has {device.registers_per_block}"
     )
     return Refusal(OUT_OF_RESOURCES, text, "registers", required, device.registers_per_block)
@@ -378,11 +356,6 @@ def _symbol(text: str, name: str, address: Any) -> None:
     address[0] = placed[name]
 
 
-def _allow(text: str, entry: str, dynamic: int) -> int:
-    """``cudaFuncSetAttribute`` of dynamic shared memory: 0, or CUDA's error."""
-    return allow(text, entry, dynamic)
-
-
 def _resources(text: str, entry: str, threads: int, dynamic: int, figures: Any) -> None:
     known = resources(text, entry, threads, dynamic)
     if known is None:
@@ -456,7 +429,7 @@ def _services() -> _Services:
     functions = {
         "launch": _service(_launch, *_PTX, ctypes.POINTER(ctypes.c_uint32), _POINTERS),
         "symbol": _service(_symbol, *_PTX, ctypes.POINTER(_WORD)),
-        "allow": _service(_allow, *_PTX, _SIGNED),
+        "allow": _service(allow, *_PTX, _SIGNED),
         "resources": _service(_resources, *_PTX, _INT, _WORD, _FIGURES),
         "limit": _service(_limit, _INT, _INT, _FIGURES),
         "asked": ctypes.CFUNCTYPE(None)(asked),
