@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import inspect
 import json
 import os
 import re
@@ -19,7 +20,7 @@ import tempfile
 import types
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -319,10 +320,10 @@ def attach(module: Any) -> None:
         module._get_build_directory, lambda: {"TORCH_EXTENSIONS_DIR": _root(module)}
     )
     module._write_ninja_file = _with_variables(module._write_ninja_file, _our_nvcc)
-    module._prepare_ldflags = _link_flags(module._prepare_ldflags)
-    module.include_paths = _include_paths(module.include_paths)
-    module._jit_compile = _jit(module._jit_compile)
-    module.CUDAExtension = _cuda_extension(module.CUDAExtension)
+    module._prepare_ldflags = partial(_link_flags, module._prepare_ldflags)
+    module.include_paths = partial(_include_paths, module.include_paths)
+    module._jit_compile = partial(_jit, module._jit_compile)
+    module.CUDAExtension = partial(_cuda_extension, module.CUDAExtension)
     builder = module.BuildExtension
     if isinstance(builder, type):
         builder.build_extensions = _setup(builder.build_extensions)  # type: ignore[attr-defined]
@@ -376,59 +377,44 @@ def _runtime(of_cuda: bool) -> list[str]:
     return [str(archive), f"-Wl,--exclude-libs,{archive.name}"]
 
 
-def _link_flags(original: Callable[..., list[str]]) -> Callable[..., list[str]]:
-    def prepare(extra: Any, with_cuda: bool, *rest: Any, **given: Any) -> list[str]:
-        flags = original(extra, False if with_cuda else with_cuda, *rest, **given)
-        if not with_cuda:
-            return flags
-        return [f for f in flags if f.removeprefix("-l") not in CUDA_LIBRARIES] + _runtime(True)
-
-    return prepare
-
-
-def _include_paths(original: Callable[..., list[str]]) -> Callable[..., list[str]]:
-    def include_paths(*args: Any, **given: Any) -> list[str]:
-        flags = list(original(*args, **given))
-        if (args[:1] or [given.get("device_type", given.get("cuda"))])[0] in ("cuda", True):
-            flags += shim.cpu_build()[1:]
+def _link_flags(original: Any, extra: Any, with_cuda: bool, *rest: Any, **given: Any) -> list[str]:
+    flags: list[str] = original(extra, False if with_cuda else with_cuda, *rest, **given)
+    if not with_cuda:
         return flags
+    return [f for f in flags if f.removeprefix("-l") not in CUDA_LIBRARIES] + _runtime(True)
 
-    return include_paths
+
+def _include_paths(original: Any, *args: Any, **given: Any) -> list[str]:
+    flags = list(original(*args, **given))
+    if (args[:1] or [given.get("device_type", given.get("cuda"))])[0] in ("cuda", True):
+        flags += shim.cpu_build()[1:]
+    return flags
 
 
-def _jit(original: Callable[..., Any]) -> Callable[..., Any]:
+def _jit(original: Any, *args: Any, **given: Any) -> Any:
     """``_jit_compile``: torch's build, and a report of its device code."""
-    import inspect
-
-    signature = inspect.signature(original)
-
-    def jit(*args: Any, **given: Any) -> Any:
-        bound = signature.bind(*args, **given).arguments
-        sources = bound["sources"]
-        listed = [sources] if isinstance(sources, str) else [str(s) for s in sources]
-        cuda = [s for s in listed if s.endswith((".cu", ".cuh"))]
-        wanted = bound.get("with_cuda")
-        if not (cuda or wanted):
+    bound = inspect.signature(original).bind(*args, **given).arguments
+    sources = bound["sources"]
+    listed = [sources] if isinstance(sources, str) else [str(s) for s in sources]
+    cuda = [s for s in listed if s.endswith((".cu", ".cuh"))]
+    if not (cuda or bound.get("with_cuda")):
+        return original(*args, **given)
+    folder, name = str(bound["build_directory"]), str(bound["name"])
+    if not homes():
+        say.once("no-nvcc", lacking())
+        _report(folder, cuda, "no nvcc")
+        return _captured_only(name, lacking())
+    if not cuda:
+        _runtime(of_cuda=False)
+    try:
+        with WAITING.on("extensions built", name):
             return original(*args, **given)
-        folder, name = str(bound["build_directory"]), str(bound["name"])
-        if not homes():
-            say.once("no-nvcc", lacking())
-            _report(folder, cuda, "no nvcc")
-            return _captured_only(name, lacking())
-        if not cuda:
-            _runtime(of_cuda=False)
-        try:
-            with WAITING.on("extensions built", name):
-                made = original(*args, **given)
-        except ImportError as error:
-            text = f"the extension {name} was captured, and cannot run on the host: {error}"
-            say.once(f"extension:{name}", text.splitlines()[0])
-            made = _captured_only(name, text)
-        finally:
-            _report(folder, cuda, None)
-        return made
-
-    return jit
+    except ImportError as error:
+        text = f"the extension {name} was captured, and cannot run on the host: {error}"
+        say.once(f"extension:{name}", text.splitlines()[0])
+        return _captured_only(name, text)
+    finally:
+        _report(folder, cuda, None)
 
 
 def _report(folder: str, sources: list[str], why: str | None) -> None:
@@ -491,15 +477,12 @@ def _captured_only(name: str, why: str) -> types.ModuleType:
     return module
 
 
-def _cuda_extension(original: Callable[..., Any]) -> Callable[..., Any]:
-    def extension(name: str, sources: Any, *args: Any, **given: Any) -> Any:
-        made = original(name, sources, *args, **given)
-        made.libraries = [x for x in made.libraries if x not in CUDA_LIBRARIES]
-        of_cuda = any(str(source).endswith(".cu") for source in sources)
-        made.extra_link_args = [*(made.extra_link_args or []), *_runtime(of_cuda)]
-        return made
-
-    return extension
+def _cuda_extension(original: Any, name: str, sources: Any, *args: Any, **given: Any) -> Any:
+    made = original(name, sources, *args, **given)
+    made.libraries = [x for x in made.libraries if x not in CUDA_LIBRARIES]
+    of_cuda = any(str(source).endswith(".cu") for source in sources)
+    made.extra_link_args = [*(made.extra_link_args or []), *_runtime(of_cuda)]
+    return made
 
 
 def _setup(original: Callable[..., None]) -> Callable[..., None]:
