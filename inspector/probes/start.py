@@ -47,8 +47,6 @@ PROBES = (
     ("jax._src.compiler", "uncaptured", "attach"),
     ("cuda.bindings.nvrtc", "uncaptured", "attach"),
     ("cuda.nvrtc", "uncaptured", "attach"),
-    ("cuda.core._program", "uncaptured", "attach_core"),
-    ("cuda.core.experimental._program", "uncaptured", "attach_core"),
     ("pycuda.compiler", "uncaptured", "attach"),
     ("numba.cuda.dispatcher", "uncaptured", "attach_dispatcher"),
     ("numba.cuda.compiler", "uncaptured", "attach_compiler"),

@@ -1,6 +1,6 @@
 """Names the kernels of compilers that run within the program, as they are made.
 
-Only compilers are observed, never launches: NVRTC as torch and cuda.core use it, the jiterator,
+Only compilers are observed, never launches: NVRTC as torch and cuda.bindings use it, the jiterator,
 CuPy, JAX and PyCUDA. Their sources are kept with the names: on a GPU the machine code comes from
 the driver (driver/subscriber.py), and is matched by name.
 """
@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from . import private_names
-from .hooks import argument, observed, per_recording
+from .hooks import argument, per_recording
 from .writer import blob, emit, file_blob
 
 if TYPE_CHECKING:
@@ -31,10 +31,8 @@ _KERNEL = re.compile(r"__global__\b[^;{}()]{0,400}?\b(\w{1,400})\s*\(")
 # Comments, and launch bounds, which are between __global__ and the name.
 _ASIDE = re.compile(r"//[^\n]*|/\*.*?\*/|__launch_bounds__\s*\([^()]*\)", re.DOTALL)
 _ENTRY = re.compile(r"\.entry\s+([\w$.]{1,400})")
-INHERITABLE = 1 << 10  # Py_TPFLAGS_BASETYPE
 _told: set[tuple[str, str]] = per_recording(set())
 _texts: set[int] = set()  # what NVRTC returned to torch, which is loaded right afterwards
-_within = threading.local()  # maker: whether a compiler runs whose kernels are named already
 
 
 def record(
@@ -118,8 +116,7 @@ def _jax(args: Args, kwargs: Kwargs) -> None:
 
 def _bindings(args: Args, kwargs: Kwargs) -> None:
     source = _given(args, kwargs, 0, "src")
-    if not getattr(_within, "maker", False):
-        record("NVRTC (cuda.bindings)", kernels(source), source)
+    record("NVRTC (cuda.bindings)", kernels(source), source)
 
 
 def _pycuda(args: Args, kwargs: Kwargs) -> None:
@@ -173,41 +170,6 @@ def _loading(args: Args, kwargs: Kwargs) -> None:
     if hash(_encoded(code)) not in _texts:
         maker = "torch.cuda (a module of PTX or cubin)"
         record(maker, _listed(names) or kernels(code), ptx=_ptx(code))
-
-
-# -- cuda.core ------------------------------------------------------------------------------------
-
-
-def attach_core(module: Any) -> None:
-    """``cuda.core``: later versions have ``Program`` in C, and then it is inherited from.
-
-    The earlier ones call ``cuda.bindings`` to create it.
-    """
-    program = private_names.get(f"{module.__name__}:Program")
-    create: Any = getattr(program, "__init__", None)
-    if not isinstance(program, type) or create is object.__init__:
-        return
-    init = observed(create, _core, _cored)
-    try:
-        program.__init__ = init  # type: ignore[misc]
-    except TypeError:
-        if program.__flags__ & INHERITABLE:
-            copied = ("__doc__", "__module__", "__qualname__")
-            space = {name: getattr(program, name) for name in copied}
-            space.update(__slots__=(), __init__=init)
-            module.Program = type(program)(program.__name__, (program,), space)
-
-
-def _core(args: Args, kwargs: Kwargs) -> bool:
-    code = _given(args, kwargs, 1, "code")
-    record("cuda.core (NVRTC)", kernels(code), code)
-    outer = getattr(_within, "maker", False)
-    _within.maker = True
-    return outer
-
-
-def _cored(outer: bool, result: Any, error: BaseException | None) -> None:
-    _within.maker = outer
 
 
 # -- numba.cuda -----------------------------------------------------------------------------------

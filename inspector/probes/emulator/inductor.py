@@ -14,10 +14,9 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from .. import private_names
 from ..calls import graphs as calls_torch
 from ..hooks import guarded
-from . import current, devices, driver, say, shim
+from . import current, driver, say, shim
 
 
 def attach(module: Any) -> None:
@@ -48,9 +47,13 @@ def _attach_compilation(compile_fx: Any) -> None:
 
     compile_fx.compile_fx = compile_graph
     _ask_quietly()
+    # Inductor's own launcher is given machine code alone, without arguments' types.
+    config = sys.modules["torch._inductor"].config
+    for name in ("use_static_cuda_launcher", "use_static_triton_launcher"):
+        if hasattr(config, name):
+            setattr(config, name, False)
     if current().kernels:
-        _run_kernels()
-    sys.modules["torch"]._C._StaticCudaLauncher = _StaticLauncher
+        sys.modules["torch"]._C._dynamo.guards._empty_strided_cuda = _empty
 
 
 def _ask_quietly() -> None:
@@ -70,19 +73,11 @@ def _ask_quietly() -> None:
         )
 
 
-def _run_kernels() -> None:
-    """Let the generated code run as it is: its memory is the device's, Triton launches kernels."""
+def _empty(size: Any, stride: Any, dtype: Any) -> Any:
+    """Memory of the device for generated code that runs as it is: Triton launches its kernels."""
     import torch
-    from torch._inductor import config
 
-    def empty(size: Any, stride: Any, dtype: Any) -> Any:
-        return torch.empty_strided(size, stride, dtype=dtype, device="cuda")
-
-    torch._C._dynamo.guards._empty_strided_cuda = empty
-    # Its own launcher is given machine code alone, without arguments' types.
-    for name in ("use_static_cuda_launcher", "use_static_triton_launcher"):
-        if hasattr(config, name):
-            setattr(config, name, False)
+    return torch.empty_strided(size, stride, dtype=dtype, device="cuda")
 
 
 def _compile(inner: Any, gm: Any, example_inputs: Any, given: dict[str, Any]) -> Any:
@@ -162,48 +157,6 @@ def _own_callables(model: Any, inputs: Any) -> Iterator[None]:
         patch = contextlib.nullcontext()
     with patch:
         yield
-
-
-_STATIC = (
-    ("torch._inductor.runtime.static_triton_launcher", "StaticallyLaunchedTritonKernel"),
-    ("torch._inductor.runtime.static_cuda_launcher", "StaticallyLaunchedCudaKernel"),
-)
-"""What calls the launcher below, as later versions and as torch 2.7 and 2.8 name it."""
-
-
-class _StaticLauncher:
-    """Inductor's launcher: loads its kernels for their register counts and launches nothing."""
-
-    @staticmethod
-    def _load_kernel(path: str, name: str, shared: int, device: int) -> tuple[Any, ...]:
-        import inspect
-
-        limit = devices.find(current().target).shared_per_block_optin
-        if shared > limit:
-            import torch
-
-            raise torch.cuda.OutOfMemoryError(
-                f"out of resource: {name} Required: {shared} Hardware limit: {limit} "
-                "Reducing block sizes or `num_stages` may help."
-            )
-        with open(path, "rb") as file:
-            facts = devices.read_binary(file.read(), name)
-        loaded = (1, facts.registers, facts.stack_bytes // 4)
-        name, kind = next(x for x in _STATIC if x[0] in sys.modules)
-        kernel = private_names.get(f"{name}:{kind}")
-        if kernel is not None and "self.module, self.function" in inspect.getsource(
-            kernel.load_kernel
-        ):
-            return (1, *loaded)
-        return loaded
-
-    @staticmethod
-    def _unload_kernel(module: Any) -> None:
-        return None
-
-    @staticmethod
-    def _launch_kernel(*args: Any) -> None:
-        raise RuntimeError("ptxview: a kernel that Inductor generated is compiled and not launched")
 
 
 def _attach_selection(module: Any) -> None:
