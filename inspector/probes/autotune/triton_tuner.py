@@ -15,7 +15,7 @@ import threading
 import weakref
 from collections.abc import Collection
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from .. import private_names
 from ..calls import subjects
@@ -148,37 +148,32 @@ _observed_classes: weakref.WeakSet[type] = weakref.WeakSet()
 
 
 class Tuning:
-    """One tuning of Triton's: the configurations in the order of the program."""
+    """One tuning of Triton's: the configurations in the order of the program.
 
-    def __init__(self, owner: Any, kwargs: dict[str, Any]) -> None:
+    Args:
+        remaining: The configurations that the pruners kept. An iterator is the tuner's to read: its
+            configurations are known as they are tried.
+    """
+
+    def __init__(self, owner: Any, kwargs: dict[str, Any], remaining: Any) -> None:
         self.owner = owner
         self.known = _keys(owner)
         self.timings = getattr(owner, "configs_timings", None)
         self.named = _named(owner, kwargs)
         self.trials: list[Trial] = []
         self.tried = False
-
-    def prune(self, remaining: Any) -> None:
-        """Take in the configurations, and those that the pruners kept.
-
-        An iterator is the tuner's to read: its configurations are known as they are tried.
-        """
         if not isinstance(remaining, Collection):
             return
+        pruner = f"perf_model ranks it below the best {owner.configs_top_k} (top_k)"
+        if not owner.perf_model:
+            pruner = "early_config_prune"
+        elif owner.early_config_prune:
+            pruner = f"early_config_prune, or {pruner}"
         kept = [config_of(config) for config in remaining]
-        pruner = self._pruner()
-        for config in map(config_of, self.owner.configs):
-            reason = None if config in kept else f"pruned: {pruner}"
-            self.trials.append(Trial(config, reason))
+        for config in map(config_of, owner.configs):
+            self.trials.append(Trial(config, None if config in kept else f"pruned: {pruner}"))
         for config in kept:
             trial_of(self.trials, config)
-
-    def _pruner(self) -> str:
-        owner = self.owner
-        model = f"perf_model ranks it below the best {owner.configs_top_k} (top_k)"
-        if not owner.perf_model:
-            return "early_config_prune"
-        return f"early_config_prune, or {model}" if owner.early_config_prune else model
 
 
 def attach(module: Any) -> None:
@@ -235,8 +230,7 @@ def _pruned(pruning: tuple[Any, Any] | None, remaining: Any, error: BaseExceptio
     if pruning is None or error is not None:
         return
     owner, kwargs = pruning
-    tuning = Tuning(owner, kwargs)
-    tuning.prune(remaining)
+    tuning = Tuning(owner, kwargs, remaining)
     stack = _now.__dict__.setdefault("begun", [])
     if stack and stack[-1].owner is owner and not stack[-1].tried:
         stack.pop()  # the program itself pruned, and measured nothing
@@ -247,13 +241,8 @@ def _pruned(pruning: tuple[Any, Any] | None, remaining: Any, error: BaseExceptio
 # -- measuring ------------------------------------------------------------------------------------
 
 
-class Trying(NamedTuple):
-    """A configuration that is being measured."""
-
-    owner: Any
-    trial: Trial
-    launched: dict[str, int]
-    outer: Trial | None
+Trying = tuple[Any, Trial, dict[str, int], Trial | None]
+"""A tuner, the configuration that it measures, launches before, and the trial around this one."""
 
 
 def _before_trying(args: Args, kwargs: Kwargs) -> Trying | None:
@@ -263,22 +252,22 @@ def _before_trying(args: Args, kwargs: Kwargs) -> Trying | None:
     tuning = stack[-1]
     trial = trial_of(tuning.trials, config_of(kwargs["config"]))
     launched = {digest: count for digest, (count, _) in _benchmarked().items()}
-    trying = Trying(args[0], trial, launched, getattr(now, "trial", None))
+    outer = getattr(now, "trial", None)
     now.trial, tuning.tried = trial, True
-    return trying
+    return args[0], trial, launched, outer
 
 
 def _tried(trying: Trying | None, measured: Any, error: BaseException | None) -> None:
     if trying is None:
         return
-    now.trial, trial = trying.outer, trying.trial
+    owner, trial, launched, now.trial = trying
     if error is not None:
         trial.reason = f"failed: {first_line(error)}"
     else:
         trial.times = times_of(measured)
         if infinite(measured):
             trial.reason = f"failed: {trial.error or 'the tuner gave it no time'}"
-    trial.hash = _binary(trying)
+    trial.hash = _binary(owner, trial, launched)
 
 
 def _benchmarked() -> dict[str, tuple[int, str]]:
@@ -290,15 +279,15 @@ def _benchmarked() -> dict[str, tuple[int, str]]:
     }
 
 
-def _binary(trying: Trying) -> str | None:
+def _binary(owner: Any, trial: Trial, launched: dict[str, int]) -> str | None:
     """The hash of the trial's binary; None if it is not certain which one that is."""
     binaries = {
         digest: name
         for digest, (count, name) in _benchmarked().items()
-        if count > trying.launched.get(digest, 0)
-    } or trying.trial.compiled
+        if count > launched.get(digest, 0)
+    } or trial.compiled
     if len(binaries) > 1:  # a hook of the program's may launch kernels, too
-        kernel_name = trying.owner.base_fn.__name__
+        kernel_name = owner.base_fn.__name__
         binaries = {digest: name for digest, name in binaries.items() if name == kernel_name}
     return next(iter(binaries)) if len(binaries) == 1 else None
 
