@@ -6,11 +6,11 @@ import atexit
 import functools
 import inspect
 import os
+import re
 import sys
 import sysconfig
 import time
 from importlib.machinery import ExtensionFileLoader
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from .. import private_names
@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from ..hooks import Before
 
 # Libraries of these packages hold thousands of kernels that are not the user's.
-NOT_HIS = ("torch", "nvidia", "triton", "torchvision", "torchaudio", "cupy", "jaxlib", "numba")
-NOT_HIS_BEGIN = ("jax_cuda",)
+_FOREIGN = re.compile(
+    r"/(?:site|dist)-packages/"
+    r"(?:torch|nvidia|triton|torchvision|torchaudio|cupy|jaxlib|numba|jax_cuda[^/]*)/"
+)
 
 _his: set[str] = set()  # modules that have been created, and have not run yet
 
@@ -73,7 +75,7 @@ def _loaded(path: Any, result: Any, error: BaseException | None) -> None:
 def _look(path: str, name: str) -> bool:
     """Whether a library is the user's and holds device code; it is recorded if so."""
     full = os.path.realpath(path)
-    if full.startswith(_standard()) or _foreign(full):
+    if full.startswith(_standard()) or _FOREIGN.search(full):
         return False
     if "torch" not in sys.modules or not has_fatbin(full):
         return False
@@ -84,16 +86,6 @@ def _look(path: str, name: str) -> bool:
 @functools.cache
 def _standard() -> str:
     return os.path.realpath(sysconfig.get_path("stdlib")) + os.sep + "lib-dynload"
-
-
-def _foreign(path: str) -> bool:
-    parts = path.split(os.sep)
-    packages = [
-        package
-        for folder, package in pairwise(parts)
-        if folder in ("site-packages", "dist-packages")
-    ]
-    return any(package in NOT_HIS or package.startswith(NOT_HIS_BEGIN) for package in packages)
 
 
 EXTENSIONS = "torch.utils.cpp_extension"
