@@ -119,7 +119,11 @@ def ranges(tensors: list[tuple[Described, Any]]) -> None:
     if torch is None or os.environ.get("PTXVIEW_RANGES") == "0":
         return
     integer_tensors = [
-        (o, t) for o, t in tensors if isinstance(t, torch.Tensor) and _integer(torch, t)
+        (description, tensor)
+        for description, tensor in tensors
+        if isinstance(tensor, torch.Tensor)
+        and tensor.numel()
+        and not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
     ]
     if not integer_tensors or not _may_wait(torch):
         return
@@ -130,13 +134,6 @@ def ranges(tensors: list[tuple[Described, Any]]) -> None:
                 description["low"], description["high"] = int(low.item()), int(high.item())
         except Exception:
             continue  # no operator for this dtype, or values that are absent
-
-
-def _integer(torch: Any, tensor: Any) -> bool:
-    kind = tensor.dtype
-    return bool(
-        tensor.numel() and not (kind.is_floating_point or kind.is_complex or kind == torch.bool)
-    )
 
 
 @contextmanager
@@ -255,6 +252,7 @@ class Subject:
 
     def _new(self, exact: Any, described: list[Described], grid: Any) -> Entry:
         global _next
+        held = [e for s in list(_all.values()) for e in (*list(s.calls.values()), s.others)]
         entry = [0, 1, _next]
         _next += 1
         self.calls[exact] = entry
@@ -264,7 +262,7 @@ class Subject:
                 "id": entry[2],
                 "kind": self.kind,
                 "name": self.name,
-                "first": _made(),
+                "first": sum(e[0] for e in held),  # calls that this process has made so far
                 "grid": grid,
                 "arguments": described,
                 "final": False,
@@ -281,11 +279,6 @@ def subject(kind: str, name: str, identity: str, facts: dict[str, Any]) -> Subje
         if entry is None:
             entry = _all[kind, identity] = Subject(kind, name, {**facts, "subject": identity})
         return entry
-
-
-def _made() -> int:
-    """Calls that this process has made so far."""
-    return sum(e[0] for s in list(_all.values()) for e in (*list(s.calls.values()), s.others))
 
 
 def add(subject: Subject, entry: Entry, times: int = 1) -> None:

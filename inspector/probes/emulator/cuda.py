@@ -403,20 +403,14 @@ def held(index: int) -> int:
     return _figure(index, CURRENT)
 
 
-@functools.cache
-def _note_memory_statistics() -> None:
-    """Record once what these figures are; the program formats them as integers."""
-    say.problem(
-        "memory statistics count the bytes that CUDA tensors hold on this machine; no GPU memory "
-        "exists"
-    )
-
-
 def _memory_functions() -> dict[str, Any]:
     """The functions of ``torch._C`` about memory."""
 
     def stats(index: int) -> dict[str, Any]:
-        _note_memory_statistics()
+        say.problem(
+            "memory statistics count the bytes that CUDA tensors hold on this machine; no GPU "
+            "memory exists"
+        )
 
         def entry(current: int, peak: int, allocated: int, freed: int) -> dict[str, Any]:
             names = ("current", "peak", "allocated", "freed")

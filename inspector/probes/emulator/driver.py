@@ -178,6 +178,7 @@ class Launcher:
         described = iter(getattr(metadata, "tensordesc_meta", None) or ())
         text, obstacle = getattr(self.src, "_ptxview_ptx", ""), ""
         arguments: list[Any] = []
+        dims = getattr(metadata, "cluster_dims", None) or (1,)
         try:
             for kind, value in passed.values():
                 arguments += _flat(kind, value, described)
@@ -207,18 +208,13 @@ class Launcher:
                 )
                 for name in ("global", "profile")
             ),
-            clusters=_clusters(metadata),
+            clusters=max(int(getattr(metadata, "num_ctas", 1) or 1), math.prod(map(int, dims))),
             unit="program",
             file=str(
                 getattr(getattr(getattr(fn, "fn", None), "__code__", None), "co_filename", "")
             ),
             obstacle=obstacle,
         )
-
-
-def _clusters(metadata: Any) -> int:
-    dims = getattr(metadata, "cluster_dims", None) or (1,)
-    return max(int(getattr(metadata, "num_ctas", 1) or 1), math.prod(int(n) for n in dims))
 
 
 def _constants(src: Any, names: list[str]) -> dict[str, Any]:

@@ -426,9 +426,15 @@ def _emit(item: Path, folder: str, source: str, why: str | None) -> None:
     """One source's device code, into the recording."""
     record = read_record(item)
     refused: dict[str, Any] = {}
+    kept = {
+        name: file_blob(str(record[name])) if record.get(name) else None
+        for name in ("cubin", "ptx", "lines_cubin")
+    }
     if record.get("status"):
         log = str(record.get("log"))
-        why = f"nvcc failed: {_first_error(log)}"
+        errors = [line for line in log.splitlines() if "error" in line]
+        first = (errors or log.splitlines() or [""])[0]
+        why = f"nvcc failed: {first.strip()[:300]}"
         command = shlex.join(map(str, record.get("ptx_command") or ()))
         refused = {"log": blob(log[:MAX_LOG_CHARS]), "command": command or None}
     emit(
@@ -440,24 +446,15 @@ def _emit(item: Path, folder: str, source: str, why: str | None) -> None:
             "directory": folder,
             "arch": record.get("arch") or current().target,
             "flags": split(list(record.get("argv", [])))[3],
-            "cubin": _kept(record.get("cubin")),
-            "ptx": _kept(record.get("ptx")),
+            "cubin": kept["cubin"],
+            "ptx": kept["ptx"],
             "ptx_from": "the build's nvcc command with -lineinfo, for the target alone",
             "ptx_command": record.get("ptx_command"),
-            "lineinfo_cubin": _kept(record.get("lines_cubin")),
+            "lineinfo_cubin": kept["lines_cubin"],
             "why": why if record.get("ptx") is None else None,
             **refused,
         }
     )
-
-
-def _kept(path: Any) -> str | None:
-    return file_blob(str(path)) if path else None
-
-
-def _first_error(log: str) -> str:
-    lines = [line for line in log.splitlines() if "error" in line]
-    return (lines or log.splitlines() or [""])[0].strip()[:300]
 
 
 def _captured_only(name: str, why: str) -> types.ModuleType:
