@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Any
 
 from .. import hooks, private_names
@@ -123,40 +123,25 @@ def ranges(tensors: list[tuple[Described, Any]]) -> None:
         for description, tensor in tensors
         if isinstance(tensor, torch.Tensor)
         and tensor.numel()
-        and not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
+        and not (tensor.dtype.is_floating_point or tensor.dtype.is_complex)
+        and tensor.dtype != torch.bool
     ]
     if not integer_tensors or not _may_wait(torch):
         return
+    hiding = (
+        private_names.get("torch.utils._python_dispatch:_disable_current_modes"),
+        private_names.get("torch._C:DisableTorchFunction"),
+    )
     for description, tensor in integer_tensors:
         try:
-            with unseen(torch), torch.no_grad():
+            # Hidden from the program's torch modes and subclasses.
+            with ExitStack() as contexts:
+                for context in (*filter(None, hiding), torch.no_grad):
+                    contexts.enter_context(context())
                 low, high = torch.aminmax(tensor.detach())
                 description["low"], description["high"] = int(low.item()), int(high.item())
         except Exception:
             continue  # no operator for this dtype, or values that are absent
-
-
-@contextmanager
-def unseen(torch: Any) -> Any:
-    """A context in which our operators are hidden from the program's torch modes and profiles."""
-    within = [
-        private_names.get("torch.utils._python_dispatch:_disable_current_modes"),
-        private_names.get("torch._C:DisableTorchFunction"),
-    ]
-    is_profiled = private_names.get("torch.autograd:_profiler_enabled")
-    record = private_names.get("torch.autograd:_enable_record_function")
-    profiled = is_profiled is not None and record is not None and is_profiled()
-    if profiled:
-        record(False)
-    try:
-        with ExitStack() as contexts:
-            for context in within:
-                if context is not None:
-                    contexts.enter_context(context())
-            yield
-    finally:
-        if profiled:
-            record(True)
 
 
 def _may_wait(torch: Any) -> bool:
