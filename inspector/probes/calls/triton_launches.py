@@ -63,7 +63,8 @@ class Counter:
         if len(args) != self._arity:
             self._look_at(len(args))
         key = self._key(args)
-        entry = subject.known(key)
+        described = subject.described >= subjects.DESCRIBED_CALLS
+        entry = subject.quick.get(key) if described else subject.known(key)
         if entry is None:
             entry = subject.entry(key, items(self.parameters, args[self.leading :]), args[:3])
         return subject, entry
@@ -71,7 +72,10 @@ class Counter:
     def after(self, token: tuple[Subject, Entry], result: Any, error: Any) -> None:
         """Count a launch that did not raise."""
         if error is None:
-            subjects.add(*token)
+            subject, entry = token
+            entry[0] += 1
+            if entry[0] >= entry[1]:
+                subjects.grown(subject, entry)
 
     def _look_at(self, arity: int) -> None:
         """Find the scalars in launches with that many arguments: in all, or in those passed on."""
