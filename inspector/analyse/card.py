@@ -360,7 +360,7 @@ def card(
 
     ``listings`` are those of its stages at hand, each with the kernel's place in it;
     ``launch`` the launch it describes; ``threads`` what the kernel was compiled for (32 times
-    ``num_warps``), used without one; ``facts`` are analyses of PTX and SASS, where they are at hand.
+    ``num_warps``), used without one; ``facts`` are analyses of PTX and SASS, if at hand.
     ``built_for`` is of the architecture that the cubin is of, where ``device`` is another.
     """
     block_threads = threads_of(launch) if launch is not None else None
