@@ -162,19 +162,19 @@ def _load_the_rest() -> None:
     """Import what the end of a run needs, while the program runs."""
     load_the_rest()
     import inspector.commands.list
-    import inspector.measure.ncu.samples  # noqa: F401
+    import inspector.measure.ncu.attach  # noqa: F401
 
 
 def _print(reader: Reader) -> None:
     """What was recorded, on standard error."""
     # Imported here: until then the program would wait for it, and many make no kernels.
     from inspector.commands.list import print_kernels
-    from inspector.reader import summaries
+    from inspector.reader.reader import COUNTING_SECONDS
     from inspector.report import tables
 
     rec, err = reader.recording, printing.err()
     if rec.kernels:
-        seconds = 0.0 if len(rec.variants()) > MAX_COUNTED_VARIANTS else summaries.COUNTING_SECONDS
+        seconds = 0.0 if len(rec.variants()) > MAX_COUNTED_VARIANTS else COUNTING_SECONDS
         print_kernels(reader, err, seconds=seconds)
     tables.graphs(rec, err)
     tables.problems(rec, err)
@@ -193,7 +193,7 @@ def _times(reader: Reader, path: Path, python: str | None) -> None:
     """
     # Imported here: most runs are not timed.
     from inspector.measure.time import take
-    from inspector.measure.time.child import TimeWish
+    from inspector.measure.time.take import TimeWish
     from inspector.report import timings
 
     rec = reader.recording

@@ -20,7 +20,7 @@ from inspector.base.model import Kernel, Location, Stage, Variant
 from inspector.diff import recordings
 from inspector.diff.compare import entries
 from inspector.listing.line import Line
-from inspector.measure.time.stored import StoredTimes
+from inspector.measure.time.results import StoredTimes
 from inspector.reader.reader import Reader
 
 

@@ -35,7 +35,7 @@ from inspector.diff.recordings import Fate, Pair, RecordedVariant
 from inspector.diff.variants import VariantRow
 from inspector.listing.cubin import read_cubin
 from inspector.listing.line import Function, Listing
-from inspector.measure.time.stored import timed_alike, times
+from inspector.measure.time.results import timed_alike, times
 from inspector.reader.reader import Reader
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from inspector.reader.reader import Reader
 from inspector.recording import output_code
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent, DerivedCache
-from inspector.recording.origins import graph_lines
+from inspector.recording.output_code import graph_lines
 from tests.analyse.test_links import KNOWN
 
 DATA = Path(__file__).parent.parent / "data" / "analyse"

@@ -33,13 +33,10 @@ from inspector.listing.cubin import (
 from inspector.listing.cuda import parse_cuda
 from inspector.listing.lexers import MlirLexer, NvSassLexer
 from inspector.listing.line import Listing
-from inspector.measure.ncu import export
-from inspector.measure.ncu import files as ncu
-from inspector.measure.ncu import files as ncu_files
-from inspector.measure.ncu.attach import text_of
-from inspector.measure.profile.model import Window
+from inspector.measure.ncu import report
+from inspector.measure.ncu.report import text_of
 from inspector.measure.profile.read import about, profiles
-from inspector.measure.profile.sum import stacks, summarise
+from inspector.measure.profile.trace import Window, stacks, summarise
 from inspector.measure.time import results
 from inspector.reader import selecting
 from inspector.reader import tables as knowledge
@@ -47,19 +44,16 @@ from inspector.reader.reader import Reader as RecordingReader
 from inspector.recording import output_code
 from inspector.recording.assemble import Assembly
 from inspector.recording.facts import from_ptxas, from_res_usage, max_threads
-from inspector.recording.kept import REPORTS, kept
-from inspector.recording.layout import BytesContent, DerivedCache
-from inspector.recording.origins import graph_lines, stack_places
+from inspector.recording.layout import REPORTS, BytesContent, DerivedCache, kept
+from inspector.recording.output_code import graph_lines, stack_places
 from inspector.report import jsons, tables
 from inspector.report.words import as_json
-from inspector.sources import torch_logs
-from inspector.sources.builds import harmless, parse_ninja
+from inspector.sources import traces
+from inspector.sources.builds import again, architectures, harmless, parse_ninja
 from inspector.sources.disassembly import plain_of
-from inspector.sources.nvcc import again, architectures
 from inspector.sources.opening import open_path
 from inspector.system import printing
-from inspector.tui.app.config import read_config
-from inspector.tui.main.remembered import Memory
+from inspector.tui.main.settings import Memory, read_config
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 SEEDS = DATA / "fuzz"
@@ -306,7 +300,7 @@ def _zip(data: bytes, folder: Path) -> None:
     _look_at(open_path(path))
     for record in kept(path):
         results.read(record)
-    ncu_files.of_recording(path)
+    report.of_recording(path)
 
 
 def _empty_recording(folder: Path) -> Path:
@@ -325,28 +319,28 @@ def _timings(data: bytes, folder: Path) -> None:
 
 def _ncu_kept(data: bytes, folder: Path) -> None:
     (_empty_recording(folder) / REPORTS).write_bytes(data)
-    ncu_files.of_recording(folder)
+    report.of_recording(folder)
 
 
 def _ncu_csv(data: bytes, folder: Path) -> None:
-    report = export.read(text_of_bytes(data), "x.csv")
-    for launch in report.launches:
+    made = report.read(text_of_bytes(data), "x.csv")
+    for launch in made.launches:
         text_of(launch, "k")
-    _look_at(ncu_files.alone(folder / "x.csv", report))
+    _look_at(report.alone(folder / "x.csv", made))
 
 
 def _ncu_said(data: bytes, _: Path) -> None:
     text = text_of_bytes(data)
-    ncu.complaints(text)
-    ncu.status_of(text, 1)
+    report.complaints(text)
+    report.status_of(text, 1)
 
 
 def _log(data: bytes, folder: Path) -> None:
     text = text_of_bytes(data)
-    torch_logs.is_log(text)
-    torch_logs.is_trace(text)
+    traces.is_log(text)
+    traces.is_torch_trace(text)
     (folder / "trace.log").write_bytes(data)
-    found = [*torch_logs.from_log(text), *torch_logs.from_trace_file(folder / "trace.log")]
+    found = [*traces.from_log(text), *traces.from_torch_trace(folder / "trace.log")]
     _look_at(Assembly(lambda v: v if hasattr(v, "read") else None).recording("x", found))
 
 
