@@ -39,20 +39,18 @@ _LONGEST = 4096
 """Tokens compared; of longer lines the rest is marked whole."""
 
 
-def intra_line(
-    a: Line | str, b: Line | str, names: Mapping[str, str] | None = None
-) -> tuple[Spans, Spans]:
+def intra_line(a: str, b: str, names: Mapping[str, str] | None = None) -> tuple[Spans, Spans]:
     """The characters of two lines that differ: of the first, and of the second.
 
     ``names`` are those of the first by what they are called in the second: a name that is merely
     called something else does not differ. Neither do addresses, locations, comments and blanks.
     """
-    left, right = _tokens(_text(a)), _tokens(_text(b))
+    left, right = _tokens(a), _tokens(b)
     changed = _differing(left, right, names or {})
     if names and changed == ([], []):
         # Only names differ, but the lines were not matched.
         changed = _differing(left, right, {})
-    return _joined(changed[0], _text(a)), _joined(changed[1], _text(b))
+    return _joined(changed[0], a), _joined(changed[1], b)
 
 
 Token = tuple[int, str]
@@ -118,10 +116,6 @@ def _operands(tokens: list[str]) -> list[tuple[int, list[str]]]:
             out.append((first, tokens[first:n]))
             first = n
     return out
-
-
-def _text(line: Line | str) -> str:
-    return line if isinstance(line, str) else line.text
 
 
 def _tokens(text: str) -> list[Token]:
@@ -316,7 +310,7 @@ class SideBySide:
     def intra(self, a: int, b: int) -> tuple[Spans, Spans]:
         """Return the characters of two lines, by number, that differ."""
         x, y = self.listings[0].lines[a - 1], self.listings[1].lines[b - 1]
-        return intra_line(x, y, self.diff.names_at(a, b))
+        return intra_line(x.text, y.text, self.diff.names_at(a, b))
 
 
 def folded(rows: Iterable[BesideRow], context: int) -> Iterator[BesideRow]:
