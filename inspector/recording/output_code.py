@@ -21,7 +21,6 @@ from dataclasses import dataclass, field, replace
 
 from inspector.base.model import Content, Fusion, MadeFrom, Stage, StageFile
 from inspector.recording.facts import as_map, as_text, text_of
-from inspector.system import files
 
 # Patterns without nested repetition: linear on any input.
 _DEFINED = re.compile(r"^(\w{1,400}) = async_compile\.(\w+)\(\s*(?:(['\"])(\w*)\3\s*,)?")
@@ -335,10 +334,8 @@ Lines = Mapping[str, Place | None]
 _FILE = re.compile(r"#(?: Annotation: .{0,4096}?)? (?:Backward of forward node: )?File: ")
 """Before a place: from torch 2.15 on a backward node is said to be of a forward node's."""
 _NODE = re.compile(r"\s{4,}(\w{1,400})(?:: \"[^\"\n]*\")? = ")
-_FRAME = re.compile(r'\s*File "([^"\n]{1,4096})", line (\d{1,9})')
 RECENT = 64
 """Graphs whose lines are cached; a graph needs those of its frame, one after the other."""
-STACKS = "inductor_provenance_tracking_kernel_stack_traces"
 # The graphs whose nodes the fragments in output_code name, the nearest first.
 AFTER = ("inductor_post_grad_graph", "before_post_grad_graph")
 NODES, DYNAMO_NODES = "graph_nodes", "dynamo_nodes"
@@ -366,29 +363,6 @@ def graph_lines(text: str) -> Lines:
         elif match := _NODE.match(line):
             out.setdefault(match[1], place)
     return out
-
-
-def stack_places(text: str, kernel: str) -> list[Place]:
-    """The innermost line of each stack that a kernel came from, in Inductor's provenance record.
-
-    The record is JSON: ``{"triton_poi_fused_sin_0:1": ["  File \"m.py\", line 3, in f\n …"]}``.
-    """
-    try:
-        record = files.parsed(text.encode("utf-8", "surrogateescape"))
-    except (ValueError, files.TooLarge):
-        return []
-    out: dict[Place, None] = {}
-    for key, stacks in as_map(record).items():
-        if key.rpartition(":")[0] != kernel or not isinstance(stacks, list):
-            continue
-        for stack in stacks:
-            rows = str(stack).split("\n")
-            frames = [(n, m) for n, row in enumerate(rows) if (m := _FRAME.match(row))]
-            if frames:
-                n, frame = frames[-1]
-                code = rows[n + 1].strip() if n + 1 < len(rows) else ""
-                out[frame[1], int(frame[2]), code] = None
-    return list(out)
 
 
 def _place(text: str) -> Place | None:
@@ -454,9 +428,6 @@ class Origins:
                 targets[place].append(target)
             elif "." in target and not target.startswith("operator."):
                 unplaced.append(target)
-        for place in self._stacks(graph, index, kernel.name):
-            if not any(place[:2] == target[:2] for target in targets):
-                targets[place].extend(())
         if not comment.nodes:
             # An extern kernel, or a version that prints no fragment: the program's own names.
             for name in comment.names:
@@ -549,24 +520,6 @@ class Origins:
         if not comment.nodes:
             out.update((n, dynamo[n]) for n in comment.names if n in dynamo)
         return out
-
-    def _stacks(self, graph: Event, index: int, name: str) -> list[Place]:
-        """The lines that Inductor's provenance gives a kernel, if the user turned it on.
-
-        It is written after the code, once for each graph. If it comes from a cache, it may name
-        lines of another run, which Dynamo's graph of this run lacks: those are left out.
-        """
-        texts = self._texts.get(frame_of(graph), ())
-        dynamo_lines = {
-            p[:2] for p in self._latest(list(texts), "dynamo_output_graph").values() if p
-        }
-        for _, _, digest in sorted(
-            (t for t in texts if t[1] == STACKS), key=lambda t: abs(t[0] - index)
-        ):
-            places = stack_places(text_of(self.blob(digest)), name)
-            if places:
-                return [p for p in places if not dynamo_lines or p[:2] in dynamo_lines]
-        return []
 
     def _latest(self, texts: list[tuple[int, str, object]], kind: str) -> Lines:
         blob = next((blob for _, name, blob in reversed(texts) if name == kind), None)

@@ -47,7 +47,7 @@ from inspector.recording import output_code
 from inspector.recording.assemble import Assembly
 from inspector.recording.facts import from_ptxas, from_res_usage, max_threads
 from inspector.recording.layout import REPORTS, BytesContent, DerivedCache, kept
-from inspector.recording.output_code import graph_lines, stack_places
+from inspector.recording.output_code import graph_lines
 from inspector.report import jsons, tables
 from inspector.report.words import as_json
 from inspector.sources import traces
@@ -469,7 +469,6 @@ def _selectors(data: bytes, _: Path) -> None:
 def _graph_text(data: bytes, _: Path) -> None:
     text = text_of_bytes(data)
     graph_lines(text)
-    stack_places(text, "triton_poi_fused_pow_0")
 
 
 def _shown(data: bytes, _: Path) -> None:
