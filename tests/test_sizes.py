@@ -210,7 +210,7 @@ def test_a_long_listing_is_written_while_it_is_read(tmp_path: Path, shared: Path
 
 def test_facts_of_a_function_take_few_bytes_a_line() -> None:
     """Flow, live registers, definitions and opcodes, with nothing of the lines themselves."""
-    listing = parse(Stage.PTX, one_function(4_000))
+    listing = parse(Stage.PTX, one_function(10_000))
     tracemalloc.start()
     try:
         facts = FunctionFacts(listing, listing.functions[0])

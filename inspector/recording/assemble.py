@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
-from typing import cast
 
 from inspector.base.errors import PtxviewError
 from inspector.base.model import (
@@ -178,6 +177,7 @@ class Assembly:
 
     def _take(self, event: Event) -> None:
         """One event of the kinds that say something for themselves."""
+        self._failures.take(event, self._blob)
         match event.get("event"):
             case "device_code":
                 self._coded.add(str(event.get("source")))
@@ -190,16 +190,6 @@ class Assembly:
                     self._add(built_variant)
             case "loaded" | "ptxas":
                 self._loaded.setdefault(*figures_of(event))
-                if event.get("event") == "loaded":
-                    self._failures.loaded(event)
-            case "not_loaded":
-                self._failures.refused(event)
-            case "not_launched":
-                self._failures.not_launched(event)
-            case "launched":
-                self._failures.launched(event)
-            case "triton_said":
-                self._failures.said(event, self._blob)
             case "uncaptured":
                 kernel = Uncaptured(str(event.get("name")), str(event.get("by")))
                 self._uncaptured[kernel] = None
@@ -369,41 +359,42 @@ class Assembly:
         self.problems.extend(problems)
 
     def _fact(self, event: Event) -> None:
-        kind = event.get("event")
-        if kind == "recording":
-            self._facts.update({k: v for k, v in event.items() if k != "event"})
-        elif kind == "end":
-            ended = {name: event.get(name) for name in ("exit_status", "seconds")}
-            self._facts.update(ended, complete=event.get("finishing") is not True)
-        elif kind == "finished":
-            self._facts.update(complete=True)
-        elif kind == "device" and not self._facts.get("device"):
-            hidden = ("event", "time", "pid")
-            self._facts["device"] = {k: v for k, v in event.items() if k not in hidden}
-        elif kind == "process":
-            self._tool("python", event.get("python"))
-            if (number := as_int(event.get("pid"))) is not None:
-                process = RecordedProcess(
-                    number, as_int(event.get("rank")), as_text(event.get("machine"))
-                )
-                self._processes.setdefault(number, process)
-        elif kind == "torch":
-            self._tool("torch", event.get("version"))
-        elif kind == "tools":
-            for name, version in as_map(event.get("tools")).items():
-                self._tool(name, version)
-        elif kind == "compiled":
-            if (one := decoded(event, Compilation, self.problems.append)) is not None:
-                self._compilations.append(one)
-        elif kind == "removed" and isinstance(event.get("what"), list | tuple):
-            self._facts["removed"] = tuple(
-                str(what) for what in cast("list[object]", event["what"])
-            )
-        elif kind == "unwatched":
-            command = str(event.get("command") or "a process")
-            self._unwatched[Unwatched(command, str(event.get("why")))] = None
-        elif kind == "unmade" and (absent := decoded(event, Unmade, self.problems.append)):
-            self._unmade.append(absent)
+        """Take in an event about the run as a whole."""
+        match event.get("event"):
+            case "recording":
+                self._facts.update({k: v for k, v in event.items() if k != "event"})
+            case "end":
+                ended = {name: event.get(name) for name in ("exit_status", "seconds")}
+                self._facts.update(ended, complete=event.get("finishing") is not True)
+            case "finished":
+                self._facts.update(complete=True)
+            case "device":
+                hidden = ("event", "time", "pid")
+                told = {k: v for k, v in event.items() if k not in hidden}
+                self._facts["device"] = self._facts.get("device") or told
+            case "process":
+                self._tool("python", event.get("python"))
+                if (number := as_int(event.get("pid"))) is not None:
+                    rank, machine = as_int(event.get("rank")), as_text(event.get("machine"))
+                    process = RecordedProcess(number, rank, machine)
+                    self._processes.setdefault(number, process)
+            case "torch":
+                self._tool("torch", event.get("version"))
+            case "tools":
+                for name, version in as_map(event.get("tools")).items():
+                    self._tool(name, version)
+            case "compiled":
+                if (one := decoded(event, Compilation, self.problems.append)) is not None:
+                    self._compilations.append(one)
+            case "removed":
+                what = event.get("what")
+                self._facts["removed"] = tuple(map(str, what)) if isinstance(what, list) else ()
+            case "unwatched":
+                command = str(event.get("command") or "a process")
+                self._unwatched[Unwatched(command, str(event.get("why")))] = None
+            case "unmade":
+                if (absent := decoded(event, Unmade, self.problems.append)) is not None:
+                    self._unmade.append(absent)
 
     def _tool(self, name: str, version: object) -> None:
         tools = self._facts.setdefault("tools", {})
