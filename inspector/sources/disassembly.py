@@ -17,7 +17,6 @@ import tempfile
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from inspector.base.errors import PtxviewError, Unreadable
@@ -269,7 +268,7 @@ def _of_triton(folder: str) -> list[Path]:
 
 def versions(folder: str | None) -> dict[str, str]:
     """The versions of the assemblers in a folder of a triton package, by file name."""
-    by_name = {p.name: _version(p) for p in _of_triton(folder)} if folder else {}
+    by_name = {p.name: version_of(p) for p in _of_triton(folder)} if folder else {}
     return {name: version for name, version in by_name.items() if version is not None}
 
 
@@ -291,9 +290,9 @@ def on_record(cubin: bytes, usage: str) -> dict[str, Resources]:
 def of_variant(
     variant: Variant, tools: Sequence[Path], cache: DerivedCache
 ) -> dict[str, Resources]:
-    """Spills and barriers of a variant: on record in the cubin, else found by ``measure``.
+    """Spills and barriers of a variant: on record in the cubin, else found by ``assembled``.
 
-    Empty if the cubin, or the PTX that ``measure`` needs, is not available.
+    Empty if the cubin, or the PTX that ``assembled`` needs, is not available.
     """
     sass = variant.stages.get(Stage.SASS)
     if sass is None:
@@ -309,21 +308,18 @@ def of_variant(
 
 
 def assembled(variant: Variant, tools: Sequence[Path], cache: DerivedCache) -> dict[str, Resources]:
-    """The result of ``measure`` for a variant; empty if its PTX or cubin is not available."""
+    """Spills and barriers by function, of an assembler that makes the same machine code of the PTX.
+
+    Empty if none does, or if the variant's PTX or cubin is not available.
+    """
     ptx, sass = variant.stages.get(Stage.PTX), variant.stages.get(Stage.SASS)
     if ptx is None or ptx.costly or sass is None or variant.target is None:
         return {}
     try:
-        return measure(ptx.content.read(), sass.content.read(), variant.target, tools, cache)
+        text, cubin = ptx.content.read(), sass.content.read()
+        made = reproduction(text, cubin, variant.target, tools, cache)
     except (PtxviewError, OSError):
         return {}
-
-
-def measure(
-    ptx: bytes, cubin: bytes, target: str, tools: Sequence[Path], cache: DerivedCache
-) -> dict[str, Resources]:
-    """Spills and barriers by function; empty if no available assembler makes the same code."""
-    made = reproduction(ptx, cubin, target, tools, cache)
     return {} if made is None else from_ptxas(made.printed)
 
 
@@ -377,16 +373,11 @@ def reproduction(
 
 def _may_be(built: Cubin, tool: Path) -> bool:
     """Whether this assembler may have made a cubin: by the version it names, else its ELF ABI."""
-    version = _version(tool)
+    version = version_of(tool)
     if version is None or built.ptxas is not None:
         return version == built.ptxas
     # ABI 7 is CUDA 12's and names no version; ABI 8 came with CUDA 13.
     return (int(version.split(".")[0]) < 13) == (built.abi < 8)
-
-
-@cache
-def _version(tool: Path) -> str | None:
-    return version_of(tool)
 
 
 def _assemble(
