@@ -45,6 +45,7 @@ from inspector.recording.facts import (
     as_text,
     decoded,
     figures_of,
+    merge,
 )
 from inspector.recording.output_code import Origins, frame_of, joined
 from inspector.recording.torch_compiles import TorchCompiles
@@ -118,6 +119,7 @@ class Assembly:
         self._processes: dict[int, RecordedProcess] = {}
         self._unwatched: dict[Unwatched, None] = {}
         self._facts: dict[str, object] = {}
+        self._removed: tuple[str, ...] = ()
         self._compilations: list[Compilation] = []
         self._calls = Calls()
         self._driver = DriverLaunches(blob)
@@ -388,7 +390,7 @@ class Assembly:
                     self._compilations.append(one)
             case "removed":
                 what = event.get("what")
-                self._facts["removed"] = tuple(map(str, what)) if isinstance(what, list) else ()
+                self._removed = tuple(map(str, what)) if isinstance(what, list) else ()
             case "unwatched":
                 command = str(event.get("command") or "a process")
                 self._unwatched[Unwatched(command, str(event.get("why")))] = None
@@ -444,6 +446,8 @@ class Assembly:
         )
         name_counts: dict[str, int] = {}
         columns = facts.Columns(self._compilations)
+        gone = (Stage.SOURCE, Stage.OUTPUT_CODE) if "source" in self._removed else ()
+        removed = dict.fromkeys(gone, REMOVED)
         self._failures.attempts(self._compilations)
         for (key, kernel), demangled in zip(self._kernels.items(), readable, strict=True):
             name_counts[kernel.name] = name_counts.get(kernel.name, 0) + 1
@@ -465,8 +469,12 @@ class Assembly:
                 replace(
                     launched,
                     id=ids[v.hash],
-                    known=self._known(v),
-                    missing=self._missing(v),
+                    known=merge(
+                        v.known,
+                        self._loaded.get(f"{v.hash}\0{v.symbol}", Resources()),
+                        self._loaded.get(v.hash, Resources()),
+                    ),
+                    missing={**v.missing, **removed},
                     stages={**v.stages, **source} if source else v.stages,
                     # Kernels that the program launches itself were not made by the graph.
                     fusion=fusion
@@ -518,18 +526,16 @@ class Assembly:
 
     def _unseen(self) -> Iterable[str]:
         """A sentence for each kernel that was not captured, and one for many of one compiler."""
-        by_maker: dict[str, list[str]] = {}
-        for kernel in self._uncaptured:
-            by_maker.setdefault(kernel.by, []).append(kernel.name)
-        for maker, names in by_maker.items():
+        for maker in dict.fromkeys(kernel.by for kernel in self._uncaptured):
+            names = [kernel.name for kernel in self._uncaptured if kernel.by == maker]
             for name in names[:MAX_NAMED]:
-                by = f"the kernel {name} was made by {maker}, which is not"
                 has_ptx = self._driver.has_ptx(maker, name)
-                yield f"{by} emulated; its PTX is here" if has_ptx else f"{by} captured"
+                lacks = "emulated; its PTX is here" if has_ptx else "captured"
+                yield f"the kernel {name} was made by {maker}, which is not {lacks}"
             if len(names) > MAX_NAMED:
-                unnamed = len(names) - MAX_NAMED
-                more = "1 more kernel was" if unnamed == 1 else f"{unnamed} more kernels were"
-                yield f"{more} made by {maker}, which is not captured"
+                more = counted(len(names) - MAX_NAMED, "more kernel")
+                were = "was" if len(names) == MAX_NAMED + 1 else "were"
+                yield f"{more} {were} made by {maker}, which is not captured"
 
     def _tune(self, kernels: dict[Key, Kernel]) -> dict[str, list[TriedFusion]]:
         """Add its tunings to each kernel, and their result to each variant; the fusions that were
@@ -560,22 +566,6 @@ class Assembly:
                 tried.setdefault(graph, []).append(fusion)
         return tried
 
-    def _known(self, variant: Variant) -> Resources:
-        from inspector.recording.facts import merge
-
-        of_symbol = self._loaded.get(f"{variant.hash}\0{variant.symbol}", Resources())
-        return merge(variant.known, of_symbol, self._loaded.get(variant.hash, Resources()))
-
-    def _removed(self) -> tuple[str, ...]:
-        removed = self._facts.get("removed")
-        return removed if isinstance(removed, tuple) else ()
-
-    def _missing(self, variant: Variant) -> Mapping[Stage, str]:
-        """Why stages are not there; of sources that were taken out that is the reason."""
-        if "source" not in self._removed():
-            return variant.missing
-        return {**variant.missing, **dict.fromkeys((Stage.SOURCE, Stage.OUTPUT_CODE), REMOVED)}
-
     def _with_facts(
         self, path: str, kernels: tuple[Kernel, ...], graphs: tuple[Graph, ...]
     ) -> Recording:
@@ -600,13 +590,13 @@ class Assembly:
             unwatched=tuple(self._unwatched),
             unmade=tuple(self._unmade),
             compilations=tuple(self._compilations),
-            removed=self._removed(),
+            removed=self._removed,
             environment={k: str(v) for k, v in as_map(facts.get("environment")).items()},
             seconds=as_seconds(facts.get("seconds")),
             frame_compiles=self._compiles.frames(),
             kernel_compiles=tuple(_at_home(self._compiles.kernels(), kernels)),
             processes=tuple(self._processes.values()),
-            user_files={} if "source" in self._removed() else self._origins.files,
+            user_files={} if "source" in self._removed else self._origins.files,
         )
 
 

@@ -32,7 +32,7 @@ from inspector.listing.cubin import (
 from inspector.recording.facts import from_ptxas, without_local_memory
 from inspector.recording.layout import DerivedCache
 from inspector.system import files
-from inspector.system.process import run_tool
+from inspector.system.process import Finished, run_tool
 from inspector.system.toolchain import Tool, every, find, need, version_of
 
 PLAIN = ("-c",)
@@ -54,23 +54,15 @@ def disassemble(cubin: bytes, cache: DerivedCache) -> tuple[str, str | None, str
     need("nvdisasm")
     complaint = ""
     for tool in every("nvdisasm"):
-        version = tool.version or "?"
-        for options in (ANNOTATED, ENCODED):
-            printed = _run(tool, options, cubin, cache)
-            if isinstance(printed, str):
-                complaint = complaint or printed
+        for options in (ANNOTATED, ENCODED, PLAIN):
+            try:
+                text = _run(tool, options, cubin, cache)
+                plain = text if options is PLAIN else plain_of(text)
+                plain = _run(tool, PLAIN, cubin, cache) if plain is None else plain
+            except _Refused as error:
+                complaint = complaint or str(error)
                 continue
-            annotated = printed.decode("utf-8", "surrogateescape")
-            plain = plain_of(annotated)
-            if plain is None:
-                plain_printed = _run(tool, PLAIN, cubin, cache)
-                if isinstance(plain_printed, str):
-                    continue
-                plain = plain_printed.decode("utf-8", "surrogateescape")
-            return plain, annotated, version
-        plain_printed = _run(tool, PLAIN, cubin, cache)
-        if not isinstance(plain_printed, str):
-            return plain_printed.decode("utf-8", "surrogateescape"), None, version
+            return plain, None if options is PLAIN else text, tool.version or "?"
     raise Unreadable(f"nvdisasm cannot read this cubin: {complaint}")
 
 
@@ -101,25 +93,31 @@ def plain_of(annotated: str) -> str | None:
     return None if half else "\n".join(out)
 
 
-def _run(tool: Tool, options: tuple[str, ...], cubin: bytes, cache: DerivedCache) -> bytes | str:
-    """The tool's output as bytes, or its complaint as a str; both are cached."""
+class _Refused(Exception):
+    """A tool does not read a cubin, or knows no such option."""
+
+
+def _run(tool: Tool, options: tuple[str, ...], cubin: bytes, cache: DerivedCache) -> str:
+    """The tool's output. Raises ``_Refused`` with its complaint; both are cached."""
     key = cache.key("nvdisasm", tool.version or "?", *options, cubin)
     with _locks.setdefault(key, threading.Lock()):  # no two threads run a tool on one cubin
         output = cache.get(key)
         if output is None:
-            with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-                file.write(cubin)
-                file.flush()
-                done = run_tool([tool.path, *options, file.name])
-            if done.status != 0 or not done.out:
-                output = _FAILED + (done.complaint or f"status {done.status}").encode()
-            else:
-                output = done.out
+            done = _on_cubin(tool, options, cubin)
+            refused = _FAILED + (done.complaint or f"status {done.status}").encode()
+            output = refused if done.status != 0 or not done.out else done.out
             if done.status >= 0:  # a tool that was killed may succeed the next time
                 cache.put(key, output)
     if output.startswith(_FAILED):
-        return output.removeprefix(_FAILED).decode("utf-8", "replace")
-    return output
+        raise _Refused(output.removeprefix(_FAILED).decode("utf-8", "replace"))
+    return output.decode("utf-8", "surrogateescape")
+
+
+def _on_cubin(tool: Tool, options: Sequence[str], cubin: bytes) -> Finished:
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        return run_tool([tool.path, *options, file.name])
 
 
 # -- figures of the functions ---------------------------------------------------------------------
@@ -136,10 +134,7 @@ def usage_text(cubin: bytes, cache: DerivedCache) -> str:
     key = cache.key("cuobjdump -res-usage", tool.version or "?", cubin)
     printed = cache.get(key)
     if printed is None:
-        with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-            file.write(cubin)
-            file.flush()
-            printed = run_tool([tool.path, "-res-usage", file.name]).out
+        printed = _on_cubin(tool, ("-res-usage",), cubin).out
         cache.put(key, printed)
     return printed.decode("utf-8", "surrogateescape")
 
