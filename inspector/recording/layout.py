@@ -702,8 +702,11 @@ def merged(parts: Sequence[Events]) -> tuple[tuple[str, ...], Events]:
     Processes get numbers that are unique among all recordings: those of the first keep theirs. The
     facts of the run are the first recording's; it is complete where every one is.
     """
-    machines = tuple(part.path.name.removesuffix(SUFFIX) for part in parts)
-    if len(set(machines)) < len(machines):
+    tails = [part.path.absolute().parts for part in parts]
+    depths = range(1, 1 + max(map(len, tails)))
+    depth = next((n for n in depths if len({tail[-n:] for tail in tails}) == len(tails)), 1)
+    machines = tuple("/".join(tail[-depth:]).removesuffix(SUFFIX) for tail in tails)
+    if len(set(machines)) < len(machines):  # the same recording twice
         machines = tuple(f"{part.path}#{n}" for n, part in enumerate(parts, 1))
     placed: list[tuple[float, int, int, dict[str, object]]] = []
     begun: list[Event] = []
