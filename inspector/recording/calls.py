@@ -36,6 +36,7 @@ from inspector.base.text import counted, plural
 from inspector.listing.cubin import architecture
 from inspector.listing.one_kernel import only
 from inspector.recording import facts
+from inspector.recording.driver_records import LOST
 from inspector.recording.facts import (
     as_int,
     as_map,
@@ -235,18 +236,6 @@ MAX_WHOLE_CUBIN_BYTES = 256 << 10
 
 MAKERS = Path(__file__).parent.parent / "reference" / "makers.toml"
 OTHERS = "others"
-LOST = {
-    "lost_launches": ("launch", "of a kernel that is not known"),
-    "lost_modules": ("module", "that the driver loaded could not be kept"),
-    "lost_graphs": ("launch of a CUDA graph", "with kernels that may not be counted"),
-    "changed_graphs": (
-        "change of a CUDA graph",
-        "after it was made: its kernels are counted as they were before",
-    ),
-    "failed_writes": ("record", "could not be written"),
-    "lost_refusals": ("refused launch", "not told: the 64 before differ already"),
-}
-"""What was seen and could not be recorded, and what is the matter with it, by the event's key."""
 
 _PROCESS = tuple[int, int]
 

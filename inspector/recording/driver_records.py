@@ -8,11 +8,13 @@ and passed over. One that is cut short by a kill is the last.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePath
 
 from inspector.base.errors import Unreadable
@@ -32,15 +34,18 @@ _COUNT = struct.Struct("<5Q")
 _FRAME = struct.Struct("<QII")
 _LEFT = struct.Struct("<i")
 
-LOST = (
-    "lost_launches",
-    "lost_modules",
-    "lost_graphs",
-    "changed_graphs",
-    "failed_writes",
-    "lost_refusals",
-)
-"""Keys of the event of counts, in the order of the record's numbers."""
+LOST = {
+    "lost_launches": ("launch", "of a kernel that is not known"),
+    "lost_modules": ("module", "that the driver loaded could not be kept"),
+    "lost_graphs": ("launch of a CUDA graph", "with kernels that may not be counted"),
+    "changed_graphs": (
+        "change of a CUDA graph",
+        "after it was made: its kernels are counted as they were before",
+    ),
+    "failed_writes": ("record", "could not be written"),
+    "lost_refusals": ("refused launch", "not told: the 64 before differ already"),
+}
+"""What was seen and could not be recorded, and why, in the order of the record's numbers."""
 
 MAX_ENTRIES = 16384
 """Distinct launches of one process, as ``driver.c`` has it."""
@@ -62,10 +67,9 @@ ROW, SPREAD = 250, 12
 _PLUMBING = re.compile(
     r"libcuda\.so|libcupti|libc\.so|libcudart|libffi|libpython|libstdc\+\+|.*ptxview_"
 )
-_OPERATOR = re.compile(
-    r"_ZN2at4_ops(?P<op>\d{1,3})(?P<op_rest>.*)"
-    r"|_ZN5torch8autograd9generated(?P<node>\d{1,3})(?P<node_rest>.*)",
-    re.DOTALL,
+_OPERATORS = (
+    (re.compile(r"_ZN2at4_ops(\d{1,3})(.*)", re.DOTALL), ("4call", "10redispatch")),
+    (re.compile(r"_ZN5torch8autograd9generated(\d{1,3})(.*)", re.DOTALL), ("5apply",)),
 )
 
 Event = dict[str, object]
@@ -122,8 +126,7 @@ def read_records(
         parts[digest] = PartContent(file, digest, begin, end)
 
     for event in decode(file.name, files.read(file, follow=False), keep, take):
-        stamp = event["time"]
-        yield stamp if isinstance(stamp, float) else 0.0, event
+        yield float(str(event["time"])), event
 
 
 def keep_records(folder: Path, blob: Callable[[bytes], object]) -> None:
@@ -131,28 +134,20 @@ def keep_records(folder: Path, blob: Callable[[bytes], object]) -> None:
 
     Raises ``OSError`` if they cannot be written, ``Unreadable`` if a file cannot be read.
     """
-    for file in files.files_in(folder):
-        if is_records(file.name):
-            _keep_file(file, blob)
+    for file in filter(lambda file: is_records(file.name), files.files_in(folder)):
+        data, left = files.read(file, follow=False), files.Allowance(share=2)
+        target = file.with_name(f"events-{file.stem}.jsonl")
+        part = target.with_name(f".{target.name}")
+        keep = partial(_keep, blob, data)
+        with part.open("w", encoding="ascii") as out:
+            for event in decode(file.name, data, keep, partial(left.take, what=file.name)):
+                out.write(json.dumps(event, separators=(",", ":")) + "\n")
+        part.replace(target)
+        file.unlink()
 
 
-def _keep_file(file: Path, blob: Callable[[bytes], object]) -> None:
-    data = files.read(file, follow=False)
-    left = files.Allowance(share=2)
-
-    def keep(digest: str, begin: int, end: int) -> None:
-        blob(data[begin:end])
-
-    def take(size: int) -> None:
-        left.take(size, file.name)
-
-    target = file.with_name(f"events-{file.stem}.jsonl")
-    part = target.with_name(f".{target.name}")
-    with part.open("w", encoding="ascii") as out:
-        for event in decode(file.name, data, keep, take):
-            out.write(json.dumps(event, separators=(",", ":")) + "\n")
-    part.replace(target)
-    file.unlink()
+def _keep(blob: Callable[[bytes], object], data: bytes, _: str, begin: int, end: int) -> None:
+    blob(data[begin:end])
 
 
 class _Decoder:
@@ -243,31 +238,27 @@ class _Decoder:
         if sum(sizes) != size or not symbol:
             raise ValueError("its sizes do not fit")
         self._seen.add(number)
-        event: Event = {"event": "driver_launch", "id": number, "name": _text(symbol)}
-        if (digest := self._module_of(module, symbol)) is not None:
-            event["module"] = digest
-        if flags & OTHERS:
-            event["others"] = True
-        else:
+        values = []
+        for length in sizes:
+            values.append(self._data[at : at + length].hex())
+            at += length
+        libraries, operators = self._callers(addresses)
+        event: Event = {
+            "id": number,
+            "name": _text(symbol),
+            "module": self._module_of(module, symbol),
+            "others": bool(flags & OTHERS),
+            "device": device if device >= 0 else None,
+            "by_operator": bool(flags & BY_OPERATOR),
+            "in_graph": bool(flags & IN_GRAPH),
+            "libraries": libraries,
+            "operators": operators,
+        }
+        if not flags & OTHERS:
             event |= {"grid": dims[:3], "block": dims[3:6], "shared_bytes": dims[6]}
-            if dims[7]:
-                event["cluster"] = dims[7:10]
-            values = []
-            for length in sizes:
-                values.append(self._data[at : at + length].hex())
-                at += length
-            if values:
-                event["parameters"] = values
-        if device >= 0:
-            event["device"] = device
-        if flags & BY_OPERATOR:
-            event["by_operator"] = True
-        if flags & IN_GRAPH:
-            event["in_graph"] = True
-        event["libraries"], operators = self._callers(addresses)
-        if operators:
-            event["operators"] = operators
-        yield event
+            event |= {"cluster": dims[7:10] if dims[7] else None, "parameters": values}
+        known = {k: v for k, v in event.items() if v is not None and v is not False and v != []}
+        yield {"event": "driver_launch", **known}
 
     def _refused(self, begin: int, end: int) -> Iterator[Event]:
         row = _REFUSED.unpack(self._data[begin : begin + _REFUSED.size])
@@ -275,17 +266,15 @@ class _Decoder:
         at = begin + _REFUSED.size
         if at + sum(sizes) != end:
             raise ValueError("its sizes do not fit")
-        texts = []
-        for length in sizes:
-            texts.append(self._data[at : at + length])
-            at += length
-        event: Event = {"event": "not_launched", "symbol": _text(texts[0])}
-        if (digest := self._module_of(module, texts[0])) is not None:
-            event["hash"] = digest
+        ends = list(itertools.accumulate(sizes, initial=at))
+        symbol, kind, error = (self._data[a:b] for a, b in itertools.pairwise(ends))
+        digest = self._module_of(module, symbol)
         yield {
-            **event,
-            "kind": _text(texts[1]),
-            "error": _text(texts[2]),
+            "event": "not_launched",
+            "symbol": _text(symbol),
+            **({} if digest is None else {"hash": digest}),
+            "kind": _text(kind),
+            "error": _text(error),
             "grid": list(dims[:3]),
             "block": list(dims[3:6]),
             "shared_bytes": dims[6],
@@ -390,17 +379,12 @@ def _kernels(data: bytes, begin: int, end: int) -> Iterator[int]:
 
 def operator_of(symbol: str) -> str | None:
     """ATen's operator, or the node of the backward pass, that a mangled function is of."""
-    found = _OPERATOR.match(symbol)
-    if found is None:
-        return None
-    size, rest = (
-        (found["op"], found["op_rest"])
-        if found["op"] is not None
-        else (found["node"], found["node_rest"])
-    )
-    name, method = rest[: int(size)], rest[int(size) :]
-    methods = ("4call", "10redispatch") if found["op"] is not None else ("5apply",)
-    return name if len(name) == int(size) and method.startswith(methods) else None
+    for pattern, methods in _OPERATORS:
+        if (found := pattern.match(symbol)) is not None:
+            size = int(found[1])
+            name, method = found[2][:size], found[2][size:]
+            return name if len(name) == size and method.startswith(methods) else None
+    return None
 
 
 def _text(data: bytes) -> str:
