@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path, PurePath
 
 from inspector.base.errors import Unreadable
+from inspector.listing.cubin import read_cubin
 from inspector.system import files
 
 FORMAT = 1
@@ -156,9 +157,9 @@ class _Decoder:
     def __init__(self, pid: int, data: bytes, keep: Keep, take: Callable[[int], object]) -> None:
         self._pid, self._data, self._keep, self._take = pid, data, keep, take
         self._modules: dict[int, tuple[int, int]] = {}  # number: begin and end
-        self._kernels: dict[int, frozenset[int]] = {}  # number: hashes of names
+        self._kernels: dict[int, frozenset[str]] = {}  # number: names
         self._digests: dict[int, str] = {}
-        self._last: dict[int, int] = {}  # hash of a name: the last module that has it
+        self._last: dict[str, int] = {}  # name: the last module that has it
         self._seen: set[int] = set()
         self._frames: dict[int, tuple[str, str]] = {}
 
@@ -310,7 +311,7 @@ class _Decoder:
 
     def _module_of(self, number: int, symbol: bytes) -> str | None:
         """The module of a kernel: the one whose handle it had, else the last with the name."""
-        name = hash(symbol)
+        name = _path(symbol)
         if name not in self._kernels_of(number):
             for other in self._modules:
                 if other not in self._kernels:
@@ -325,11 +326,13 @@ class _Decoder:
             self._keep(digest, begin, end)
         return self._digests[number]
 
-    def _kernels_of(self, number: int) -> frozenset[int]:
+    def _kernels_of(self, number: int) -> frozenset[str]:
         if number not in self._modules:
             return frozenset()
         if number not in self._kernels:
-            self._kernels[number] = frozenset(_kernels(self._data, *self._modules[number]))
+            begin, end = self._modules[number]
+            cubin = read_cubin(self._data[begin:end])
+            self._kernels[number] = frozenset(() if cubin is None else cubin.entries)
             for name in self._kernels[number]:
                 self._last[name] = max(self._last.get(name, -1), number)
         return self._kernels[number]
@@ -345,36 +348,6 @@ class _Decoder:
             if symbol and (operator := operator_of(symbol)) is not None:
                 operators[operator] = None
         return list(libraries)[:MAX_LIBRARIES], list(operators)[:MAX_OPERATORS]
-
-
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_SYMBOL = struct.Struct("<IBBHQQ")
-_SYMTAB, _FUNCTION, _KERNEL, _MAX_NAME = 2, 2, 0x10, 16384
-
-
-def _kernels(data: bytes, begin: int, end: int) -> Iterator[int]:
-    """Hashes of the names of a cubin's kernels: functions with STO_CUDA_ENTRY in ``st_other``."""
-    if end - begin < 64 or data[begin : begin + 5] != b"\x7fELF\x02":
-        return
-    (table,) = struct.unpack_from("<Q", data, begin + 40)
-    size, count = struct.unpack_from("<HH", data, begin + 58)
-    if size != _SECTION.size or table + size * count > end - begin:
-        return
-    sections = [_SECTION.unpack_from(data, begin + table + size * n) for n in range(count)]
-    for _, kind, _, _, offset, length, link, *_ in sections:
-        if kind != _SYMTAB or link >= count:
-            continue
-        texts, texts_end = (sections[link][4], sections[link][4] + sections[link][5])
-        if offset + length > end - begin or texts_end > end - begin:
-            continue
-        symbols = memoryview(data)[begin + offset : begin + offset + length // 24 * 24]
-        for name, info, other, *_ in _SYMBOL.iter_unpack(symbols):
-            if info & 15 == _FUNCTION and other & _KERNEL:
-                at = begin + texts + name
-                stop = data.find(b"\0", at, min(begin + texts_end, at + _MAX_NAME))
-                if stop > at:
-                    yield hash(data[at:stop])
-        return
 
 
 def operator_of(symbol: str) -> str | None:
