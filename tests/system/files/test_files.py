@@ -27,7 +27,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inspector.base.errors import UsageError
-from inspector.listing.cubin import debug_ptx, kernel_parameters, read_cubin
 from inspector.system import files
 from tests.helpers.ptxview import (
     EXTENSION,
@@ -497,65 +496,6 @@ def test_zip_with_one_name_twice_says_so(tmp_path: Path) -> None:
 
 
 # -- machine code with false sizes --------------------------------------------------------------
-
-
-def elf(sections: list[tuple[str, int, int, int, int]], body: bytes) -> bytes:
-    """A cubin of sections: name, type, flags, where in ``body``, size."""
-    names = b"\0" + b"".join(n.encode() + b"\0" for n, *_ in sections) + b".shstrtab\0"
-    start = 64
-    table = start + len(body) + len(names)
-    head = b"\x7fELF\x02\x01\x01" + bytes([0, 7]) + bytes(7)
-    head += struct.pack(
-        "<HHIQQQIHHHHHH",
-        2,
-        190,
-        1,
-        0,
-        0,
-        table,
-        0,
-        64,
-        0,
-        0,
-        64,
-        len(sections) + 2,
-        len(sections) + 1,
-    )
-    rows = [bytes(64)]
-    at = 1
-    for name, kind, flags, offset, size in sections:
-        rows.append(
-            struct.pack("<IIQQQQIIQQ", at, kind, flags, 0, start + offset, size, 0, 0, 1, 0)
-        )
-        at += len(name) + 1
-    rows.append(struct.pack("<IIQQQQIIQQ", at, 3, 0, 0, start + len(body), len(names), 0, 0, 1, 0))
-    return head + body + names + b"".join(rows)
-
-
-@pytest.mark.parametrize("kind", ["overlapping", "empty of a terabyte", "packed"])
-def test_cubin_whose_sections_are_more_than_the_file(kind: str) -> None:
-    body = b"x" * MB
-    if kind == "overlapping":
-        names = (".text.", ".nv.info.", ".nv_debug_ptx_txt")
-        sections = [(f"{names[n % 2]}{n}", 1, 0, 0, MB) for n in range(400)]
-    elif kind == "packed":
-        import zlib
-
-        body = struct.pack("<IIQQ", 1, 0, 400 * MB, 1) + zlib.compress(bytes(400 * MB), 9)
-        names = (".text.k", ".nv.info.k", ".nv_debug_ptx_txt")
-        sections = [(n, 1, 0x800, 0, len(body)) for n in names]
-    else:
-        sections = [(n, 8, 0, 0, 1 << 40) for n in (".text.k", ".nv.info.k", ".nv_debug_ptx_txt")]
-    data = elf(sections, body)
-    tracemalloc.start()
-    try:
-        read_cubin(data)
-        debug_ptx(data)
-        kernel_parameters(data, "k")
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 10 * len(data) + 8 * MB
 
 
 class Growing(files.File):
