@@ -135,34 +135,22 @@ def closest(word: str, words: Iterable[str], n: int = 3) -> tuple[str, ...]:
     Case counts less than any letter. Near is at most a third of the letters changed, and one where
     the word has fewer than three.
     """
+    from rapidfuzz import process  # for unknown words alone
+    from rapidfuzz.distance import OSA
+
     folded = word.casefold()
     most = max(1, (len(folded.strip(".%@")) + 1) // 3)
-    near: list[tuple[float, float, int, str]] = []
-    for order, name in enumerate(dict.fromkeys(words)):
-        other = name.casefold()
-        if abs(len(other) - len(folded)) > most:
-            continue
-        far = distance(folded, other, most)
-        if far <= most:
-            # Of two that are as far: letters swapped, then more of the letters in their order.
-            alike = SequenceMatcher(None, folded, other, autojunk=False).ratio()
-            alike += sorted(folded) == sorted(other)
-            near.append((far + (0 if _same_case(word, name) else 0.5), -alike, order, name))
-    return tuple(name for *_, name in sorted(near)[:n])
+    known = {name: name.casefold() for name in words}
+    near = process.extract(folded, known, scorer=OSA.distance, score_cutoff=most, limit=None)
 
+    def rank(found: tuple[str, float, str]) -> tuple[float, float]:
+        other, far, name = found
+        # Of two that are as far: letters swapped, then more of the letters in their order.
+        alike = SequenceMatcher(None, folded, other, autojunk=False).ratio()
+        alike += sorted(folded) == sorted(other)
+        return far + (0.5 if word.isupper() != name.isupper() else 0), -alike
 
-def distance(one: str, other: str, most: int) -> int:
-    """Letters to insert, leave out, change or swap with the next; ``most + 1`` for any more.
-
-    The optimal string alignment distance.
-    """
-    from rapidfuzz.distance import OSA  # for unknown words alone
-
-    return OSA.distance(one, other, score_cutoff=most)
-
-
-def _same_case(one: str, other: str) -> bool:
-    return one.isupper() == other.isupper()
+    return tuple(name for *_, name in sorted(near, key=rank)[:n])
 
 
 # One name may be of several kinds: which is meant in an opcode, and which where it stands alone.

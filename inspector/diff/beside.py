@@ -113,7 +113,6 @@ def _unlike(ours: list[str], theirs: list[str]) -> tuple[list[int], list[int]]:
 
 
 def _operands(tokens: list[str]) -> list[tuple[int, list[str]]]:
-    """Tokens up to each comma, with the place of the first."""
     out: list[tuple[int, list[str]]] = []
     first = 0
     for n, token in enumerate(tokens, 1):
@@ -280,7 +279,6 @@ def _parts(hunk: Hunk, lines: tuple[Sequence[Line], Sequence[Line]]) -> Iterator
 
 
 def _apart(x: int, x1: int, y: int, y1: int) -> Iterator[Hunk]:
-    """Yield the lines between pairs."""
     if x < x1 or y < y1:
         op = Op.REPLACE if x < x1 and y < y1 else Op.DELETE if x < x1 else Op.INSERT
         yield Hunk(op, (x, x1), (y, y1))
@@ -296,7 +294,6 @@ def _likeness(x: Line, y: Line) -> float:
 
 
 def _same(x: str, y: str) -> bool:
-    """Return whether two lines are equal except for addresses and locations."""
     return x == y or _bare(x) == _bare(y)
 
 
@@ -308,7 +305,6 @@ def _bare(text: str) -> str:
 
 
 def _related(x: Line, y: Line) -> bool:
-    """Whether two lines do the same kind of thing."""
     if x.kind is not y.kind:
         return False
     if x.base is not None or y.base is not None:

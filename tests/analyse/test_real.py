@@ -8,11 +8,11 @@ from pathlib import PurePath
 
 import pytest
 
-from inspector.analyse.links import StageNames, link
+from inspector.analyse.links import StageNames
 from inspector.base.model import Stage
 from inspector.listing import parse
 from inspector.listing.line import Kind, Listing
-from tests.analyse.test_links import KNOWN, pairs
+from tests.analyse.test_links import KNOWN, link, pairs
 from tests.helpers.samples import Disassembler, read_sample
 
 MARK = re.compile(r'\s*//## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)", line (\d+))?')

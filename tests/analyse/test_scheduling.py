@@ -159,13 +159,6 @@ def test_what_a_load_is_waited_for_with_in_words(cache: DerivedCache) -> None:
     assert found.consumer(at[0x260]) is None  # STG: it has no result
 
 
-def test_operands_that_have_to_be_read_first(cache: DerivedCache) -> None:
-    found, at = told(MATMUL, cache)
-    assert found.sentence(at[0x1100]) == (
-        "waits here for the store at 0x10b0 until its operands have been read"
-    )
-
-
 def test_groups_of_copies_that_depbar_waits_for(cache: DerivedCache) -> None:
     """``DEPBAR.LE SB0, 0x2``: not for the last two groups, which may go on."""
     found, at = told(MATMUL, cache)
@@ -249,18 +242,6 @@ def test_a_barrier_of_two_loads_covers_both() -> None:
     assert found.sentence(4) is None  # nothing is under way any more
 
 
-def test_the_same_barrier_for_two_things() -> None:
-    _, found = small(
-        line(1, "LDG.E", "R1", "R8", write=1),
-        line(2, "STG.E", "", "R8 R9", read=1),
-        line(3, "FADD", "R9", "R1", wait=0b10),
-    )
-    assert found.sentences(3) == (
-        "waits here for the load at 0x10: the long scoreboard",
-        "waits here for the store at 0x20 until its operands have been read",
-    )
-
-
 def test_a_later_load_of_the_pipe_covers_one_without_a_barrier() -> None:
     _, found = small(
         line(1, "LDS.128", "R4 R5 R6 R7", "R19"),
@@ -305,16 +286,6 @@ def test_the_nearest_of_two_ways_counts() -> None:
     consumer = found.consumer(1)
     assert consumer is not None and (consumer.line, consumer.cycles) == (8, 5)
     assert found.waiters(1) == (6, 8)
-
-
-def test_a_result_that_is_overwritten_has_no_consumer() -> None:
-    _, found = small(
-        line(1, "LDG.E", "R1", "R8", write=0),
-        line(2, "MOV", "R1", wait=1),
-        line(3, "FADD", "R2", "R1"),
-        line(4, "EXIT"),
-    )
-    assert found.consumer(1) is None
 
 
 def test_without_control_words_nothing_is_said() -> None:

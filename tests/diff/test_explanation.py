@@ -183,14 +183,6 @@ def test_tensor_cores_gained_and_products_of_another_shape() -> None:
     assert any("1 → 2 mma" in text for text in told(side(MMA), side(loads(2, MMA))))
 
 
-def test_a_block_of_one_warp_needs_no_barrier() -> None:
-    barrier = "\tbar.sync 0;"
-    a, b = side(loads(4, barrier)), side(config={"num_warps": 1})
-    assert "b's block is one warp, which needs no barrier: 4 → 0 bar" in told(a, b)
-    assert "a's block is one warp, b's has to meet at barriers: 0 → 4 bar" in told(b, a)
-    assert not any("one warp" in t for t in told(a, side(config={"num_warps": 8})))
-
-
 def test_loops_with_the_blocks_that_are_launched() -> None:
     assert "0 → 1 loop" in told(side(), side(LOOP))
     assert "0 → 1 loop, and 1,000 → 132 blocks are launched" in told(

@@ -32,13 +32,10 @@ from inspector.listing.cubin import (
 from inspector.listing.cuda import parse_cuda
 from inspector.listing.lexers import MlirLexer, NvSassLexer
 from inspector.listing.line import Listing
-from inspector.measure.ncu import export
-from inspector.measure.ncu import files as ncu
-from inspector.measure.ncu import files as ncu_files
-from inspector.measure.ncu.attach import text_of
-from inspector.measure.profile.model import Window
+from inspector.measure.ncu import report
+from inspector.measure.ncu.report import text_of
 from inspector.measure.profile.read import about, profiles
-from inspector.measure.profile.sum import stacks, summarise
+from inspector.measure.profile.trace import Window, stacks, summarise
 from inspector.measure.time import results
 from inspector.reader import selecting
 from inspector.reader import tables as knowledge
@@ -55,8 +52,7 @@ from inspector.sources.builds import again, architectures, harmless, parse_ninja
 from inspector.sources.disassembly import plain_of
 from inspector.sources.opening import open_path
 from inspector.system import printing
-from inspector.tui.app.config import read_config
-from inspector.tui.main.remembered import Memory
+from inspector.tui.main.settings import Memory, read_config
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 SEEDS = DATA / "fuzz"
@@ -298,7 +294,7 @@ def _zip(data: bytes, folder: Path) -> None:
     _look_at(open_path(path))
     for record in kept(path):
         results.read(record)
-    ncu_files.of_recording(path)
+    report.of_recording(path)
 
 
 def _empty_recording(folder: Path) -> Path:
@@ -317,20 +313,20 @@ def _timings(data: bytes, folder: Path) -> None:
 
 def _ncu_kept(data: bytes, folder: Path) -> None:
     (_empty_recording(folder) / REPORTS).write_bytes(data)
-    ncu_files.of_recording(folder)
+    report.of_recording(folder)
 
 
 def _ncu_csv(data: bytes, folder: Path) -> None:
-    report = export.read(text_of_bytes(data), "x.csv")
-    for launch in report.launches:
+    made = report.read(text_of_bytes(data), "x.csv")
+    for launch in made.launches:
         text_of(launch, "k")
-    _look_at(ncu_files.alone(folder / "x.csv", report))
+    _look_at(report.alone(folder / "x.csv", made))
 
 
 def _ncu_said(data: bytes, _: Path) -> None:
     text = text_of_bytes(data)
-    ncu.complaints(text)
-    ncu.status_of(text, 1)
+    report.complaints(text)
+    report.status_of(text, 1)
 
 
 def _log(data: bytes, folder: Path) -> None:

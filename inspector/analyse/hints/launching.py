@@ -6,25 +6,17 @@ A wave is as many blocks as the device holds at once.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from inspector.analyse.hints.subject import (
-    WARP,
-    Finding,
-    HintSubject,
-    Thresholds,
-    blocks_of,
-    number,
-    numbers,
-    plural,
-)
-from inspector.analyse.hints.warp import named
+from inspector.analyse.card import blocks_of
+from inspector.analyse.hints.subject import WARP, Finding, HintSubject, Thresholds, number, numbers
+from inspector.analyse.hints.warp import ttgir_values
 from inspector.analyse.tensors import Tensors, operand_shape, uses
 from inspector.base.model import Call, Origin, Stage
-from inspector.base.text import words
+from inspector.base.text import counted, words
 from inspector.listing.line import Line
 from inspector.listing.ptx_declaration import variable_declaration
 
@@ -84,12 +76,12 @@ def local_memory(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findi
     if any(_REDUCTION_TABLE in line.text for line in subject.of(Stage.PTX, "mov", "ld")):
         return
     size = _depot(subject) or subject.resources.stack_bytes
-    what = f"{plural(size, 'byte')} a thread" if size else "an array"
+    what = f"{counted(size, 'byte')} a thread" if size else "an array"
     count = len(machine) or len(accesses)
     yield Finding(
         LOCAL,
         "hint",
-        f"{what[0].upper()}{what[1:]} in local memory, by {plural(count, 'instruction')}, and not "
+        f"{what[0].upper()}{what[1:]} in local memory, by {counted(count, 'instruction')}, and not "
         "because registers spilled: an array that is indexed by a value not known when compiling "
         "cannot be kept in registers, so each access is one of memory. Unroll the loops that "
         "index it until every index is a constant, or keep it in shared memory.",
@@ -98,7 +90,6 @@ def local_memory(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findi
 
 
 def _depot(subject: HintSubject) -> int:
-    """Bytes of local memory that the kernel declares in PTX."""
     depot = 0
     for line in subject.lines(Stage.PTX):
         if line.opcode is None and ".local" in line.text:
@@ -135,7 +126,7 @@ def small_grid(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding
     if waves >= number(thresholds, GRID, "waves") or blocks % sms == 0:
         return
     if blocks < sms:
-        seen = f"{plural(blocks, 'block')} for {sms} SMs: {sms - blocks} of them get no work"
+        seen = f"{counted(blocks, 'block')} for {sms} SMs: {sms - blocks} of them get no work"
     else:
         seen = (
             f"{blocks:,} blocks are {waves:.1f} full waves across {sms} SMs, which hold {each} each"
@@ -164,7 +155,7 @@ def tail_effect(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findin
     yield Finding(
         TAIL,
         "hint",
-        f"{plural(full, 'full wave')} and one of {last:,} blocks, where {sms * resident:,} fit: "
+        f"{counted(full, 'full wave')} and one of {last:,} blocks, where {sms * resident:,} fit: "
         f"if all blocks take equally long (an estimate), {idle:.0%} of the device's time is spent "
         "idle while the last ones run. Choose a block size or a split that fills whole waves, or "
         "launch as many blocks as fit and let each loop over its share.",
@@ -186,7 +177,7 @@ def low_occupancy(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
     yield Finding(
         OCCUPANCY,
         "hint",
-        f"{plural(full.warps, 'warp')} an SM, {full.percent:.0f} percent of what it could hold, "
+        f"{counted(full.warps, 'warp')} an SM, {full.percent:.0f} percent of what it could hold, "
         f"limited by {' and '.join(full.limiters)}: {full.warps / schedulers:.3g} for each of its "
         f"{schedulers} schedulers, too few to hide even the latency of arithmetic.{more}",
     )
@@ -254,10 +245,9 @@ class _Share:
 
 
 def _shares(subject: HintSubject, call: Call, thresholds: Thresholds) -> Iterator[_Share]:
-    """The shares of every masked access in one launch."""
     budget = int(number(thresholds, MASKED, "elements"))
-    known = {a.name: int(a.value) for a in call.arguments if isinstance(a.value, int)}
-    known = named(subject, known)
+    given = {a.name: int(a.value) for a in call.arguments if isinstance(a.value, int)}
+    known = ttgir_values(subject, given)
     done: dict[str, tuple[int, int, bool] | None] = {}
     for line in subject.ttgir:
         mask, shape = _mask(line), operand_shape(line)
@@ -270,19 +260,18 @@ def _shares(subject: HintSubject, call: Call, thresholds: Thresholds) -> Iterato
             yield _Share(call, line, shape, *counted)
 
 
+_MASKS = {"tt.load": 1, "tt.store": 2}
+"""The place of the mask among an access's operands."""
+
+
 def _mask(line: Line) -> str | None:
-    """The value that a load's or a store's mask is."""
-    names = uses(line)
-    if line.base == "tt.load":
-        return names[1] if len(names) > 1 else None
-    if line.base == "tt.store":
-        return names[2] if len(names) > 2 else None
-    return None
+    place, names = _MASKS.get(line.base or ""), uses(line)
+    return names[place] if place is not None and len(names) > place else None
 
 
 def _count(
     subject: HintSubject,
-    known: dict[str, int],
+    known: Mapping[str, int],
     grid: tuple[int, int, int],
     mask: str,
     shape: tuple[int, ...],
@@ -346,7 +335,7 @@ def _replicated(subject: HintSubject) -> Iterator[Finding]:
     yield Finding(
         IDLE,
         "info" if generated else "hint",
-        f"{plural(threads, 'thread')} ({plural(subject.warps, 'warp')}) for blocks of {largest} "
+        f"{counted(threads, 'thread')} ({counted(subject.warps, 'warp')}) for blocks of {largest} "
         f"elements at most: {threads - largest} threads repeat what others do, in registers and "
         "slots that other blocks could have. "
         + (
@@ -372,7 +361,7 @@ def _ragged(subject: HintSubject) -> Iterator[Finding]:
     yield Finding(
         IDLE,
         "hint",
-        f"Blocks of {threads} threads take {plural(warps, 'warp')}, in which {idle} of "
+        f"Blocks of {threads} threads take {counted(warps, 'warp')}, in which {idle} of "
         f"{warps * WARP} lanes never have work: the hardware schedules whole warps of 32. Make "
         "the block's size a multiple of 32.",
     )

@@ -20,7 +20,7 @@ import pytest
 from inspector.commands import common
 from inspector.commands import list as list_command
 from inspector.commands import show as show_command
-from inspector.measure.ncu.samples import Profiled
+from inspector.measure.ncu.attach import Profiled
 from tests.helpers.hostile import (
     EVIL,
     RECORDING,
