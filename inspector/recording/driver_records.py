@@ -18,7 +18,6 @@ from functools import partial
 from pathlib import Path, PurePath
 
 from inspector.base.errors import Unreadable
-from inspector.listing.cubin import read_cubin
 from inspector.system import files
 
 FORMAT = 1
@@ -330,6 +329,8 @@ class _Decoder:
         if number not in self._modules:
             return frozenset()
         if number not in self._kernels:
+            from inspector.listing.cubin import read_cubin  # a program waits for it otherwise
+
             begin, end = self._modules[number]
             cubin = read_cubin(self._data[begin:end])
             self._kernels[number] = frozenset(() if cubin is None else cubin.entries)
