@@ -107,7 +107,7 @@ class TorchCompiles:
                 self._extension(event)
             case "uncaptured" | "made_failed":
                 self._made(event)
-            case kind if kind in OF_COMPILES and (compiling := self._of(event)) is not None:
+            case str(kind) if kind in OF_COMPILES and (compiling := self._of(event)) is not None:
                 self._compile(compiling, event)
 
     def _compile(self, compiling: _Compile, event: Event) -> None:
