@@ -14,9 +14,7 @@ from typing import TypeVar
 import msgspec
 
 from inspector import __version__
-from inspector.analyse.accesses import OpcodeLines
 from inspector.analyse.card import Card, card
-from inspector.analyse.flow.graph import Flow
 from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.hints import hints
 from inspector.analyse.hints.access import with_executed
@@ -434,8 +432,7 @@ class VariantFacts(VariantFigures):
 
     def _card(self, variant: Variant) -> Card:
         listings: dict[Stage, tuple[Listing, Function]] = {}
-        flows: dict[Stage, Flow] = {}
-        codes: dict[Stage, OpcodeLines] = {}
+        known: dict[Stage, FunctionFacts] = {}
         for stage in _COUNTED:
             if not at_hand(variant, stage):
                 continue
@@ -445,7 +442,7 @@ class VariantFacts(VariantFigures):
                     listings[stage] = (self.listing(variant, stage), own)
                     facts = self.own(variant, stage)
                     if facts is not None:
-                        flows[stage], codes[stage] = facts.flow, facts.code
+                        known[stage] = facts
             except PtxviewError:
                 continue  # the card does without that stage
         subject = self._subject(variant)
@@ -460,9 +457,8 @@ class VariantFacts(VariantFigures):
             tables.isa().cost,
             subject.launch,
             threads,
-            flows,
+            known,
             subject.built_for,
-            codes,
         )
 
     def findings(self, variant: Variant, counted: bool = True) -> tuple[Finding, ...]:
