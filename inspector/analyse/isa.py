@@ -50,7 +50,10 @@ class ReferenceEntry:
 
 def entry_of(word: str, language: str, kind: str, said: Mapping[str, object]) -> ReferenceEntry:
     """The entry of a word by what its table says, its qualifiers left out."""
-    operands = said.get("operands")
+    operands, since = said.get("operands"), _string(said.get("since"))
+    if language == PTX and since:
+        since = f"PTX ISA {since}"
+    document = _string(said.get("document")) or DOCUMENTS.get(language)
     return ReferenceEntry(
         word=word,
         language=language,
@@ -58,24 +61,10 @@ def entry_of(word: str, language: str, kind: str, said: Mapping[str, object]) ->
         summary=str(said.get("summary", "")),
         operands=tuple(map(str, operands)) if isinstance(operands, list | tuple) else (),
         cost=_string(said.get("cost")),
-        since=_since(language, said),
+        since=", ".join(filter(None, (since, _string(said.get("target"))))) or None,
         until=_string(said.get("until")),
-        reference=", ".join(
-            t
-            for t in (
-                _string(said.get("document")) or DOCUMENTS.get(language),
-                _string(said.get("section")),
-            )
-            if t
-        ),
+        reference=", ".join(filter(None, (document, _string(said.get("section"))))),
     )
-
-
-def _since(language: str, said: Mapping[str, object]) -> str | None:
-    since, target = _string(said.get("since")), _string(said.get("target"))
-    if language == PTX and since:
-        since = f"PTX ISA {since}"
-    return ", ".join(t for t in (since, target) if t) or None
 
 
 def _string(value: object) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
 from typing import TypeVar
@@ -60,27 +60,26 @@ def by_places(listing: Listing, order: Sequence[tuple[str, int]] = ()) -> Sequen
     """
     numbers = {place: number for number, place in enumerate(order, 1)}
     of = array("I", bytes(array("I").itemsize * (len(listing.lines) + 1)))
+    for n, place in _placed(listing):
+        of[n] = numbers.get(place, 0)
+    return of
+
+
+def _placed(listing: Listing) -> Iterator[tuple[int, tuple[str, int]]]:
+    """Instructions by number, each with the file and line that it names."""
     for line in listing.lines:
         if line.source is not None and line.kind is Kind.INSTRUCTION:
-            of[line.n] = numbers.get((line.source.file, line.source.line), 0)
-    return of
+            yield line.n, (line.source.file, line.source.line)
 
 
 def places(listing: Listing) -> tuple[tuple[str, int], ...]:
     """The files and lines that the instructions of a listing come from, ascending."""
-    named = {
-        (line.source.file, line.source.line)
-        for line in listing.lines
-        if line.source is not None and line.kind is Kind.INSTRUCTION
-    }
-    return tuple(sorted(named))
+    return tuple(sorted({place for _, place in _placed(listing)}))
 
 
 T = TypeVar("T")
 
 # -- figures of machine instructions on the lines above -------------------------------------------
-# Figures of machine instructions told on the lines that they came from.
-#
 # The figures are of SASS, so allocated registers and cycles; PTX's virtual registers are counted
 # in PTX alone.
 

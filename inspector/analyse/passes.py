@@ -3,7 +3,7 @@
 MLIR prints its IR before every pass (``// -----// IR Dump Before``): what a pass leaves is what the
 next one finds, and after the last one of a pass manager stands the module itself. LLVM prints after
 every pass (``*** IR Dump After``), its code generator machine code a function at a time. Marks
-stand between them (``inspector/probes/ahead/watched_passes.py``). Times are MLIR's and LLVM's own
+stand between them (``inspector/probes/ahead/remaining.py``). Times are MLIR's and LLVM's own
 reports, where they make one.
 """
 
@@ -87,6 +87,7 @@ _LLVM_ON = re.compile(r"(?P<name>.+?) on (?P<scope>.+)")
 _TITLE = re.compile(r"(?P<name>.+?)(?: \((?P<argument>[\w.-]+)\))?")
 _PIPELINE = re.compile(
     r"(?P<name>[\w.-]+)(?P<options>\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})?(?P<open>\()?"
+    r"|(?P<close>\))"
 )
 # LLVM numbers the rows of machine code between some passes, and indents the others alike.
 _SLOT = re.compile(rb"^(?:\d+B?)?\t", re.MULTILINE)
@@ -282,19 +283,13 @@ def pipeline_of(text: str) -> list[tuple[str, str]]:
     """
     out: list[tuple[str, str]] = []
     anchors: list[str] = []
-    at = 0
-    while at < len(text):
-        match = _PIPELINE.match(text, at)
-        if match is None:
-            if text[at] == ")" and anchors:
-                anchors.pop()
-            at += 1
+    for match in _PIPELINE.finditer(text):
+        if match["close"]:
+            del anchors[-1:]
         elif match["open"]:
             anchors.append(match["name"])
-            at = match.end()
         else:
             out.append((match["name"], anchors[-1] if anchors else "any"))
-            at = match.end()
     return out
 
 

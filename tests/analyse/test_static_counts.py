@@ -47,11 +47,6 @@ def test_the_mix_has_every_instruction_once(folder: Path, ending: str, cache: De
     assert found.unclassed == 0
 
 
-def test_an_opcode_that_nobody_knows_is_not_classed() -> None:
-    found = mix(*ptx("\tzzz.b32 \t%r1, %r2;"), lambda opcode: cost("ptx", opcode))
-    assert (found.unclassed, found.by_cost) == (1, (("control", 1),))
-
-
 def test_a_nop_that_does_something_is_no_padding() -> None:
     text = "\n".join(
         f"        /*{16 * n:04x}*/                   {code} ;"
@@ -234,11 +229,6 @@ def test_shapes_by_stage_of_a_matmul(cache: DerivedCache) -> None:
 def test_shape_of_a_product(statement: str, expected: tuple[object, ...]) -> None:
     (found,) = products(*ptx("\t" + statement))
     assert (found.opcode, found.shape, found.types) == expected
-
-
-def test_loading_a_fragment_is_no_product() -> None:
-    load = "\twmma.load.a.sync.aligned.row.m16n16k16.global.f16 {%r1}, [%rd1], %r2;"
-    assert products(*ptx(load)) == ()
 
 
 def test_shapes_in_opcodes_of_sass() -> None:

@@ -27,7 +27,7 @@ SPILLS = "spills"
 LOCAL = "local-memory"
 
 _LOCAL_PTX = re.compile(r"(?:ld|st)(?:\.\w+)*?\.local\b")
-_LOCAL_SASS = frozenset(("LDL", "STL"))
+_LOCAL_SASS = ("LDL", "STL")
 # nvdisasm's remark on what the assembler spilled and fetched back.
 _SPILLED = re.compile(r"\(\*\"Spill")
 # The table of 2/pi that the slow path of sin, cos and tan reads: its array is touched only where
@@ -41,7 +41,7 @@ def spills(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
     loads = subject.resources.spill_load_bytes or 0
     if not stores and not loads:
         return
-    machine = _local_sass(subject)
+    machine = list(subject.of(Stage.SASS, *_LOCAL_SASS))
     registers = subject.resources.registers
     at = f" at {registers} registers" if registers is not None else ""
     yield Finding(
@@ -55,13 +55,9 @@ def spills(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
     )
 
 
-def _local_sass(subject: HintSubject) -> list[Line]:
-    return [*subject.of(Stage.SASS, *_LOCAL_SASS)]
-
-
 def local_memory(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
     """Arrays of a thread that live in memory, because registers cannot be indexed."""
-    machine = [m for m in _local_sass(subject) if not _SPILLED.search(m.text)]
+    machine = [m for m in subject.of(Stage.SASS, *_LOCAL_SASS) if not _SPILLED.search(m.text)]
     if subject.sass and not any(line.base == "LDL" for line in machine):
         return
     code = subject.code(Stage.PTX)
@@ -168,7 +164,10 @@ def low_occupancy(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
     Kernels on the tensor cores hold their tiles in registers and shared memory on purpose.
     """
     full = subject.occupancy
-    if full is None or full.blocks == 0 or _uses_tensor_cores(subject):
+    if full is None or full.blocks == 0:
+        return
+    code = subject.code(Stage.SASS if subject.sass else Stage.PTX)
+    if code is not None and code.count(_TENSOR.match):
         return
     schedulers = full.device.sub_partitions
     if full.warps >= schedulers * number(thresholds, OCCUPANCY, "warps_a_scheduler"):
@@ -181,11 +180,6 @@ def low_occupancy(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
         f"limited by {' and '.join(full.limiters)}: {full.warps / schedulers:.3g} for each of its "
         f"{schedulers} schedulers, too few to hide even the latency of arithmetic.{more}",
     )
-
-
-def _uses_tensor_cores(subject: HintSubject) -> bool:
-    code = subject.code(Stage.SASS if subject.sass else Stage.PTX)
-    return code is not None and code.count(_TENSOR.match) > 0
 
 
 MASKED = "masked-lanes"
@@ -312,14 +306,12 @@ def _programs(grid: tuple[int, int, int], most: int) -> Iterator[tuple[int, int,
 
 
 def idle_lanes(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
-    """Blocks with fewer elements than threads, and warps that are not full."""
-    yield from _replicated(subject)
-    yield from _ragged(subject)
+    """Blocks with fewer elements than threads, and warps that are not full.
 
-
-def _replicated(subject: HintSubject) -> Iterator[Finding]:
-    """Triton: no tensor that is moved or multiplied has as many elements as there are threads."""
+    Triton: no tensor that is moved or multiplied has as many elements as there are threads.
+    """
     if subject.warps is None:
+        yield from _ragged(subject)
         return
     threads = subject.warps * WARP
     moved = [(operand_shape(line), line) for line in subject.ttgir if line.base in _MOVES]
@@ -349,14 +341,10 @@ def _replicated(subject: HintSubject) -> Iterator[Finding]:
 
 def _ragged(subject: HintSubject) -> Iterator[Finding]:
     """CUDA: a block whose size is no multiple of a warp."""
-    if subject.warps is not None or subject.block is None:
-        return
-    threads = subject.block[0] * subject.block[1] * subject.block[2]
-    if threads <= 0 or threads % WARP == 0:
-        return
+    threads = prod(subject.block or (0,))
     warps = -(-threads // WARP)
     idle = warps * WARP - threads
-    if idle * 8 < warps * WARP:
+    if threads <= 0 or idle * 8 < max(warps * WARP, 1):
         return
     yield Finding(
         IDLE,

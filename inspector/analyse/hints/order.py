@@ -252,6 +252,13 @@ def uninlined_call(subject: HintSubject, thresholds: Thresholds) -> Iterator[Fin
 
 SLOW_DIVISION = "slow-division"
 
+CURES = {
+    True: "Multiply by the reciprocal, computed once, or allow an approximation (__fdividef, "
+    "-use_fast_math, -prec-div=false).",
+    False: "Make the divisor a constant (a template parameter, a tl.constexpr: a power of two is a "
+    "shift), count rows and columns along instead of dividing, or use 32 bits for 64.",
+}
+"""What to try, by whether all divisions are of floats."""
 _BY_REGISTER = re.compile(r",\s*+%[\w$]++\s*+;")
 _DIVISION = re.compile(r"(?:div|rem)\.(?:r[nzmp]\.)?(?:ftz\.)?([suf](?:16|32|64))\Z")
 
@@ -268,26 +275,22 @@ def slow_division(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
     if code is None or flow is None or not every:
         return
 
-    def body(n: int) -> int:
-        inner = flow.loop_at(n)
+    def body(line: Line) -> int:
+        inner = flow.loop_at(line.n)
         return inner.first if inner else 0
 
-    bodies = Counter(body(line.n) for line in code.lines())
-    looped = any(first for first in bodies)
-    slow: dict[int, list[Line]] = defaultdict(list)
-    for line in every:
-        slow[body(line.n)].append(line)
+    bodies = Counter(map(body, code.lines()))
+    looped = any(bodies)
+    least = number(thresholds, SLOW_DIVISION, "share")
     divisions: list[Line] = []
     for first, size in bodies.items():
-        if (
-            slow[first]
-            and (first or not looped)
-            and _share(slow[first], size, thresholds) >= number(thresholds, SLOW_DIVISION, "share")
-        ):
-            divisions += slow[first]
+        slow = [line for line in every if body(line) == first]
+        if (first or not looped) and slow and _share(slow, size, thresholds) >= least:
+            divisions += slow
     if not divisions:
         return
     what = some(list(dict.fromkeys(f"{line.opcode}" for line in divisions)))
+    floats = all(".f" in (line.opcode or "") for line in divisions)
     where = "in a loop" if looped else "in a kernel without loops"
     all_of_it = bodies.total() - (bodies[0] if looped else 0)
     share = _share(divisions, all_of_it, thresholds)
@@ -296,27 +299,14 @@ def slow_division(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
         "hint",
         f"{counted(len(divisions), 'division')} {where} ({what}), about {share:.0%} of its "
         "instructions (an estimate): the hardware has no such instruction, so each is a "
-        f"reciprocal and its corrections. {_advice(divisions)}",
+        f"reciprocal and its corrections. {CURES[floats]}",
         {Stage.PTX: numbers(divisions)},
     )
 
 
-def _advice(lines: list[Line]) -> str:
-    if all(".f" in (line.opcode or "") for line in lines):
-        return (
-            "Multiply by the reciprocal, computed once, or allow an approximation (__fdividef, "
-            "-use_fast_math, -prec-div=false)."
-        )
-    return (
-        "Make the divisor a constant (a template parameter, a tl.constexpr: a power of two is a "
-        "shift), count rows and columns along instead of dividing, or use 32 bits for 64."
-    )
-
-
 def _slow(line: Line) -> bool:
-    if line.base not in ("div", "rem") or _DIVISION.match(line.opcode or "") is None:
-        return False
-    return _BY_REGISTER.search(line.text) is not None
+    known = _DIVISION.match(line.opcode or "")
+    return known is not None and _BY_REGISTER.search(line.text) is not None
 
 
 def _share(slow: list[Line], lines: int, thresholds: Thresholds) -> float:
@@ -422,13 +412,10 @@ def _in_ptx(subject: HintSubject) -> _Seen | None:
     conversions = code.lines(lambda o: _WIDENED.match(o) or _NARROWED.match(o))
     if not (code.count(_WIDENED.match) and code.count(_NARROWED.match)):
         return None
-    constants = False
-    for line in subject.lines(Stage.PTX):
-        if line.opcode:
-            constants = constants or _CONSTANT.search(line.text) is not None
-        elif ".param" in line.text and ".f64" in line.text:
-            return None
-    if not constants:
+    lines = subject.lines(Stage.PTX)
+    if any(".param" in line.text and ".f64" in line.text for line in lines if not line.opcode):
+        return None
+    if not any(line.opcode and _CONSTANT.search(line.text) for line in lines):
         return None
     double = code.lines(lambda o: o.endswith(".f64") and base_of(o) in _ARITHMETIC)
     floats = code.count(lambda o: o.endswith((".f32", ".f32x2")) and base_of(o) in _ARITHMETIC)

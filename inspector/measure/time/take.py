@@ -201,7 +201,7 @@ class _Growing:
     def rows(self) -> int:
         """The number of times written so far."""
         try:
-            new_bytes = files.after(self._results, self._read)
+            new_bytes = files.part(self._results, self._read)
         except Unreadable:
             return self._count
         complete = new_bytes[: new_bytes.rfind(b"\n") + 1]
