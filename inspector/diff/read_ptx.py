@@ -11,8 +11,7 @@ from collections.abc import Mapping
 
 from inspector.diff.forms import HOLE, SELF, Aliases, CanonicalForm, Forms, plain
 from inspector.listing.line import Function, Listing
-from inspector.listing.ptx_declaration import REGISTERS, register_declarations
-from inspector.listing.ptx_statement import LABEL, SPECIAL, strip
+from inspector.listing.ptx_statement import LABEL, REGISTERS, SPECIAL, register_declarations, strip
 
 _NAMES = r"%[\w$]++|(?<![\w$])\$L[\w$]++|(?<![\w$%])__local_depot\d++"
 _PLAIN = re.compile(f"({_NAMES})").split

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from inspector.execute.integers import PERMUTE_MODES
 from inspector.execute.kinds import WIDTHS, constant, is_float
 from inspector.execute.translate import Handler, Translator, Untranslatable
-from inspector.listing.ptx_code import ImmediateOperand, PtxInstruction
+from inspector.listing.ptx_statement import ImmediateOperand, PtxInstruction
 
 DIRECTIONS = ("rm", "rp", "rz")
 SAD = "(np.maximum({0}, {1}) - np.minimum({0}, {1})) + {2}"

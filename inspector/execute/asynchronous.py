@@ -8,7 +8,7 @@ from inspector.execute import transfer
 from inspector.execute.bulk import FIELDS
 from inspector.execute.kinds import constant, is_float
 from inspector.execute.translate import Handler, Translator, Untranslatable
-from inspector.listing.ptx_code import (
+from inspector.listing.ptx_statement import (
     AddressOperand,
     ImmediateOperand,
     Operand,

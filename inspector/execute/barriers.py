@@ -14,7 +14,7 @@ import numpy as np
 from inspector.execute.access import ChunkMemory
 from inspector.execute.kinds import Array, Mask, i64, u32, u64
 from inspector.execute.lanes import Lanes
-from inspector.listing.ptx_code import PtxInstruction, RegisterOperand
+from inspector.listing.ptx_statement import PtxInstruction, RegisterOperand
 
 CLUSTER = -1
 """The number by which the cluster's barrier goes here."""

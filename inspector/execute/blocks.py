@@ -15,8 +15,8 @@ from inspector.analyse.flow.liveness import Ranges, RegionExit
 from inspector.analyse.flow.steps import Step, StepRows
 from inspector.execute.kinds import WIDTHS, is_float
 from inspector.execute.lanes import CLOCKS
-from inspector.listing.ptx_code import (
-    PtxFunction,
+from inspector.listing.ptx_code import PtxFunction
+from inspector.listing.ptx_statement import (
     PtxInstruction,
     SpecialOperand,
     SymbolOperand,
@@ -214,7 +214,7 @@ def _may_spin(
     for k in inside:
         end = blocks[k].end
         leaves = any(s not in inside for s in blocks[k].successors)
-        guard = None if end is None else end.guard
+        guard = None if end is None or end.guard is None else end.guard.number
         if end is not None and leaves and (guard in sources or end.base == "brx"):
             return True
     return False
@@ -269,7 +269,8 @@ def register_kinds(code: PtxFunction, carry: int) -> list[str]:
     for row in code.instructions:
         if row.base in _MOVES and not is_float(row.kind):
             written, read = defines(row, carry)
-            joined = [r for r in (*written, *read) if r != row.guard]
+            guard = None if row.guard is None else row.guard.number
+            joined = [r for r in (*written, *read) if r != guard]
             if len(joined) > 1:
                 moves.append(joined)
             continue

@@ -8,7 +8,7 @@ import numpy as np
 
 from inspector.execute.kinds import WIDTHS, is_float
 from inspector.execute.translate import Handler, Translator, Untranslatable, window_of
-from inspector.listing.ptx_code import ImmediateOperand, PtxInstruction, VectorOperand
+from inspector.listing.ptx_statement import ImmediateOperand, PtxInstruction, VectorOperand
 
 _ROUNDINGS = ("rn", "rz", "rm", "rp", "rna", "rs", "rni", "rzi", "rmi", "rpi")
 _TO_WHOLE = {"rni": "np.rint", "rzi": "np.trunc", "rmi": "np.floor", "rpi": "np.ceil"}

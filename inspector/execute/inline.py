@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from inspector.listing.ptx_code import (
+from inspector.listing.ptx_code import PtxFunction, PtxModule, PtxVariable
+from inspector.listing.ptx_statement import (
     AddressOperand,
     Operand,
     PairOperand,
-    PtxFunction,
     PtxInstruction,
-    PtxModule,
-    PtxVariable,
     RegisterOperand,
     SymbolOperand,
     VectorOperand,
@@ -153,8 +151,7 @@ class _Inlining:
                     "bra",
                     ("bra",),
                     (SymbolOperand(prefix + "@end"),),
-                    call.guard,
-                    not call.inverted,
+                    replace(call.guard, negated=not call.guard.negated),
                 )
             )
         self._copy(
@@ -181,8 +178,9 @@ class _Names:
             return row
         guard = row.guard
         if guard is not None:
-            register = self.registers.get(guard)
-            guard = register.number if isinstance(register, RegisterOperand) else guard + self.first
+            given = self.operand(guard)
+            moved = replace(guard, number=guard.number + self.first)
+            guard = given if isinstance(given, RegisterOperand) else moved
         operands = tuple(self.operand(o) for o in row.operands)
         return replace(row, operands=operands, guard=guard)
 

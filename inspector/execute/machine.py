@@ -24,7 +24,7 @@ from inspector.execute.lanes import Lanes
 from inspector.execute.memory import Memory
 from inspector.execute.messages import Messages
 from inspector.execute.program import Program
-from inspector.listing.ptx_code import PtxInstruction
+from inspector.listing.ptx_statement import PtxInstruction
 
 MIN_LANES_COST = 512
 PRODUCTS_A_LANE = 128

@@ -9,7 +9,7 @@ from inspector.execute.inline import call_arguments, callee_of
 from inspector.execute.kinds import WIDTHS, constant
 from inspector.execute.matrix import MMA_KINDS, MMA_SHAPES
 from inspector.execute.translate import Handler, Translator, Untranslatable
-from inspector.listing.ptx_code import (
+from inspector.listing.ptx_statement import (
     ImmediateOperand,
     PtxInstruction,
     RegisterOperand,

@@ -13,7 +13,7 @@ import msgspec
 
 from inspector.base.errors import PtxviewError
 from inspector.base.model import Content, Resources
-from inspector.listing.ptx_declaration import bounds, entries
+from inspector.listing.ptx_statement import bounds, entries
 
 Event = Mapping[str, object]
 _TARGET = re.compile(rb"^[^\S\n]*+\.target\s++([\w.]++)", re.MULTILINE)

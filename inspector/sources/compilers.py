@@ -18,7 +18,7 @@ from pathlib import Path
 from inspector.base.errors import PtxviewError, ToolMissing, Unreadable, UsageError
 from inspector.base.model import CompilerMessage
 from inspector.listing.cubin import read_cubin
-from inspector.listing.ptx_declaration import entries
+from inspector.listing.ptx_statement import entries
 from inspector.recording.compilations import first_error
 from inspector.sources.compile_job import CompileJob, GoOn, with_file
 from inspector.system import files

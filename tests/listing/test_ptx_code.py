@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from inspector.listing.ptx import parse_ptx
-from inspector.listing.ptx_code import (
+from inspector.listing.ptx_code import PtxFunction, PtxModule, read_module
+from inspector.listing.ptx_statement import (
     AddressOperand,
     ImmediateOperand,
     PairOperand,
-    PtxFunction,
-    PtxModule,
     RegisterOperand,
     SinkOperand,
     SpecialOperand,
     SymbolOperand,
     VectorOperand,
-    read_module,
 )
 
 HEAD = ".version 8.6\n.target sm_90a\n.address_size 64\n"
@@ -47,8 +45,7 @@ def test_operands_of_every_form() -> None:
         "cp.async.bulk.tensor.2d.shared::cta.global [%r1], [%rd1, {%r2, 3}], [%r4 + 8];"
     )
     load, compare, special, symbol, bulk, _ = made.instructions
-    assert load.guard is not None and load.inverted
-    assert made.names[load.guard] == "%p1"
+    assert named(made, load.guard) == "!%p1"
     vector, address = load.operands
     assert isinstance(vector, VectorOperand) and isinstance(address, AddressOperand)
     assert named(made, vector.elements[0]) == "%r1"

@@ -9,7 +9,7 @@ import pytest
 
 from inspector.base.model import Stage
 from inspector.listing import parse
-from inspector.listing.ptx_declaration import (
+from inspector.listing.ptx_statement import (
     entries,
     read_header,
     register_declarations,

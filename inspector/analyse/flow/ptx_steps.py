@@ -13,14 +13,13 @@ from operator import attrgetter
 
 from inspector.analyse.flow.steps import Jump, Step, StepRows, Steps, Way
 from inspector.listing.line import Function, Kind, Listing
-from inspector.listing.ptx_code import (
-    FunctionReading,
-    PtxFunction,
+from inspector.listing.ptx_code import FunctionReading, PtxFunction
+from inspector.listing.ptx_statement import (
     PtxInstruction,
     SymbolOperand,
+    register_declarations,
+    strip,
 )
-from inspector.listing.ptx_declaration import register_declarations
-from inspector.listing.ptx_statement import strip
 
 
 def declared(listing: Listing, function: Function) -> dict[str, int]:
@@ -53,7 +52,7 @@ _WAYS = {
 def read_ptx(listing: Listing, function: Function) -> Steps:
     """The steps of ``function`` of a PTX ``listing``."""
     reading = FunctionReading(listing, function)
-    code = reading.made
+    code = reading.code
     steps = StepRows()
     lines = array("I")
     leaving: dict[int, list[tuple[int, PtxInstruction]]] = {}
@@ -63,18 +62,21 @@ def read_ptx(listing: Listing, function: Function) -> Steps:
         kills: dict[int, None] = {}
         uses: dict[int, None] = {}
         for row in rows:
-            written, read = row.registers()
+            written, read = row.accesses()
             base = row.parts[0]
+            for register in read:
+                if register.number not in kills:
+                    uses[register.number] = None
             if base == "ret":
-                read += [code.names.index(v.name) for v in code.results if v.space == "reg"]
-            for r in read:
-                if r not in kills:
-                    uses[r] = None
-            for r in written:
-                defs[r] = None
+                results = [v.name for v in code.results if v.space == "reg"]
+                uses.update((code.names.index(name), None) for name in results)
+            certain = row.guard is None and line not in leaving
+            for register in written:
+                number = register.number
+                defs[number] = None
                 # ``v.x`` writes a part of the vector ``v``
-                if row.guard is None and line not in leaving and "." not in code.registers[r]:
-                    kills[r] = None
+                if certain and "." not in code.registers[number]:
+                    kills[number] = None
             if base in _WAYS or line in leaving:
                 leaving.setdefault(line, []).append((len(lines), row))
             lines.append(line)
@@ -85,10 +87,10 @@ def read_ptx(listing: Listing, function: Function) -> Steps:
     jumps: dict[int, Jump] = {}
     for line, ways in leaving.items():
         jump: Jump | None = None
-        for number, row in ways:
+        for at, row in ways:
             if row.base in _WAYS:
-                if number in reading.branches:
-                    row = reading.resolved(row, reading.branches[number])
+                if at in reading.branches:
+                    row = reading.resolved(row, reading.branches[at])
                 jump = _merged(jump, _jump(code, lines, row))
             elif jump is not None:
                 jump = jump._replace(falls=True)

@@ -19,7 +19,7 @@ from inspector.analyse.hints.subject import (
 )
 from inspector.base.model import Stage
 from inspector.listing.line import Line
-from inspector.listing.ptx_declaration import variable_declaration
+from inspector.listing.ptx_statement import variable_declaration
 
 # -- local memory ---------------------------------------------------------------------------------
 # What spilled out of registers, and arrays that never were in them.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from inspector.analyse.hints.subject import HintSubject
 from inspector.analyse.hints.warp import Arguments, Warp, WarpAccess
-from inspector.listing.ptx_code import PtxFunction, SpecialOperand
+from inspector.listing.ptx_code import PtxFunction
+from inspector.listing.ptx_statement import SpecialOperand
 
 SHAPES = ((32, 32, 1), (16, 16, 1), (8, 8, 8), (64, 4, 1))
 """Blocks that a kernel of two or three dimensions may be launched with."""

@@ -16,20 +16,20 @@ from dataclasses import dataclass
 from itertools import repeat
 
 from inspector.analyse.tensors import COMPARE, quotient
-from inspector.listing.ptx_code import (
+from inspector.listing.ptx_code import PtxFunction
+from inspector.listing.ptx_statement import (
     SINK,
     AddressOperand,
     ImmediateOperand,
     Operand,
     PairOperand,
-    PtxFunction,
     PtxInstruction,
     RegisterOperand,
     SpecialOperand,
     SymbolOperand,
     VectorOperand,
+    number,
 )
-from inspector.listing.ptx_operands import number
 
 # -- integer instructions on 32 values at once ----------------------------------------------------
 # Integer PTX instructions on 32 values at once. What is not known stays unknown (None).
@@ -277,8 +277,7 @@ class Warp:
         """Which lanes the guard lets through, None if that is unknown."""
         if row.guard is None:
             return 1
-        value = self._values.get(row.guard)
-        return _not(value) if row.inverted else value
+        return self._value(row.guard)
 
     def _results(self, row: PtxInstruction) -> list[Lanes | None]:
         """The values of the registers that an instruction writes, if known."""

@@ -10,7 +10,7 @@ from typing import TypeVar
 from inspector.base.model import Call, Kernel, Origin, Variant
 from inspector.base.names import argument_types
 from inspector.listing.line import Function, Listing
-from inspector.listing.ptx_declaration import Declared, Header, read_header
+from inspector.listing.ptx_statement import Declared, Header, read_header
 
 T = TypeVar("T")
 Size = tuple[int, int, int]

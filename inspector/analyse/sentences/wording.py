@@ -11,7 +11,7 @@ from inspector.analyse.sentences import forms
 from inspector.analyse.sentences.context import Context, Parameter
 from inspector.analyse.sentences.forms import Atom, LinearForm
 from inspector.analyse.sentences.values import Condition
-from inspector.listing.ptx_operands import Operand
+from inspector.listing.ptx_statement import ImmediateOperand
 
 MAX_FORMULA_CHARS = 160
 """Characters of a formula that are still read."""
@@ -43,7 +43,7 @@ class Wording:
 
     # -- numbers ----------------------------------------------------------------------------
 
-    def real(self, one: Operand) -> str:
+    def real(self, one: ImmediateOperand) -> str:
         """A floating-point constant in the fewest digits that give its bits."""
         value = float(one.value if one.value is not None else 0)
         if math.isnan(value):

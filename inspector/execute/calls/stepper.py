@@ -20,7 +20,7 @@ from inspector.execute.calls.inputs import LaunchInputs
 from inspector.execute.calls.tracing import TracedBlock
 from inspector.execute.facts import as_values
 from inspector.execute.kinds import WIDTHS, Array
-from inspector.listing.ptx_code import registers_in
+from inspector.listing.ptx_statement import registers_in
 
 WARP = 32
 CONTEXT_LINES = 5

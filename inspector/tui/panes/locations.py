@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from inspector.base.model import Location
 from inspector.listing.line import Kind, Line, Listing
-from inspector.listing.ptx_location import frames_of, read_files
+from inspector.listing.ptx import frames_of, read_files
 from inspector.tui.widgets.visible import label
 
 _NONE = "no source location"

@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 from inspector.analyse.sentences import forms
 from inspector.analyse.sentences.context import Context, Parameter
 from inspector.analyse.sentences.forms import evaluated, wrapped
-from inspector.analyse.sentences.statements import Statements
-from inspector.analyse.sentences.values import Values
+from inspector.analyse.sentences.values import Statements, Values
 from inspector.analyse.sentences.wording import Wording
 from inspector.base.model import Stage
 from inspector.listing import parse
-from inspector.listing.ptx_operands import operand
+from inspector.listing.ptx_statement import ImmediateOperand
 
 BLOCK, GRID = (192, 2, 1), (1823, 7, 1)
 CONTEXT = Context(
@@ -391,6 +390,6 @@ def test_a_formula_reads_as_its_value(program: list[Op], seed: int, triton: bool
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))
 def test_float_digits_round_trip(value: float) -> None:
     bits = struct.pack(">f", value)
-    listed = operand(f"0f{bits.hex()}")
+    listed = ImmediateOperand(f"0f{bits.hex()}")
     told = Wording(CONTEXT, {}, {}).real(listed)
     assert struct.pack(">f", float(told.replace("−", "-"))) == bits
