@@ -25,8 +25,7 @@ from inspector.analyse.estimates import (
     tensor_bytes,
     threads_of,
 )
-from inspector.analyse.flow.graph import Flow
-from inspector.analyse.flow.ptx_steps import declared
+from inspector.analyse.flow.graph import Flow, declared
 from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.occupancy import Device, Occupancy, occupancy
 from inspector.analyse.opcodes import OpcodeLines, base_of

@@ -6,9 +6,15 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from inspector.analyse.flow.definitions import Chains, chains
-from inspector.analyse.flow.graph import Flow, FlowGraph, control_flow, make_graph, read_steps
+from inspector.analyse.flow.graph import (
+    Flow,
+    FlowGraph,
+    Steps,
+    control_flow,
+    make_graph,
+    read_steps,
+)
 from inspector.analyse.flow.liveness import Liveness, live_ranges
-from inspector.analyse.flow.steps import Steps
 from inspector.analyse.opcodes import OpcodeLines
 from inspector.analyse.scheduling import Schedule, schedule
 from inspector.listing.line import Function, Listing

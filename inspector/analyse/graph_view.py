@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from inspector.analyse.estimates import element_bytes
 from inspector.base.model import TriedFusion
-from inspector.listing.wrapper import Wrapper, WrapperBuffer, WrapperCall
+from inspector.listing.output_code import Wrapper, WrapperBuffer, WrapperCall
 
 Place = tuple[str, int, str]
 """File, line and code."""

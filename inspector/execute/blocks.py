@@ -10,9 +10,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from inspector.analyse.flow.graph import find_loops
+from inspector.analyse.flow.graph import Step, StepRows, find_loops
 from inspector.analyse.flow.liveness import Ranges, RegionExit
-from inspector.analyse.flow.steps import Step, StepRows
 from inspector.execute.kinds import WIDTHS, is_float
 from inspector.execute.lanes import CLOCKS
 from inspector.listing.ptx_code import PtxFunction

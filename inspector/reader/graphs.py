@@ -22,7 +22,7 @@ from inspector.base.errors import PtxviewError, Unreadable
 from inspector.base.model import FX_STAGES, Content, Graph, Recording, Stage
 from inspector.listing import parse
 from inspector.listing.line import Listing
-from inspector.listing.wrapper import parse_wrapper
+from inspector.listing.output_code import parse_wrapper
 from inspector.reader.listings import Memo, decode
 from inspector.recording.output_code import parse as parse_output_code
 from inspector.system import files

@@ -23,7 +23,7 @@ from inspector.analyse.isa import (
 )
 from inspector.analyse.occupancy import Device
 from inspector.analyse.operations import Operations
-from inspector.analyse.sentences.templates import Templates
+from inspector.analyse.sentences.wording import Templates
 from inspector.system import files
 
 REFERENCE = Path(__file__).parent.parent / "reference"

@@ -20,8 +20,7 @@ from inspector.base.errors import PtxviewError, Unreadable
 from inspector.base.model import Argument, Call, Content, Failure, Origin, Stage, StageFile, Variant
 from inspector.base.names import argument_types, base_name
 from inspector.base.text import counted
-from inspector.listing.cubin import architecture
-from inspector.listing.one_kernel import only
+from inspector.listing.cubin import architecture, only
 from inspector.recording import failures
 from inspector.recording.facts import (
     as_int,

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from inspector.base.errors import PtxviewError, Unreadable
 from inspector.base.model import Content
-from inspector.listing import embedded
+from inspector.listing import cubin
 from inspector.listing.cubin import architecture, read_cubin
 from inspector.recording import output_code
 from inspector.recording.layout import BytesContent, FileContent
@@ -80,16 +80,16 @@ def of_library(file: files.File) -> Iterator[Event]:
 
     The wrapper's text is looked for beside it, by the library's own name.
     """
-    embedded = list(_embedded(file))
+    cubin = list(_embedded(file))
     wrapper = file.path.with_suffix(".cpp")
     written: dict[str, output_code.CppKernel] = {}
-    if embedded and wrapper.is_file():
+    if cubin and wrapper.is_file():
         content = FileContent(wrapper, file.path.parent)
         text = files.text(wrapper, files.limits().text, inside=file.path.parent)
         if output_code.is_wrapper(text):
             written = {kernel.name: kernel for kernel in output_code.kernels(text)}
             yield {"event": "graph", "path": str(wrapper), "blob": content, "id": wrapper.stem}
-    yield from (_compiled(binary, written) for binary in embedded)
+    yield from (_compiled(binary, written) for binary in cubin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def _embedded(file: files.File) -> Iterator[_Binary]:
         return file.take(size)
 
     allowance = files.Allowance()
-    for one in embedded.binaries(read):
+    for one in cubin.binaries(read):
         allowance.take(one.size, f"{one.name} of {file.path}")
         data = read(one.offset, one.size)
         if read_cubin(data) is not None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from inspector.base.errors import PtxviewError, Stopped
 from inspector.base.model import Origin, Recording, Variant
-from inspector.listing.one_kernel import only
+from inspector.listing.cubin import only
 from inspector.recording.driver import MAX_WHOLE_CUBIN_BYTES
 from inspector.recording.layout import DerivedCache, Writer, read_events
 from inspector.sources import failed_compiles, machine, spills

@@ -16,7 +16,7 @@ from inspector.analyse.graph_view import (
     graph_view,
     module_path,
 )
-from inspector.listing.wrapper import parse_wrapper
+from inspector.listing.output_code import parse_wrapper
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from inspector.base.model import FX_STAGES, GRAPH_STAGES, Stage
 from inspector.listing import parse
-from inspector.listing.cuda import parse_cuda
 from inspector.listing.line import Kind, Listing
+from inspector.listing.source_code import parse_cuda
 from tests.fuzz.mutate import Mutator
 from tests.helpers.samples import DATA, read_sample
 

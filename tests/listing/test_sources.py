@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from inspector.base.model import Location, Stage
 from inspector.listing import parse
-from inspector.listing.cuda import parse_cuda
 from inspector.listing.line import Kind
-from inspector.listing.python import parse_python
+from inspector.listing.source_code import parse_cuda, parse_python
 from tests.helpers.samples import read_sample
 
 PYTHON = '''"""A docstring # no comment

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inspector.listing import embedded
+from inspector.listing import cubin
 from inspector.recording import output_code
 from tests.helpers.ptxview import REPOSITORY, call, printed, tool, variants_of
 from tests.helpers.tools import needs
@@ -223,5 +223,5 @@ def test_fat_binaries_are_taken_apart(tmp_path: Path) -> None:
 def test_a_damaged_library_is_read_up_to_its_damage(junk: bytes, at: int, cut: int) -> None:
     data = in_package(EMBEDDED, "cubins_combined.o")
     broken = data[:at] + junk + data[at + len(junk) : len(data) - cut]
-    for one in embedded.binaries(lambda offset, size: broken[offset : offset + size]):
+    for one in cubin.binaries(lambda offset, size: broken[offset : offset + size]):
         assert one.size > 0 and one.offset >= 0

@@ -1,31 +1,514 @@
-"""PTX read out: a sentence for an instruction, a directive, a label."""
+"""PTX read out: a sentence for an instruction, a directive, a label.
+
+An instruction's sentence is a template whose places ``Pieces`` fills. Written from the PTX ISA,
+chapter "Instruction Set".
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from math import prod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from inspector.analyse.isa import Isa
 from inspector.analyse.sentences import forms
 from inspector.analyse.sentences.context import Context, before_launch, of_header
-from inspector.analyse.sentences.ptx_pieces import Pieces, Reading
-from inspector.analyse.sentences.templates import Templates, fill
-from inspector.analyse.sentences.values import MAX_FOLLOWED_LINES, Statements, Values, types_of
-from inspector.analyse.sentences.wording import Wording
+from inspector.analyse.sentences.values import (
+    MAX_FOLLOWED_LINES,
+    Statements,
+    Values,
+    integer,
+    special,
+    types_of,
+)
+from inspector.analyse.sentences.wording import (
+    Templates,
+    Wording,
+    directive,
+    fill,
+    formula,
+    label,
+    named,
+)
 from inspector.base.text import plural
 from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.listing.ptx_statement import (
     AHEAD,
+    AddressOperand,
+    ImmediateOperand,
     Operand,
+    PairOperand,
     PtxInstruction,
     RegisterOperand,
-    register_declarations,
+    SinkOperand,
+    SpecialOperand,
+    SymbolOperand,
+    VectorOperand,
+    has_result,
     registers_of,
-    split,
-    strip,
-    variable_declaration,
 )
+
+MAX_NAMED_ELEMENTS = 4
+"""Elements of a vector that are named one by one."""
+
+_TYPE = re.compile(r"[busf]\d+(?:x\d)?\Z|t?f32\Z|bf16(?:x2)?\Z|u?e\dm\d(?:x\d)?\Z|pred\Z")
+_VECTOR = re.compile(r"v([248])\Z")
+_BITS = re.compile(r"[busf]([1-9]\d{0,3})\Z")
+_SHAPE = re.compile(r"m(\d{1,9}+)(?!\d)n(\d{1,9}+)(?!\d)k(\d{1,9}+)(?!\d)\Z")
+_TILE = re.compile(r"m(\d{1,9}+)(?!\d)n(\d{1,9}+)(?!\d)\Z")
+_MANY = re.compile(r"x([124])\Z")
+_DIMENSIONS = re.compile(r"([1-5])d\Z")
+_TENSOR_MEMORY = re.compile(r"\d+x\d+b\Z|x\d+\Z|32x32b\Z")
+_BITWISE = ("and", "or", "xor", "not", "lop3", "prmt")
+"""Instructions whose larger numbers are masks, told in hexadecimal."""
+_ARGUMENTS = "abcefgh"
+"""Names of the operands after the result."""
+
+
+def byte_picks(a: str, b: str, selector: int) -> str:
+    """``prmt.b32``: the four bytes of the result, highest first; bytes 0 to 3 are ``a``'s."""
+    picks = [selector >> 4 * i & 15 for i in range(3, -1, -1)]
+    said: list[str] = []
+    for pick in picks:
+        name, place = (a, pick & 7) if pick & 7 < 4 else (b, (pick & 7) - 4)
+        sign = "the sign of " if pick & 8 else ""
+        said.append(f"{sign}byte {place} of {name}")
+    return f"bytes, the highest first: {', '.join(said)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the sentences of a function draw on; ``tables`` are words by name and word."""
+
+    isa: Isa
+    context: Context
+    statements: Statements
+    values: Values
+    wording: Wording
+    templates: Templates
+    tables: Mapping[str, Mapping[str, str]]
+
+
+class Pieces:
+    """The pieces of one instruction of a function; ``get`` finds them by name."""
+
+    def __init__(self, one: PtxInstruction, reader: Reading) -> None:
+        self.one = one
+        self.reader = reader
+        self.parts = one.parts
+        self.tables = reader.tables
+        self.types = tuple(part for part in one.parts[1:] if _TYPE.match(part))
+        operands = one.operands
+        first = operands[0] if operands else None
+        self.addresses = [o for o in operands if isinstance(o, AddressOperand)]
+        self.result = None if isinstance(first, AddressOperand) else first
+        if first is not None and not has_result(one.base, one.opcode):
+            self.result = None
+        self.args = operands if self.result is None else operands[1:]
+
+    def get(self, name: str) -> str:
+        """A piece by its name, "" if this instruction has none of it."""
+        if name in _ARGUMENTS:
+            return self._argument(_ARGUMENTS.index(name))
+        made = getattr(self, f"_{name}", None)
+        return str(made()) if callable(made) else self.words(name)
+
+    def words(self, table: str) -> str:
+        """What the opcode's qualifiers are called in a table of pieces, in order."""
+        known = self.tables.get(table, {})
+        said = [known[p] for p in self.parts[1:] if p in known]
+        text = ", ".join(dict.fromkeys(said))
+        return fill(text, self.get) if "{" in text else text
+
+    def _part(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """The first part of the opcode that fits."""
+        return next((match for p in self.parts if (match := pattern.match(p))), None)
+
+    # -- operands ---------------------------------------------------------------------------
+
+    def say(self, one: Operand) -> str:
+        """An operand in words."""
+        match one:
+            case ImmediateOperand(text):
+                if isinstance(one.value, float):
+                    return self.reader.wording.real(one)
+                if one.value is None:
+                    return text
+                bits = types_of(self.one)
+                if self.parts[0] in _BITWISE and bits and not -10 < one.value < 1 << 16:
+                    return f"0x{one.value % (1 << bits[-1][0]):x}"
+                return str(one.value).replace("-", "−")
+            case VectorOperand(elements):
+                said = [self.say(p) for p in elements]
+                if len(said) > MAX_NAMED_ELEMENTS:
+                    return f"{{{said[0]} … {said[-1]}}} ({len(said)} registers)"
+                return said[0] if len(said) == 1 else "{" + ", ".join(said) + "}"
+            case SpecialOperand(name):
+                return self._special(name) if self.parts[0] == "mov" else name
+            case RegisterOperand(_, negated, name, part):
+                sign = "−" if self.parts[0][0] == "v" else "not "
+                return f"{sign if negated else ''}{name}{f'.{part}' if part else ''}"
+            case AddressOperand():
+                return self.place(one)
+            case PairOperand(first, second):
+                return f"{self.say(first)} and {self.say(second)}"
+            case SymbolOperand(name, offset):
+                return name + _added(offset)
+        return "_"
+
+    def _special(self, name: str) -> str:
+        reader = self.reader
+        base, _, axis = name.partition(".")
+        phrase = reader.templates.section("special").get(base)
+        if phrase is None:
+            entry = reader.isa.word(name)
+            return f"{name} ({entry.summary.strip().removesuffix('.')})" if entry else name
+        text = phrase.replace("{block}", reader.wording.block)
+        text = text.replace("{axis}", axis or "x, y and z")
+        value = special(name, reader.context)
+        if value is None:
+            return text
+        if value.number is not None:
+            return f"{text}: {value.number}"
+        span = reader.wording.span(value.low, value.high)
+        return f"{text}, {span}" if span else text
+
+    def place(self, one: AddressOperand) -> str:
+        """An address: the register and what is added, and known facts about it."""
+        base = one.base
+        text = self.say(base) + _added(one.offset)
+        value = self.reader.values.operand(one, self.one.line)
+        if not isinstance(base, RegisterOperand) or value is None:
+            return text
+        leaves = forms.leaves(value)
+        if all(leaf.op == "register" and leaf.name == base.name for leaf in leaves) and leaves:
+            return text
+        form = self.reader.wording.form(value, self.one.line)
+        return f"{text} ({form})" if form else text
+
+    def _argument(self, i: int) -> str:
+        return self.say(self.args[i]) if i < len(self.args) else ""
+
+    def _destination(self, one: Operand | None) -> str:
+        return "" if one is None or isinstance(one, SinkOperand) else self.say(one)
+
+    def _d(self) -> str:
+        pair = self.result
+        return self._destination(pair.first if isinstance(pair, PairOperand) else pair)
+
+    def _p(self) -> str:
+        pair = self.result
+        return self._destination(pair.second if isinstance(pair, PairOperand) else None)
+
+    def _last(self) -> str:
+        return self.say(self.args[-1]) if self.args else ""
+
+    def _args(self, but: int = 0) -> str:
+        said = [self.say(a) for a in self.args[: len(self.args) - but]]
+        return " and ".join([", ".join(said[:-1]), said[-1]] if len(said) > 1 else said)
+
+    def _but(self) -> str:
+        return self._args(1)
+
+    def _at(self, i: int = 0) -> str:
+        return self.place(self.addresses[i]) if i < len(self.addresses) else ""
+
+    def _at2(self) -> str:
+        return self._at(1)
+
+    def _name(self) -> str:
+        return self.say(self.addresses[0].base) if self.addresses else ""
+
+    def number(self, i: int) -> int | None:
+        """The number that operand ``i`` after the result is."""
+        return integer(self.args[i]) if -len(self.args) <= i < len(self.args) else None
+
+    # -- types and sizes --------------------------------------------------------------------
+
+    def type_name(self, type_: str) -> str:
+        """``32-bit float``; the type itself where it is not known."""
+        return self.tables["types"].get(type_, type_)
+
+    def _type(self) -> str:
+        return self.type_name(self.types[-1]) if self.types else ""
+
+    def _to(self) -> str:
+        return self.type_name(self.types[0]) if self.types else ""
+
+    def _from(self) -> str:
+        return self.type_name(self.types[-1]) if len(self.types) > 1 else ""
+
+    def _data(self) -> str:
+        type_ = self.types[-1] if self.types else ""
+        match, vector = _BITS.match(type_), self._part(_VECTOR)
+        name = self.type_name(type_)
+        if match is None:
+            return name or "data"
+        many = int(vector[1]) if vector else 1
+        plain = type_[0] == "b"
+        if many > 1:
+            amount = f"{many} × {name}{'' if plain else 's'}"
+        else:
+            amount = name if plain else f"{'an' if name.startswith('8') else 'a'} {name}"
+        return f"{amount} ({plural(many * int(match[1]) // 8, 'byte')} a thread)"
+
+    def _space(self, i: int = 0) -> str:
+        words = self.tables.get("space", {})
+        spaces = [words[p] for p in self.parts[1:] if p in words]
+        return spaces[i] if i < len(spaces) else spaces[0] if spaces else "memory"
+
+    def _space2(self) -> str:
+        return self._space(1)
+
+    def _count(self) -> str:
+        vectors = [o for o in self.one.operands if isinstance(o, VectorOperand)]
+        return f"{len(vectors[0].elements) if vectors else 1} registers"
+
+    def _float(self) -> str:
+        table = self.tables.get("float", {})
+        return next((table[t] for t in self.types if t in table), "")
+
+    def _saturate(self) -> str:
+        if "satfinite" in self.parts:
+            return "kept within the type's finite range"
+        if "sat" not in self.parts:
+            return ""
+        real = bool(self.types) and self.types[0] in self.tables.get("float", {})
+        return "kept within 0…1" if real else "kept within the type's range"
+
+    # -- integers ---------------------------------------------------------------------------
+
+    def _power(self) -> str:
+        by = self.number(1)
+        return str(1 << by) if by is not None and 0 <= by < 128 else f"2^{self._argument(1)}"
+
+    def _field(self) -> str:
+        at, many = self.number(1), self.number(2)
+        extended = ", sign-extended" if self.types and self.types[-1][0] == "s" else ""
+        if at is None or many is None:
+            text = f"{self._argument(2)} bits from bit {self._argument(1)} of {self._argument(0)}"
+        elif many == 1:
+            text = f"bit {at} of {self._argument(0)}"
+        else:
+            text = f"bits {at} to {at + many - 1} of {self._argument(0)}"
+        return text + extended
+
+    def _truth(self) -> str:
+        table = self.number(3)
+        names = [self._argument(i) for i in range(3)]
+        if table is None:
+            return f"{', '.join(names)} combined bit by bit, by table {self._argument(3)}"
+        text = named(formula(table), names)
+        return "all ones" if text == "1" else text
+
+    def _pin(self) -> str:
+        return self._last() if len(self.args) > 4 else ""
+
+    def _picks(self) -> str:
+        mode = self.words("prmt")
+        selector = self.number(2)
+        a, b = self._argument(0), self._argument(1)
+        if selector is None or self.parts[-1] != "b32":
+            return f"bytes of {a} and {b} that {self._argument(2)} picks ({self.parts[-1]})" + mode
+        return byte_picks(a, b, selector)
+
+    # -- comparing --------------------------------------------------------------------------
+
+    def _set(self) -> str:
+        signs = self.tables["compare"]
+        part = next((p for p in self.parts[1:] if p in signs or p in ("num", "nan")), "")
+        a, b = self._argument(0), self._argument(1)
+        if not part:
+            return f"{a} compared to {b}"
+        if part in ("num", "nan"):
+            text = f"neither {a} nor {b} is NaN" if part == "num" else f"{a} or {b} is NaN"
+        else:
+            sign, _, or_nan = signs[part].partition(" ")
+            text = f"{a} {sign} {b}" + (f", {or_nan}" if or_nan else "")
+        joined = self.words("boolean")
+        return f"({text}) {joined} {self._argument(2)}" if joined and len(self.args) > 2 else text
+
+    def _also(self) -> str:
+        joined = self.words("boolean")
+        return f", {joined} {self._argument(2)}" if joined and len(self.args) > 2 else ""
+
+    def _settype(self) -> str:
+        return "1.0" if self.types and self.types[0] in ("f32", "f16", "bf16") else "all ones"
+
+    # -- threads ----------------------------------------------------------------------------
+
+    def _waits(self) -> str:
+        return "none" if self.number(0) == 0 else f"at most {self._argument(0)}"
+
+    def _who(self) -> str:
+        who = f"{self._argument(1)} threads" if len(self.args) > 1 else "all threads of the block"
+        return f"{who} are"
+
+    def _lanes(self) -> str:
+        mask = self.number(-1)
+        if "sync" not in self.parts:
+            return "the warp"
+        if mask is None:
+            text = f"the lanes in {self._last()}"
+        elif mask % (1 << 32) == (1 << 32) - 1:
+            text = "the whole warp"
+        else:
+            text = f"the lanes of mask 0x{mask % (1 << 32):x}"
+        limits = self.number(2) if self.parts[0] == "shfl" else None
+        apart = 32 - (limits >> 8 & 31) if limits is not None else 32
+        return f"{text}, in groups of {apart}" if apart < 32 else text
+
+    # -- matrices ---------------------------------------------------------------------------
+
+    def _shape(self) -> str:
+        shape = self._part(_SHAPE)
+        if shape is None:
+            return "matrices"
+        m, n, k = shape.groups()
+        types = self.types
+        if len(types) == 2 and self.parts[0] == "wmma":  # the sums' alone: the factors are f16
+            types = (types[0], "f16", "f16")
+        if len(types) >= 3:
+            d, a, b = types[0], types[1], types[2]
+            return f"{m}×{k} {a} by {k}×{n} {b}, sums of {m}×{n} in {d}"
+        return f"{m}×{k} by {k}×{n}" + (f" in {types[0]}" if types else "")
+
+    def _share(self) -> str:
+        """Which matrix ``wmma.load`` and ``wmma.store`` move."""
+        shape = self._part(_SHAPE)
+        which = next((part for part in self.parts[1:] if part in ("a", "b", "c", "d")), "")
+        if shape is None or not which:
+            return "a matrix"
+        m, n, k = shape.groups()
+        size = {"a": f"{m}×{k}", "b": f"{k}×{n}"}.get(which, f"{m}×{n}")
+        return f"matrix {which.upper()}, {size}" + (f" {self.types[-1]}" if self.types else "")
+
+    def _tiles(self) -> str:
+        tile, many = self._part(_TILE), self._part(_MANY)
+        size = f"{tile[1]}×{tile[2]}" if tile else "8×8"
+        bits = self.types[-1][1:] if self.types else "16"
+        several = many is not None and many[1] != "1"
+        matrices = f"{many[1]} {size} matrices" if many and several else f"one {size} matrix"
+        return f"{matrices} of {bits}-bit elements"
+
+    def _eachlane(self) -> str:
+        tile, many = self._part(_TILE), self._part(_MANY)
+        lanes = (int(many[1]) if many else 1) * (int(tile[1]) if tile else 8)
+        return f"0…{min(32, lanes) - 1}"
+
+    def _sum(self) -> str:
+        product = f"{self._argument(0)} · {self._argument(1)}"
+        d = self._d() or "its registers"
+        fresh = self._adds()
+        if fresh is None:
+            return f"{d} = {product}, + what it was if {self._argument(2)}"
+        return f"{d} += {product}" if fresh else f"{d} = {product}"
+
+    def _adds(self) -> bool | None:
+        """Whether wgmma adds to its accumulator; None if a predicate says so."""
+        if len(self.args) < 3:
+            return True
+        fresh, scale = self.number(2), self.args[2]
+        if fresh is None and isinstance(scale, RegisterOperand):
+            condition = self.reader.values.condition(scale.name)
+            return condition.always if condition is not None else None
+        return None if fresh is None else bool(fresh)
+
+    def _half(self) -> str:
+        match = _BITS.match(self.types[-1]) if self.types else None
+        if "wide" in self.parts and match:
+            return f"as {2 * int(match[1])} bits"
+        return self.words("half")
+
+    def _flag(self) -> str:
+        value = self.number(0)
+        return self._argument(0) if value is None else "true" if value else "false"
+
+    def _enable(self) -> str:
+        after = 5 if "sp" in self.parts else 4
+        kinds = RegisterOperand | ImmediateOperand | SymbolOperand
+        return next((self.say(a) for a in self.args[after:] if isinstance(a, kinds)), "")
+
+    def _tmem(self) -> str:
+        return ", ".join(p for p in self.parts if _TENSOR_MEMORY.match(p))
+
+    # -- copies -----------------------------------------------------------------------------
+
+    def _source(self) -> str:
+        """How much of what ``cp.async`` writes is read."""
+        if len(self.args) - ("L2::cache_hint" in self.parts) < 4:
+            return ""
+        size = self.args[3]
+        if isinstance(size, RegisterOperand) and self.reader.statements.bits(size.name) == 1:
+            return f"if {self._argument(3)} nothing is read, and all are 0"
+        return f"only {self._argument(3)} of them are read, the others are 0"
+
+    def _tensor(self) -> int:
+        """Which address is a tensor map with its coordinates."""
+        return next((i for i, a in enumerate(self.addresses) if a.more), 0)
+
+    def _map(self) -> str:
+        return self.say(self.addresses[self._tensor()].base) if self.addresses else ""
+
+    def _coordinates(self) -> str:
+        if not self.addresses or not self.addresses[self._tensor()].more:
+            return ""
+        vector = self.addresses[self._tensor()].more[0]
+        elements = vector.elements if isinstance(vector, VectorOperand) else (vector,)
+        return " at " + ", ".join(map(self.say, elements))
+
+    def _dimensions(self) -> str:
+        many = self._part(_DIMENSIONS)
+        return f"{many[1] if many else 'several'}-dimensional"
+
+    def _direction(self) -> str:
+        if self._tensor() == 0:
+            return f"from shared memory at {self._at2()}"
+        return f"to {self._space()} at {self._at()}"
+
+    def _completion(self) -> str:
+        if "bulk_group" in self.parts:
+            return "it belongs to the group that is closed next"
+        return f"the barrier at {self._at(2)} counts the bytes" if len(self.addresses) > 2 else ""
+
+    def _call(self) -> str:
+        lists = [o for o in self.one.operands if isinstance(o, VectorOperand)]
+        callee = next((o for o in self.one.operands if not isinstance(o, VectorOperand)), None)
+        if callee is None:
+            return "a function"
+        given = lists[:1] if self.one.operands[0] is not callee else []
+        inside, out = (
+            ", ".join(self.say(p) for each in some for p in each.elements)
+            for some in (lists[len(given) :][:1], given)
+        )
+        text = f"{self.say(callee)}({inside})"
+        text = text if isinstance(callee, SymbolOperand) else f"the function at {text}"
+        return f"{text}, which gives {out}" if out else text
+
+    # -- what the function tells ------------------------------------------------------------
+
+    def _parameter(self) -> str:
+        if not self.addresses:
+            return ""
+        address = self.addresses[0]
+        p = self.reader.values.parameter(address)
+        if p is None:
+            return f"what {self.say(address.base)}{_added(address.offset)} holds"
+        if p.name is None:
+            return p.shown
+        value = f", {p.value} in this launch" if p.value is not None else ""
+        return f"{p.shown} (parameter {p.index}{value})"
+
+    def _where(self) -> str:
+        target = self._last()
+        line = self.reader.statements.labels.get(target)
+        if line is None:
+            return target
+        return f"{target} (line {line}{', back' if line <= self.one.line else ''})"
+
+
+def _added(offset: int) -> str:
+    return f" {'+' if offset > 0 else '−'} {abs(offset)}" if offset else ""
 
 
 class PtxReader:
@@ -191,132 +674,3 @@ class PtxReader:
                 if any(self.wording.is_address(v) for v in values):
                     return True
         return False
-
-
-# -- directives and labels ------------------------------------------------------------------------
-
-_WORD = re.compile(r"\s*+(\.?[\w@]++)")
-_LINKING = re.compile(r"\s*+\.(?:visible|extern|weak|common)\b")
-_FILE = re.compile(r'(\d++)\s++"((?:[^"\\]|\\.)*+)"')
-_DEBUGGING = re.compile(r"\$L__(?:tmp|func_begin|func_end|info_string|pubNames|set)\w*+\Z")
-
-
-def directive(text: str, templates: Templates, context: Context) -> str | None:
-    """What a line that is a directive says."""
-    code = strip(text[:4096], False)[0].strip()
-    table = templates.section("directive")
-    if code.startswith(")") and (code := code[1:].strip()) == "":
-        return "the parameters end"
-    if code[:1] in ("{", "}"):
-        rest = code[1:].strip(" ;")
-        inner = directive(rest, templates, context) if rest[:1] == "." else None
-        return inner or table.get(code[0])
-    while match := _LINKING.match(code):
-        code = code[match.end() :]
-    word = _WORD.match(code)
-    if word is None or (template := table.get(word[1])) is None:
-        return None
-    rest = code[word.end() :].strip().rstrip(";").rstrip()
-    pieces = _Pieces(rest, text, templates, context)
-    return fill(template, pieces.get)
-
-
-class _Pieces:
-    """The pieces of a directive; ``{0}`` is the first word after it."""
-
-    def __init__(self, rest: str, text: str, templates: Templates, context: Context) -> None:
-        self.rest = rest
-        self.text = text
-        self.templates = templates
-        self.context = context
-        self.items = [w for part in split(rest) for w in part.split()]
-
-    def get(self, name: str) -> str:
-        if name.isdigit():
-            if self.items and '"' in self.rest and (match := _FILE.match(_rest(self.text))):
-                return match[int(name) + 1] if int(name) < 2 else ""
-            return self.items[int(name)] if int(name) < len(self.items) else ""
-        made = getattr(self, f"_{name}", None)
-        return str(made()) if callable(made) else ""
-
-    def _args(self) -> str:
-        if self.rest == '""' or '""' in self.rest:
-            return ", ".join(re.findall(r'"([^"]*)"', self.text)) or self.rest
-        return self.rest
-
-    def _name(self) -> str:
-        match = re.search(
-            r"(?<![\w$%])([\w$%]++)\s*+(?:\(|\Z)", self.rest.rpartition(")")[2] or self.rest
-        )
-        return match[1] if match else self.rest
-
-    def _product(self) -> str:
-        sizes = [int(p[:9]) for p in split(self.rest) if p.isascii() and p.isdecimal()]
-        many = " × ".join(str(s) for s in sizes)
-        return f"{many} = {prod(sizes)}" if len(sizes) > 1 else many
-
-    def _registers(self) -> str:
-        one = next(register_declarations(f".reg {self.rest}"), None)
-        if one is None:
-            return f"registers: {self.rest}"
-        of_type = self.templates.section("types").get(one.type, one.type)
-        names = ", ".join(
-            name if count is None else f"{name}0 … {name}{max(0, count - 1)}"
-            for name, count in one.names
-        )
-        what = "predicates" if one.type == "pred" else f"registers of type {of_type}"
-        if one.type[:1] == "b":
-            what = f"registers of {of_type}"
-        return f"{what}: {names}"
-
-    def _parameter(self) -> str:
-        one = variable_declaration(self.rest)
-        p = self.context.parameter(one.name if one else "")
-        if p is None:
-            return f"the parameter {self._variable()}"
-        place = f", at byte {p.offset} of the parameters" if p.offset is not None else ""
-        own = " (the compiler's own)" if p.hidden else ""
-        value = f", {p.value} in this launch" if p.value is not None else ""
-        multiple = f", a multiple of {p.multiple}" if p.multiple and p.value is None else ""
-        head = f"parameter {p.index} is {p.shown}" if p.name else p.shown
-        return f"{head}{own}{multiple}{value}{place}"
-
-    def _variable(self) -> str:
-        one = variable_declaration(self.rest)
-        if one is None:
-            return self.rest
-        if one.type is None:  # textures and the like have no size
-            return one.name
-        if one.size is not None:
-            size = plural(one.size, "byte")
-        elif ".extern" in self.text:
-            size = "as many bytes as the launch asks for"
-        else:
-            size = "as many bytes as its values take"
-        return f"{one.name}: {size}" + (f", aligned to {one.align}" if one.align else "")
-
-    def _file(self) -> str:
-        return f"source file {self.items[0]}" if self.items else "a source file"
-
-
-def _rest(text: str) -> str:
-    return text.partition(".file")[2].strip()
-
-
-def label(name: str, line: int, jumps: list[int], all_seen: bool) -> str:
-    """What a label is there for; ``known`` where all jumps of the function were looked at."""
-    if jumps:
-        back = [n for n in jumps if n >= line]
-        who = "line" if len(jumps) == 1 else "lines"
-        text = f"jumped to from {who} {_listed(jumps)}"
-        return f"{name}: the head of a loop, {text}" if back else f"{name}: {text}"
-    if _DEBUGGING.match(name):
-        return f"{name}: a place that debugging information names"
-    return f"{name}: no jump names it" if all_seen else name
-
-
-def _listed(lines: list[int]) -> str:
-    some = [str(n) for n in lines[:6]]
-    if len(lines) > 6:
-        some.append(f"{len(lines) - 6} more")
-    return ", ".join(some[:-1]) + f" and {some[-1]}" if len(some) > 1 else some[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inspector.analyse.flow.ptx_steps import declared
+from inspector.analyse.flow.graph import declared
 from inspector.base.model import Stage
 from inspector.listing import parse
 

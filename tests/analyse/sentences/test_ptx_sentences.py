@@ -14,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inspector.analyse.sentences.context import Context, context_of, of_header
-from inspector.analyse.sentences.ptx import PtxReader
-from inspector.analyse.sentences.ptx_pieces import byte_picks
-from inspector.analyse.sentences.templates import Templates
+from inspector.analyse.sentences.ptx import PtxReader, byte_picks
+from inspector.analyse.sentences.wording import Templates
 from inspector.base.model import Call, Kernel, Stage, Variant
 from inspector.base.names import argument_types
 from inspector.listing import parse

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inspector.analyse.sentences import truth_tables
+from inspector.analyse.sentences import wording
 from inspector.analyse.sentences.context import Context, Parameter
 from inspector.analyse.sentences.sass import SassReader
 from inspector.listing.cubin import kernel_parameters, read_cubin
@@ -130,10 +130,10 @@ def test_the_formulas_of_all_tables_are_little_work() -> None:
         nonlocal calls
         calls += event == "call"
 
-    truth_tables._formulas.cache_clear()
+    wording._formulas.cache_clear()
     sys.setprofile(counted)
     try:
-        assert truth_tables.formula(0xF0) == "a"
+        assert wording.formula(0xF0) == "a"
     finally:
         sys.setprofile(None)
     assert calls < 400_000
@@ -147,15 +147,15 @@ def _holds(formula: str, a: int, b: int, c: int) -> int:
 
 @pytest.mark.parametrize("table", range(256))
 def test_every_table_of_three_bits(table: int) -> None:
-    formula = truth_tables.formula(table)
+    formula = wording.formula(table)
     for a, b, c in product((0, 1), repeat=3):
         assert _holds(formula, a, b, c) == table >> (a << 2 | b << 1 | c) & 1, formula
 
 
 @given(st.integers(0, 255), st.tuples(*[st.sampled_from([None, 0, 1])] * 3))
 def test_known_inputs(table: int, known: tuple[int | None, ...]) -> None:
-    restricted = truth_tables.restrict(table, known)
-    formula = truth_tables.formula(restricted)
+    restricted = wording.restrict(table, known)
+    formula = wording.formula(restricted)
     for name, value in zip("abc", known, strict=True):
         assert value is None or name not in formula
     for bits in product((0, 1), repeat=3):
@@ -167,7 +167,7 @@ def test_common_tables_read_well() -> None:
     tables = {0xC0: "a & b", 0x3C: "a ^ b", 0xFC: "a | b", 0x30: "a & ~b", 0x96: "a ^ b ^ c",
               0xE8: "a & b | a & c | b & c", 0xCA: "a & b | ~a & c", 0x80: "a & b & c",
               0xFE: "a | b | c", 0xF8: "a | b & c"}  # fmt: skip
-    assert {t: truth_tables.formula(t) for t in tables} == tables
+    assert {t: wording.formula(t) for t in tables} == tables
 
 
 # -- what is odd --------------------------------------------------------------------------------
