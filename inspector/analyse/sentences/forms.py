@@ -8,7 +8,7 @@ form itself where its range shows that it fits, else an atom ``wrap`` of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import gcd
 
@@ -322,34 +322,3 @@ def leaves(a: LinearForm) -> list[Atom]:
             for arg in atom.args:
                 out += leaves(arg)
     return out
-
-
-def evaluated(a: LinearForm, known: Mapping[str, int]) -> int:
-    """The value of a form, given those of its leaves by name."""
-    return a.constant + sum(f * _evaluated(atom, known) for atom, f in a.terms)
-
-
-def _evaluated(atom: Atom, known: Mapping[str, int]) -> int:
-    if atom.op in LEAVES:
-        return known[atom.name]
-    args = [evaluated(a, known) for a in atom.args]
-    match atom.op:
-        case "product":
-            return args[0] * args[1]
-        case "quotient":
-            return args[0] // args[1]
-        case "remainder":
-            return args[0] % args[1]
-        case "wrap":
-            bits = int(atom.name[1:])
-            return (args[0] - atom.low) % (1 << bits) + atom.low
-        case "min":
-            return min(args)
-        case "max":
-            return max(args)
-        case "and":
-            return args[0] & args[1]
-        case "or":
-            return args[0] | args[1]
-        case _:
-            return args[0] ^ args[1]

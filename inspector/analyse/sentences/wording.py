@@ -11,8 +11,8 @@ import math
 import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, lru_cache
-from itertools import permutations, product
+from functools import lru_cache
+from itertools import product
 from typing import Any
 
 from inspector.analyse.sentences import forms
@@ -28,8 +28,51 @@ from inspector.listing.ptx_statement import (
     variable_declaration,
 )
 
-A, B, C = 0xF0, 0xCC, 0xAA
-ALL = 0xFF
+_TEXT = """
+0; ~(a | b | c); c & ~(a | b); ~(a | b); b & ~(a | c); ~(a | c); ~a & (b ^ c); ~(a | b & c); b & c
+& ~a; ~(a | (b ^ c)); c & ~a; ~a & (c | ~b); b & ~a; ~a & (b | ~c); ~a & (b | c); ~a; a & ~(b |
+c); ~(b | c); ~b & (a ^ c); ~(b | a & c); ~c & (a ^ b); ~(c | a & b); a ^ (a & b | (b ^ c)); a ^
+((b ^ c) | (a ^ ~b)); (a ^ b) & (a ^ c); ~(a & b | (b ^ c)); a ^ (c | a & b); (a & c) ^ (c | ~b);
+a ^ (b | a & c); (a & b) ^ (b | ~c); a ^ (b | c); ~(a & (b | c)); a & c & ~b; ~(b | (a ^ c)); c &
+~b; ~b & (c | ~a); (a ^ b) & (b ^ c); ~(a & b | (a ^ c)); b ^ (c | a & b); (a | c) ^ (b | ~c); c &
+(a ^ b); a ^ (a & b | (b ^ ~c)); c & ~(a & b); a ^ ((a ^ c) | (a ^ ~b)); (a ^ b) & (b | c); a ^ (b
+| ~c); (a & b) ^ (b | c); ~a | c & ~b; a & ~b; ~b & (a | ~c); ~b & (a | c); ~b; b ^ (a | b & c);
+(a & b) ^ (a | ~c); b ^ (a | c); ~(b & (a | c)); (a ^ b) & (a | c); b ^ (a | ~c); (a & b) ^ (a |
+c); ~b | c & ~a; a ^ b; (a ^ b) | ~(a | c); (a ^ b) | c & ~a; ~(a & b); a & b & ~c; ~(c | (a ^
+b)); (a ^ c) & (b ^ c); ~(a & c | (a ^ b)); b & ~c; ~c & (b | ~a); c ^ (b | a & c); (a | b) ^ (c |
+~b); b & (a ^ c); a ^ (a & c | (b ^ ~c)); (a ^ c) & (b | c); a ^ (c | ~b); b & ~(a & c); a ^ ((a ^
+b) | (a ^ ~c)); (a & c) ^ (b | c); ~a | b & ~c; a & ~c; ~c & (a | ~b); c ^ (a | b & c); (a & c) ^
+(a | ~b); ~c & (a | b); ~c; c ^ (a | b); ~(c & (a | b)); (a ^ c) & (a | b); c ^ (a | ~b); a ^ c;
+(a ^ c) | ~(a | b); (a & c) ^ (a | b); ~c | b & ~a; (a ^ c) | b & ~a; ~(a & c); a & (b ^ c); b ^
+(b & c | (a ^ ~c)); (a | c) & (b ^ c); b ^ (c | ~a); (a | b) & (b ^ c); c ^ (b | ~a); b ^ c; (b ^
+c) | ~(a | b); (a & b) ^ (c & (a | b)); a ^ b ^ ~c; c ^ (a & b); a ^ ~((a | b) & (b ^ c)); b ^ (a
+& c); a ^ ~((a | c) & (b ^ c)); (b ^ c) | b & ~a; ~a | (b ^ c); a & ~(b & c); a ^ ~((a ^ b) | (a ^
+c)); (a | c) ^ (b & c); ~b | a & ~c; (a | b) ^ (b & c); ~c | a & ~b; (b ^ c) | a & ~b; ~(b & c); a
+^ (b & c); b ^ ~((a ^ c) & (b | c)); (a ^ c) | a & ~b; ~b | (a ^ c); (a ^ b) | a & ~c; ~c | (a ^
+b); (a ^ b) | (a ^ c); ~(a & b & c); a & b & c; ~((a ^ b) | (a ^ c)); c & (a ^ ~b); (a ^ ~b) & (c
+| ~a); b & (a ^ ~c); (a ^ ~c) & (b | ~a); b ^ ((a ^ c) & (b | c)); a ^ ~(b & c); b & c; (b ^ ~c) &
+(b | ~a); c & (b | ~a); (a | b) ^ ~(b & c); b & (c | ~a); (a | c) ^ ~(b & c); a ^ ((a ^ b) | (a ^
+c)); ~a | b & c; a & (b ^ ~c); (a | ~b) & (b ^ ~c); a ^ ((a | c) & (b ^ c)); b ^ ~(a & c); a ^ ((a
+| b) & (b ^ c)); c ^ ~(a & b); a ^ b ^ c; a ^ ((b ^ c) | ~(a | b)); (a | b) & (b ^ ~c); b ^ ~c; c
+^ (a & ~b); ~((a | b) & (b ^ c)); b ^ (a & ~c); ~((a | c) & (b ^ c)); b & c | (a ^ (b | c)); ~(a &
+(b ^ c)); a & c; (a ^ ~c) & (a | ~b); c & (a | ~b); (a & c) ^ ~(a | b); (a | b) & (a ^ ~c); a ^
+~c; c ^ (b & ~a); ~((a ^ c) & (a | b)); c & (a | b); c ^ ~(a | b); c; c | ~(a | b); a & c | ~a &
+b; b & c | (a ^ ~c); c | b & ~a; c | ~a; a & (c | ~b); (a & c) ^ ~(b | c); a ^ ((a ^ c) & (b ^
+c)); ~b | a & c; a ^ (b & ~c); ~((a ^ c) & (b | c)); a & c | (a ^ b ^ c); ~(b & (a ^ c)); b & c |
+~b & a; a & c | (b ^ ~c); c | a & ~b; c | ~b; a & c | (a ^ b); (a ^ b) | (a ^ ~c); c | (a ^ b); c
+| ~(a & b); a & b; (a ^ ~b) & (a | ~c); (a | c) & (a ^ ~b); a ^ ~b; b & (a | ~c); (a & b) ^ ~(a |
+c); b ^ (c & ~a); ~((a ^ b) & (a | c)); b & (a | c); b ^ ~(a | c); a & b | ~a & c; b & c | (a ^
+~b); b; b | ~(a | c); b | c & ~a; b | ~a; a & (b | ~c); (a & b) ^ ~(b | c); a ^ (c & ~b); ~((a ^
+b) & (b | c)); a ^ ((a ^ b) & (b ^ c)); ~c | a & b; a & b | (a ^ b ^ c); ~(c & (a ^ b)); c & b |
+~c & a; a & b | (b ^ ~c); a & b | (a ^ c); (a ^ c) | (a ^ ~b); b | a & ~c; b | ~c; b | (a ^ c); b
+| ~(a & c); a & (b | c); a ^ ~(b | c); b & a | ~b & c; a & c | (a ^ ~b); c & a | ~c & b; a & b |
+(a ^ ~c); a & b | (b ^ c); (b ^ c) | (a ^ ~b); a & b | a & c | b & c; a ^ ~(a & b | (b ^ c)); c |
+a & b; c | (a ^ ~b); b | a & c; b | (a ^ ~c); b | c; b | c | ~a; a; a | ~(b | c); a | c & ~b; a |
+~b; a | b & ~c; a | ~c; a | (b ^ c); a | ~(b & c); a | b & c; a | (b ^ ~c); a | c; a | c | ~b; a |
+b; a | b | ~c; a | b | c; 1
+"""
+"""Of each table from 0 to 255, the shortest formula."""
+_FORMULAS = tuple(" ".join(_TEXT.split()).split("; "))
 
 
 def restrict(table: int, constants: Sequence[int | None]) -> int:
@@ -41,60 +84,9 @@ def restrict(table: int, constants: Sequence[int | None]) -> int:
     return out
 
 
-def _joins(inner: int, outer: int) -> bool:
-    """Whether an operation reads well inside another without parentheses."""
-    return inner == 4 or inner == outer or (inner == 3 and outer == 1)
-
-
-@cache
-def _formulas() -> dict[int, str]:
-    """The shortest formula of each table: built up from the inputs, simple ones first."""
-    best: dict[int, tuple[int, int, str]] = {}  # cost, precedence, text
-
-    def offer(table: int, cost: int, level: int, text: str) -> bool:
-        cheapest = best.get(table)
-        if cheapest is not None and cheapest[0] <= cost:
-            return False
-        best[table] = (cost, level, text)
-        return True
-
-    for table, text in ((0, "0"), (ALL, "1"), (A, "a"), (B, "b"), (C, "c")):
-        offer(table, 0, 4, text)
-    grown = True
-    last: dict[int, tuple[int, int, str]] = {}
-    while grown:
-        grown = False
-        for table, (cost, level, text) in list(best.items()):
-            inner = text if level == 4 else f"({text})"
-            grown |= offer(~table & ALL, cost + 1, 4, f"~{inner}")
-        items = sorted(best.items(), key=lambda kv: (kv[1][0], kv[1][2]))
-        # Two that were the same the last time make what they made then, and so do two the other way
-        # round; and where each table has a formula, none is shorter than the longest of all.
-        changed = {table for table, cheapest in items if last.get(table) != cheapest}
-        last = dict(items)
-        most = max(cost for cost, _, _ in best.values()) if len(best) > ALL else None
-        for n, (x, (cx, lx, tx)) in enumerate(items):
-            for y, (cy, ly, ty) in items[n:]:
-                if most is not None and cx + cy + 2 >= most:
-                    break
-                if x not in changed and y not in changed:
-                    continue
-                for op, level, result in (("&", 3, x & y), ("^", 2, x ^ y), ("|", 1, x | y)):
-                    left = tx if _joins(lx, level) else f"({tx})"
-                    right = ty if _joins(ly, level) else f"({ty})"
-                    grown |= offer(result, cx + cy + 2, level, f"{left} {op} {right}")
-    best[A & B | A & C | B & C] = (0, 1, "a & b | a & c | b & c")
-    inputs = {"a": A, "b": B, "c": C}
-    for k, one, other in permutations(inputs):
-        # Each bit of k chooses between one and other.
-        table = inputs[k] & inputs[one] | ~inputs[k] & inputs[other] & ALL
-        best[table] = (0, 1, f"{k} & {one} | ~{k} & {other}")
-    return {table: text for table, (_, _, text) in best.items()}
-
-
 def formula(table: int) -> str:
     """A formula in a, b, c with ``~ & ^ |`` of a table of eight bits; ``0`` and ``1`` too."""
-    return _formulas()[table & ALL]
+    return _FORMULAS[table & 255]
 
 
 def named(text: str, names: Sequence[str]) -> str:
