@@ -67,11 +67,6 @@ def test_instructions(text: str, opcode: str, defs: str, uses: str) -> None:
     assert line.base == next(w for w in opcode.split() if w != "tail")
 
 
-def test_named_types_are_no_values() -> None:
-    text = "%s = type { i32 }\ndefine void @f() {\n  %1 = alloca %s, align 4\n}"
-    assert parse_llvm(text).lines[2].uses == ()
-
-
 @pytest.mark.parametrize(
     ("mark", "expected"),
     [

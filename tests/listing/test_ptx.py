@@ -98,20 +98,6 @@ def test_an_unfinished_statement_does_not_swallow_the_next() -> None:
     assert lines[2].kind is Kind.UNKNOWN
 
 
-def test_several_statements_on_a_line() -> None:
-    line = one("{ add.s32 %r2, %r1, 1; @%p1 mul.lo.s32 %r3, %r2, %r2; }")
-    assert (line.opcode, line.defs) == ("add.s32", ("%r2", "%r3"))
-    assert line.uses == ("%r1", "%p1"), "%r2 is made on this line"
-
-
-def test_a_label_before_an_instruction() -> None:
-    lines = parse_ptx("L1: add.s32 %r3, %r1, %r2;\nL2:\n$L__tmp0: // note\n%L3:").lines
-    assert (lines[0].label, lines[0].opcode, lines[0].kind) == ("L1", "add.s32", Kind.INSTRUCTION)
-    assert [(li.label, li.kind) for li in lines[1:]] == [
-        ("L2", Kind.LABEL), ("$L__tmp0", Kind.LABEL), ("%L3", Kind.LABEL),
-    ]  # fmt: skip
-
-
 def test_comments() -> None:
     text = "// one\n/* two\n\nadd.s32 %r1, %r1, 1;\n*/ ret; // three\n/**/\n/* a */ /* b */\n"
     lines = parse_ptx(text).lines
@@ -192,12 +178,6 @@ def test_a_function_without_an_end() -> None:
     assert [(f.name, f.first, f.last) for f in listing.functions] == [("a", 1, 4), ("b", 5, 5)]
 
 
-def test_no_locations_at_all() -> None:
-    assert {line.source for line in parse_ptx(".entry a() {\nadd.s32 %r1, %r1, 1;\n}").lines} == {
-        None
-    }
-
-
 @pytest.mark.parametrize(
     ("line", "file"),
     [
@@ -224,16 +204,6 @@ def test_inlined_frames() -> None:
     assert [f.line for f in by_text["mul.f32 \t%f2, %f1, %f1;"].source.frames()] == [  # type: ignore[union-attr]
         3, 7, 12, 25,
     ]  # fmt: skip
-
-
-def test_call_sites_that_go_in_circles_end() -> None:
-    text = (
-        ".entry a() {\n.loc 1 1 1, function_name $L+4, inlined_at 1 2 2\n"
-        ".loc 1 2 2, function_name $L, inlined_at 1 1 1\nret;\n}"
-    )
-    source = parse_ptx(text).lines[3].source
-    assert source is not None
-    assert len(source.frames()) < 9
 
 
 @pytest.mark.parametrize("name", ["matmul_sm90.ptx", "gelu_sm90.ptx", "nested.ptx"])

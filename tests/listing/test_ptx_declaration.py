@@ -84,16 +84,6 @@ def test_parameters_stand_where_ptxas_reads_them(tmp_path: Path) -> None:
     assert {p.offset for p in header.parameters} <= read
 
 
-def test_an_array_without_a_size_has_no_bytes() -> None:
-    one = variable_declaration(".shared .align 16 .b8 room[];")
-    assert one is not None and (one.name, one.sizes, one.size, one.align) == (
-        "room",
-        (None,),
-        None,
-        16,
-    )
-
-
 @pytest.mark.parametrize(
     ("code", "declared"),
     [

@@ -15,13 +15,6 @@ def one(instruction: str) -> Line:
     return parse_sass(f"        /*0010*/                   {instruction} ;").lines[0]
 
 
-def numbered(first: str, count: int) -> tuple[str, ...]:
-    """``R4``, 3: R4, R5, R6."""
-    name = first.rstrip("0123456789")
-    start = int(first[len(name) :])
-    return tuple(f"{name}{i}" for i in range(start, start + count))
-
-
 @pytest.mark.parametrize(
     ("text", "opcode", "defs", "uses"),
     [
@@ -75,15 +68,6 @@ def test_opcode_and_registers(text: str, opcode: str, defs: str, uses: str) -> N
     assert (line.kind, line.opcode, line.address) == (Kind.INSTRUCTION, opcode, 16)
     assert line.base == opcode.partition(".")[0]
     assert (line.defs, line.uses) == (tuple(defs.split()), tuple(uses.split()))
-
-
-def test_warp_group_products() -> None:
-    line = one("HGMMA.64x128x16.F32.BF16 R24, gdesc[UR8].tnspB, R24, gsb0")
-    assert line.defs == numbered("R24", 64)
-    assert line.uses == (*numbered("UR8", 4), *numbered("R24", 64))
-    line = one("HGMMA.64x64x16.F16 R24, R4, gdesc[UR8], !UPT")
-    assert line.defs == numbered("R24", 16)
-    assert line.uses == (*numbered("R4", 4), "UR8", "UR9")
 
 
 def test_branches() -> None:
@@ -190,9 +174,3 @@ def test_cuobjdump_text() -> None:
         assert inside[0].text.strip() == f"Function : {function.name}"
         addresses = [line.address for line in inside if line.address is not None]
         assert addresses == list(range(0, 16 * len(addresses), 16))
-
-
-def test_two_instructions_issued_as_one() -> None:
-    """sm_50 to sm_62 print pairs in braces."""
-    lines = parse_sass("  /*0008*/  { IADD R1, R1, -0x8 ;\n  /*0010*/  S2R R0, SR_TID.X  }\n").lines
-    assert (lines[0].opcode, lines[0].defs) == ("IADD", ("R1",))

@@ -312,10 +312,9 @@ def _closed(own: dict[str, int], calls: dict[str, set[str]]) -> dict[str, int]:
     return out
 
 
-# -- backward data flow, on numbers ---------------------------------------------------------------
+# -- backward data flow ---------------------------------------------------------------------------
 # Code is looked at in regions: a region is entered at its top only, and may be left on the way.
-# Within one, registers are sets; across regions, only those that some region reads before it
-# writes them are carried, as bits of an int.
+# Across regions, only registers are carried that some region reads before it writes them.
 
 
 class RegionExit(NamedTuple):
@@ -352,8 +351,6 @@ class Ranges:
         self.starts = starts
         self.exits = exits
         self.classes = classes
-        self._bits: dict[int, int] = {}
-        self._registers: list[int] = []
         self._before = self._solve()
 
     def region(self, number: int) -> Iterator[tuple[Step, set[int], Counter[str]]]:
@@ -367,10 +364,7 @@ class Ranges:
             if (left := leaving.get(at)) is not None:
                 if not left.falls:
                     live.clear()
-                mask = 0
-                for target in left.targets:
-                    mask |= self._before[target]
-                live.update(self._set(mask))
+                live.update(*(self._before[target] for target in left.targets))
                 counts.clear()
                 counts.update(classes[r] for r in live)
             step = self.rows[at]
@@ -381,12 +375,6 @@ class Ranges:
             for register in set(step.uses) - live:
                 live.add(register)
                 counts[classes[register]] += 1
-
-    def _set(self, mask: int) -> Iterator[int]:
-        """The registers of some bits."""
-        for at, digit in enumerate(f"{mask:b}"[::-1]):
-            if digit == "1":
-                yield self._registers[at]
 
     def _exposed(self) -> list[set[int]]:
         """What each region reads before it writes it."""
@@ -403,33 +391,23 @@ class Ranges:
             out.append(read)
         return out
 
-    def _solve(self) -> list[int]:
-        """What is live at the top of each region, as bits."""
-        bits = self._bits
-        exposed = self._exposed()
-        for read in exposed:
-            for register in sorted(read):
-                if register not in bits:
-                    bits[register] = len(bits)
-        self._registers = list(bits)
-        before = [self._mask(read) for read in exposed]
-        passing: list[list[tuple[int, int]]] = []
-        sources: list[list[int]] = [[] for _ in exposed]
+    def _solve(self) -> list[set[int]]:
+        """What is live at the top of each region."""
+        before = self._exposed()
+        carried = set[int]().union(*before)
+        passing: list[list[tuple[int, set[int]]]] = []
+        sources: list[list[int]] = [[] for _ in before]
         for number, exits in enumerate(self.exits):
-            hidden: set[int] = set()
-            mask, at = 0, self.starts[number]
-            ways: list[tuple[int, int]] = []
+            written: set[int] = set()
+            at = self.starts[number]
+            ways: list[tuple[int, set[int]]] = []
             for each in exits:
-                if not each.targets:
-                    continue
-                for step in self.rows.between(at, each.row + 1):
-                    hides = step.defs if self._every else step.kills
-                    hidden.update(r for r in hides if r in bits)
-                at = each.row + 1
-                if hidden:
-                    mask |= self._mask(hidden)
-                    hidden.clear()
-                ways += [(target, ~mask) for target in each.targets]
+                if each.targets:
+                    for step in self.rows.between(at, each.row + 1):
+                        written.update(step.defs if self._every else step.kills)
+                    at = each.row + 1
+                    hidden = written & carried
+                    ways += [(target, hidden) for target in each.targets]
             passing.append(ways)
             for target, _ in ways:
                 sources[target].append(number)
@@ -438,26 +416,14 @@ class Ranges:
         while work:
             number = work.pop()
             waiting.discard(number)
-            mask = before[number]
-            for target, kept in passing[number]:
-                mask |= before[target] & kept
-            if mask != before[number]:
-                before[number] = mask
-                for source in sources[number]:
-                    if source not in waiting:
-                        waiting.add(source)
-                        work.append(source)
+            live = before[number]
+            known = len(live)
+            for target, hidden in passing[number]:
+                live |= before[target] - hidden
+            if len(live) != known:
+                work += [source for source in sources[number] if source not in waiting]
+                waiting.update(sources[number])
         return before
-
-    def _mask(self, registers: set[int]) -> int:
-        """The bits of ``registers``, made in time linear in how many there are."""
-        if not registers:
-            return 0
-        data = bytearray((len(self._bits) + 7) // 8)
-        for register in registers:
-            bit = self._bits[register]
-            data[bit >> 3] |= 1 << (bit & 7)
-        return int.from_bytes(data, "little")
 
 
 @dataclass(frozen=True, slots=True)
