@@ -6,7 +6,7 @@ import re
 
 from inspector.base.model import Location
 from inspector.base.text import words
-from inspector.listing.line import Function, Kind, Line, Listing
+from inspector.listing.line import Function, Kind, Line, Listing, unescape
 
 # -- debug metadata -------------------------------------------------------------------------------
 # LLVM debug metadata: ``!dbg`` → DILocation → scope → file, with ``inlinedAt``.
@@ -101,15 +101,11 @@ class Metadata:
 
 
 def _path(body: str) -> str:
-    parts = {key: _HEX.sub(_escape, value) for key, value in _TEXT.findall(body)}
+    parts = {key: unescape(value, _HEX, 16) for key, value in _TEXT.findall(body)}
     name, folder = parts.get("filename", ""), parts.get("directory", "")
     if not folder or name.startswith("/"):
         return name
     return f"{folder.rstrip('/')}/{name}"
-
-
-def _escape(match: re.Match[str]) -> str:
-    return chr(int(match[1], 16))
 
 
 _STRING = re.compile(r'"[^"]*"')

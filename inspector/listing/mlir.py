@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from inspector.base.model import Location
-from inspector.listing.line import Function, Kind, Line, Listing
+from inspector.listing.line import Function, Kind, Line, Listing, unescape
 
 # -- locations ------------------------------------------------------------------------------------
 # MLIR locations: ``loc(...)`` and the ``#loc`` aliases, wherever those are defined.
@@ -20,7 +20,7 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _START = re.compile(r"(?<![\w.$\"])loc\(")
-_ESCAPE = re.compile(r'\\([0-9A-Fa-f]{2}|[nt"\\])')
+_ESCAPE = re.compile(r'\\(?:([0-9A-Fa-f]{2})|([nt"\\]))')
 MAX_DEPTH = 64
 
 
@@ -125,7 +125,7 @@ class _Reader:
         if self.skip("to"):  # a range: where it ends is not kept
             while self.kind == "number" or self.value in ("to", ":"):
                 self.next()
-        return Location(_unescape(text), line, column) if line else None
+        return Location(unescape(text, _ESCAPE, 16), line, column) if line else None
 
     def _number(self) -> int:
         if self.kind != "number":
@@ -158,18 +158,6 @@ def _chain(callee: Location | None, caller: Location | None) -> Location | None:
     for frame in reversed(callee.frames()):
         location = Location(frame.file, frame.line, frame.column, location)
     return location
-
-
-def _unescape(text: str) -> str:
-    if "\\" not in text:
-        return text
-    return _ESCAPE.sub(_escape, text)
-
-
-def _escape(match: re.Match[str]) -> str:
-    code = match[1]
-    plain = {"n": "\n", "t": "\t", '"': '"', "\\": "\\"}.get(code)
-    return plain if plain is not None else chr(int(code, 16))
 
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*+"')

@@ -12,11 +12,10 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 from sys import intern
-from typing import NamedTuple
 
 from inspector.base.model import Location
 from inspector.base.text import words
-from inspector.listing.line import Function, Kind, Line, Listing
+from inspector.listing.line import Function, Kind, Line, Listing, unescape
 from inspector.listing.ptx_statement import (
     AHEAD,
     BRANCHES,
@@ -33,6 +32,7 @@ from inspector.listing.ptx_statement import (
     SymbolOperand,
     VectorOperand,
     has_result,
+    split_header,
     strip,
 )
 
@@ -48,51 +48,25 @@ _LOC = re.compile(
 )
 # LLVM's comment, which has the chain if the directive has none (Triton before 3.9).
 _COMMENT = re.compile(r"([^@\[\]\n]{1,4096}?):(\d{1,9}):(\d{1,9})[ \]]*\Z")
-_ESCAPE = re.compile(r"\\([0-7]{1,3}|.)")
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
+_ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|(.))")
 
 
 MAX_FRAMES = 256
 """Frames of a chain; further ones are left out."""
 
 
-class LocPlace(NamedTuple):
-    """A ``.loc``'s file index, line, column."""
-
-    file: int
-    line: int
-    column: int
+Place = tuple[int, int, int]
+"""A file's index, line and column."""
 
 
-class Mark(NamedTuple):
-    """One ``.loc``: its place, and the call site it names."""
-
-    place: LocPlace
-    site: LocPlace | None
-
-
-def unescape(text: str) -> str:
-    """An assembler string's characters (``\\"``, ``\\\\``, octal)."""
-    if "\\" not in text:
-        return text
-    return _ESCAPE.sub(_escape, text)
-
-
-def _escape(match: re.Match[str]) -> str:
-    code = match[1]
-    return chr(int(code, 8)) if code[0] in "01234567" else _ESCAPES.get(code, code)
-
-
-def read_mark(text: str) -> Mark | None:
-    """The ``.loc`` of a line, None if it is not well-formed."""
+def _read_loc(text: str) -> tuple[Place, Place | None] | None:
+    """The place of a ``.loc`` and the call site it names; None if it is not well-formed."""
     match = _LOC.match(text)
     if match is None:
         return None
-    file, line, column, at_file, at_line, at_column = match.groups()
-    place = LocPlace(int(file), int(line), int(column or 0))
-    if at_file is None:
-        return Mark(place, None)
-    return Mark(place, LocPlace(int(at_file), int(at_line), int(at_column or 0)))
+    numbers = [int(number or 0) for number in match.groups()]
+    place, site = (numbers[0], numbers[1], numbers[2]), (numbers[3], numbers[4], numbers[5])
+    return place, None if match[4] is None else site
 
 
 def frames_of(text: str, files: Mapping[int, str]) -> Location | None:
@@ -102,15 +76,14 @@ def frames_of(text: str, files: Mapping[int, str]) -> Location | None:
     ``files`` are names by their index; one that is missing there is "".
     """
     head, _, comment = text.partition("//")
-    mark = read_mark(head)
+    mark = _read_loc(head)
     if mark is None:
         return None
+    (file, line, column), site = mark
     outer = _commented(comment, {})
-    if outer is None and mark.site is not None:
-        at = mark.site
-        outer = Location(files.get(at.file, ""), at.line, at.column)
-    at = mark.place
-    return Location(files.get(at.file, ""), at.line, at.column, outer)
+    if outer is None and site is not None:
+        outer = Location(files.get(site[0], ""), site[1], site[2])
+    return Location(files.get(file, ""), line, column, outer)
 
 
 def _commented(comment: str, paths: Mapping[str, str]) -> Location | None:
@@ -139,42 +112,43 @@ class Locations:
         for path in dict.fromkeys(self.files.values()):
             name = path.rpartition("/")[2]
             self._paths[name] = name if name in self._paths else path
-        self._latest: dict[LocPlace, tuple[Location, int]] = {}
+        self._latest: dict[Place, tuple[Location, int]] = {}
         """The last location of each place, and how many frames it has."""
 
     def next(self, text: str) -> Location | None:
         """The location of the next ``.loc``; None for line 0, which is "no location"."""
         head, _, comment = text.partition("//")
-        mark = read_mark(head)
-        if mark is None or mark.place.line == 0:
+        mark = _read_loc(head)
+        if mark is None or mark[0][1] == 0:
             return None
+        place, site = mark
         outer: Location | None = None
         depth = 0
-        if mark.site is not None:
-            outer, depth = self._latest.get(mark.site, (None, 0))
+        if site is not None:
+            outer, depth = self._latest.get(site, (None, 0))
             if outer is None or depth >= MAX_FRAMES:
-                outer, depth = self._location(mark.site, None), 1
+                outer, depth = self._location(site, None), 1
         elif " @[ " in comment:
             outer = _commented(comment, self._paths)
-        location = self._location(mark.place, outer)
+        location = self._location(place, outer)
         # Equal neighbours are one object.
-        known = self._latest.get(mark.place)
+        known = self._latest.get(place)
         if known is not None and known[0] == location:
             return known[0]
-        self._latest[mark.place] = location, depth + 1
+        self._latest[place] = location, depth + 1
         return location
 
-    def _location(self, place: LocPlace, inlined_at: Location | None) -> Location:
-        return Location(self.files.get(place.file, ""), place.line, place.column, inlined_at)
+    def _location(self, place: Place, inlined_at: Location | None) -> Location:
+        return Location(self.files.get(place[0], ""), place[1], place[2], inlined_at)
 
 
 def read_files(text: str) -> dict[int, str]:
     """File names by index; if a ``.file`` has two names, the first is the folder."""
     files: dict[int, str] = {}
     for index, name, second_name in _FILE.findall(text):
-        path = unescape(name)
+        path = unescape(name, _ESCAPE, 8)
         if second_name:
-            path = f"{path.rstrip('/')}/{unescape(second_name)}"
+            path = f"{path.rstrip('/')}/{unescape(second_name, _ESCAPE, 8)}"
         files.setdefault(int(index), path)
     return files
 
@@ -258,13 +232,7 @@ class _LineReader:
 
     def end(self, last: int) -> None:
         """Note the function that ends on line ``last``."""
-        header = ""
-        comment = False
-        for text in self.texts[self.begin - 1 : min(last, self.begin + AHEAD)]:
-            code, comment = strip(text[:4096], comment)
-            header += code + " "
-            if "{" in code or len(header) > 65536:
-                break
+        header, *_ = split_header(self.texts[self.begin - 1 : last])
         match = _FUNCTION.search(header)
         name, entry = (match[2] or "", match[1] == "entry") if match else ("", False)
         self.functions.append(Function(name, self.begin, last, entry))

@@ -33,6 +33,7 @@ from inspector.listing.ptx_statement import (
     of_range,
     register_declarations,
     split,
+    split_header,
     strip,
     variable_declaration,
 )
@@ -284,28 +285,18 @@ class FunctionReading(OperandReader):
 
     def _header(self) -> tuple[int, str]:
         """Read the header; returns the line on which the body begins, and the code there."""
-        text, comment = "", False
-        for n, line in enumerate(self.texts):
-            if not comment and PLAIN.match(line):
-                break
-            code, comment = strip(line, comment)
-            body = code.find("{")
-            text += " " + (code[:body] if body >= 0 else code)
-            if body >= 0:
-                self._parameters_of(text)
-                self._open()
-                return n, code[body + 1 :]
-        return 0, self.texts[0] if self.texts else ""
-
-    def _parameters_of(self, header: str) -> None:
-        self.code.reqntid = bounds(header).get("reqntid")
+        header, body, code = split_header(self.texts)
         kind = re.search(r"\.(?:entry|func)\b", header)
-        groups = re.findall(r"\(([^()]*)\)", header[kind.end() :]) if kind else []
-        if kind is not None and groups and header[kind.end() :].lstrip()[:1] == "(":
-            self.code.results = self._parameters(groups[0])
-            groups = groups[1:]
+        if body is None or kind is None:
+            return 0, self.texts[0] if self.texts else ""
+        self.code.reqntid = bounds(header).get("reqntid")
+        groups = re.findall(r"\(([^()]*)\)", header[kind.end() :])
+        if groups and header[kind.end() :].lstrip()[:1] == "(":
+            self.code.results = self._parameters(groups.pop(0))
         if groups:
             self.code.parameters = self._parameters(groups[0])
+        self._open()
+        return body, code
 
     def _parameters(self, text: str) -> tuple[PtxVariable, ...]:
         out = []

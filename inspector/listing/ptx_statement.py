@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
@@ -17,11 +17,11 @@ from sys import intern
 from typing import NamedTuple
 
 from inspector.base.text import at_commas, words
-from inspector.listing.line import Function, Listing
+from inspector.listing.line import Function, Listing, code_of
 
 # -- names, labels, headers, comments -------------------------------------------------------------
 
-_COMMENT_OR_STRING = re.compile(r'//|/\*|"(?:[^"\\]|\\.)*+"?', re.DOTALL)
+_COMMENT_OR_STRING = re.compile(r'//|/\*|"')
 _NAME = re.compile(r"[\w$%]++")
 WORD = re.compile(r"\s*+(\.?+[\w$@]++)")
 _KIND = re.compile(r"\.(entry|func)\b")
@@ -43,28 +43,8 @@ def strip(text: str, comment: bool) -> tuple[str, bool]:
     """The code of a line (comments cut out, strings emptied) and whether a comment is left open."""
     if not comment and "/" not in text and '"' not in text:
         return text, False
-    parts: list[str] = []
-    position = 0
-    if comment:
-        end = text.find("*/")
-        if end < 0:
-            return "", True
-        position = end + 2
-    while mark := _COMMENT_OR_STRING.search(text, position):
-        parts.append(text[position : mark.start()])
-        if mark[0] == "//":
-            return "".join(parts), False
-        if mark[0] == "/*":
-            end = text.find("*/", mark.end())
-            if end < 0:
-                return "".join(parts), True
-            parts.append(" ")
-            position = end + 2
-        else:
-            parts.append('""')
-            position = mark.end()
-    parts.append(text[position:])
-    return "".join(parts), False
+    code, until = code_of(text, "*/" if comment else "", _COMMENT_OR_STRING)
+    return code, until == "*/"
 
 
 NO_RESULT = words(
@@ -569,23 +549,23 @@ class Header:
     cluster: tuple[int, int, int] | None = None
 
 
-def header_text(listing: Listing, function: Function) -> str:
-    """The header without comments, up to its ``{``."""
+def split_header(texts: Sequence[str]) -> tuple[str, int | None, str]:
+    """The header without comments, up to its ``{``; the place of the line with it, None if there
+    is none, and the code after it there."""
     parts: list[str] = []
     comment = False
-    last = min(function.last, function.first + MAX_HEADER_LINES)
-    for text in listing.texts(function.first, last):
-        code, comment = strip(text, comment)
-        body = code.find("{")
-        parts.append(code if body < 0 else code[:body])
-        if body >= 0:
-            break
-    return "\n".join(parts)
+    for n, text in enumerate(texts[:MAX_HEADER_LINES]):
+        code, comment = strip(text[:MAX_STATEMENT_CHARS], comment)
+        head, brace, rest = code.partition("{")
+        parts.append(head)
+        if brace:
+            return "\n".join(parts), n, rest
+    return "\n".join(parts), None, ""
 
 
 def read_header(listing: Listing, function: Function) -> Header:
     """The header of a function of a PTX listing."""
-    text = header_text(listing, function)
+    text = split_header(listing.texts(function.first, function.last))[0]
     name_match = re.search(r"(?<![\w$%])" + re.escape(function.name) + r"\s*\(", text)
     parameters = _parameters(text[name_match.end() :]) if name_match and function.name else ()
     limits = bounds(text)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from inspector.base.model import Location
 from inspector.base.text import words
-from inspector.listing.line import Function, Kind, Line, Listing
+from inspector.listing.line import Function, Kind, Line, Listing, code_of
 
 _PIECE = re.compile(r"#.*+|(?P<prefix>[A-Za-z]{0,2})(?P<quote>\"\"\"|'''|\"|')", re.DOTALL)
 _REST = {
@@ -202,8 +202,6 @@ def _functions(lines: Sequence[Line], states: Sequence[PythonState]) -> tuple[Fu
 
 
 _CUDA_PIECE = re.compile(r"//|/\*|(?:u8|[LuU])?R\"([^()\\\s]{0,16})\(|\"|'", re.DOTALL)
-_TEXT = re.compile(r'(?:[^"\\]|\\.)*+"?', re.DOTALL)
-_CHARACTER = re.compile(r"(?:[^'\\]|\\.)*+'?", re.DOTALL)
 _CUDA_CALL = re.compile(r"(?<![\w.>:])([A-Za-z_]\w*+(?:::\w++)*+)\s*+(?:<<<|\()")
 _FUNCTION = re.compile(r"\b(__global__|__device__)\b")
 _FUNCTION_NAME = re.compile(r"(?<!\w)([A-Za-z_]\w*+)\s*+\(")
@@ -299,33 +297,6 @@ def _cuda_functions(codes: Sequence[str]) -> tuple[Function, ...]:
 
 def _cuda_scan(text: str, state: CudaState) -> tuple[str, CudaState]:
     """The code of a line without comments and with its strings emptied, and the state after it."""
-    parts: list[str] = []
-    position = 0
-    if state.until:
-        end = text.find(state.until)
-        if end < 0:
-            return "", state
-        parts.append(" " if state.until == "*/" else '""')
-        position = end + len(state.until)
-    while piece := _CUDA_PIECE.search(text, position):
-        parts.append(text[position : piece.start()])
-        opening = piece[0]
-        if opening == "//":
-            position = len(text)
-            break
-        if opening == "/*" or piece[1] is not None:
-            until = "*/" if opening == "/*" else f'){piece[1]}"'
-            end = text.find(until, piece.end())
-            parts.append(" " if opening == "/*" else '""')
-            if end < 0:
-                return "".join(parts), CudaState(until, False)
-            position = end + len(until)
-        else:
-            closing = (_TEXT if opening == '"' else _CHARACTER).match(text, piece.end())
-            assert closing is not None
-            parts.append('""')
-            position = closing.end()
-    parts.append(text[position:])
-    code = "".join(parts)
-    directive = (state.directive or code.lstrip()[:1] == "#") and text.rstrip("\r")[-1:] == "\\"
-    return code, CudaState("", directive)
+    code, until = code_of(text, state.until, _CUDA_PIECE)
+    begun = state.directive or code.lstrip()[:1] == "#"
+    return code, CudaState(until, not until and begun and text.rstrip("\r")[-1:] == "\\")
