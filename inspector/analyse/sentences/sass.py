@@ -427,7 +427,8 @@ class SassReader:
         self._isa = isa
         self._table = templates
         self._context = context or Context()
-        self._words: SassWording | None = None
+        sm = architecture(listing, self._context)
+        self._words = SassWording(Banks(templates["banks"], sm, self._context).say)
 
     def sentence(self, n: int) -> str | None:
         """The sentence of line ``n``; None if it is no instruction, or one not known."""
@@ -443,7 +444,7 @@ class SassReader:
         ):
             return None
         told = self._of(line.base)
-        i = take_apart(line, self._wording(), self._context, told, self._table)
+        i = take_apart(line, self._words, self._context, told, self._table)
         if i is None:
             return None
         text = self._told_of(i) or self._summary(line, i)
@@ -474,12 +475,6 @@ class SassReader:
         operands = [o.text.replace(".reuse", "") for o in i.operands]
         operands += [i.label] if i.label else []
         return f"{text}: {', '.join(operands)}" if operands else text
-
-    def _wording(self) -> SassWording:
-        if self._words is None:
-            sm = architecture(self._listing, self._context)
-            self._words = SassWording(Banks(self._table["banks"], sm, self._context).say)
-        return self._words
 
     def _of(self, base: str) -> Mapping[str, Any]:
         """The entry of an opcode, with what the one that it is ``like`` says."""

@@ -11,7 +11,6 @@ import math
 import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -125,41 +124,20 @@ class Templates:
         return max(fitting, key=lambda f: len(f[0]))[1] if fitting else None
 
 
-_Part = tuple[tuple[str, ...], tuple[tuple[str, str], ...]]
-"""The places that an option needs, none outside of one; then text, each with the place after it,
-"" at the end."""
-
-
-@lru_cache(maxsize=4096)
-def _taken_apart(template: str) -> tuple[_Part, ...]:
-    parts: list[_Part] = []
-    for i, text in enumerate(_OPTION.split(template)):
-        pieces = _PLACE.split(text)
-        places = pieces[1::2]
-        parts.append(
-            (tuple(places) if i % 2 else (), (*zip(pieces[::2], [*places, ""], strict=True),))
-        )
-    return tuple(parts)
-
-
 def fill(template: str, piece: Piece) -> str:
     """A template with its places filled; options with an empty piece are left out."""
-    filled: dict[str, str] = {"": ""}
-    out: list[str] = []
-    for needed, pairs in _taken_apart(template):
-        for name in needed:
-            if name not in filled:
-                filled[name] = piece(name)
-            if not filled[name]:
-                break
-        else:
-            for text, name in pairs:
-                if name not in filled:
-                    filled[name] = piece(name)
-                out.append(text)
-                if name:
-                    out.append(filled[name] or "_")
-    said = "".join(out)
+    filled: dict[str, str] = {}
+
+    def of(name: str) -> str:
+        if name not in filled:
+            filled[name] = piece(name)
+        return filled[name]
+
+    def option(match: re.Match[str]) -> str:
+        return match[1] if all(map(of, _PLACE.findall(match[1]))) else ""
+
+    chosen = _OPTION.sub(option, template) if "[" in template else template
+    said = _PLACE.sub(lambda place: of(place[1]) or "_", chosen)
     if "−" in said:
         said = said.replace("+ −", "− ").replace("− −", "+ ")
     return _ONE.sub(r"1 \1", said) if "1 " in said else said

@@ -236,7 +236,7 @@ def test_a_call_is_no_edge_and_its_function_an_entry() -> None:
 def test_declared_registers_are_counted_by_class_and_function() -> None:
     text = (
         ".visible .entry k()\n{\n.reg .pred \t%p<9>;\n.reg .b32 \t%r<33>, %a, %b;\n"
-        ".reg .v2 .f32 %v;\n{ .reg .b32 tmp; mov.b32 tmp, %r1; }\n}\n"
+        ".reg .v2 .f32 %v;\n{ .reg .b32 tmp;\nmov.b32 tmp, %r1; }\n}\n"
         ".func f()\n{\n.reg .b64 %rd<4>;\n}\n"
     )
     listing = parse(Stage.PTX, text)
