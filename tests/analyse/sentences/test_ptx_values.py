@@ -138,9 +138,9 @@ def evaluated_atom(atom: Atom, known: dict[str, int]) -> int:
     if atom.op == "wrap":
         bits = int(atom.name[1:])
         return (evaluated(atom.args[0], known) - atom.low) % (1 << bits) + atom.low
-    computed = {"product": mul, "quotient": floordiv, "remainder": mod, "min": min, "max": max,
+    computed: dict[str, Callable[..., int]] = {"product": mul, "quotient": floordiv, "remainder": mod, "min": min, "max": max,
                 "and": and_, "or": or_, "xor": xor}  # fmt: skip
-    return int(computed[atom.op](*(evaluated(a, known) for a in atom.args)))
+    return computed[atom.op](*(evaluated(a, known) for a in atom.args))
 
 
 # -- random programs --------------------------------------------------------------------------
