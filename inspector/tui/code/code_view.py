@@ -22,8 +22,13 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from inspector.analyse.flow.arrows import FlowLanes
-from inspector.analyse.line_annotations import NOTHING, LineAnnotations, Register
-from inspector.analyse.source_groups import HUES, SourceGroups
+from inspector.analyse.line_annotations import (
+    HUES,
+    NOTHING,
+    LineAnnotations,
+    Register,
+    SourceGroups,
+)
 from inspector.base.model import Stage
 from inspector.base.text import plural
 from inspector.tui.code.code_rows import CodeRows, Look, Part, breaks, place_words

@@ -10,9 +10,8 @@ from textual.widget import Widget
 
 from inspector.base.model import Stage
 from inspector.base.text import plural
-from inspector.diff.beside import BesideRow, Sign
+from inspector.diff.beside import BesideRow, PassChange, Sign
 from inspector.diff.compare import Compared
-from inspector.diff.passes import PassChange
 from inspector.report import diff_text
 from inspector.report.naming import differing
 from inspector.tui.diff.diff_view import DiffView

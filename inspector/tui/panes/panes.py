@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.containers import Container
 from textual.message import Message
 
-from inspector.analyse.source_groups import SourceGroups
+from inspector.analyse.line_annotations import SourceGroups
 from inspector.base.model import Stage
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.panes.layouts import (

@@ -15,7 +15,7 @@ from textual.dom import DOMNode
 from textual.worker import get_current_worker
 
 from inspector.analyse.passes import PassRun
-from inspector.diff.passes import change_of, lines_changed
+from inspector.diff.beside import change_of, lines_changed
 from inspector.reader.passes import PassList, graph_passes, variant_passes
 from inspector.recording.layout import kept_cache
 from inspector.report.passes import note, operations

@@ -19,7 +19,7 @@ from inspector.measure.time.results import CACHES, Session
 from inspector.measure.time.stored import parts
 from inspector.measure.time.take import Ready
 from inspector.reader.reader import Reader
-from inspector.recording.kept import place
+from inspector.recording.layout import place
 from inspector.tui.keys.command_table import Where, bindings
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.recorded_times import RecordingTimes

@@ -20,8 +20,7 @@ from inspector.measure.ncu.export import read
 from inspector.measure.ncu.model import NcuLaunch, Report
 from inspector.measure.ncu.samples import Profiled
 from inspector.reader.reader import Reader
-from inspector.recording.kept import REPORTS, place
-from inspector.recording.layout import kept_cache
+from inspector.recording.layout import REPORTS, kept_cache, place
 from inspector.sources.opening import open_path
 from inspector.tui.code.gutter import SAMPLES, Gutter
 from tests.helpers.ncu_data import LECTURE, PAGES, blocks, text, write

@@ -15,7 +15,7 @@ from textual.color import Color
 from textual.events import MouseScrollDown
 from textual.pilot import Pilot
 
-from inspector.analyse.source_groups import HUES
+from inspector.analyse.line_annotations import HUES
 from inspector.base.errors import Unreadable
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.widgets.theme import DARK, LIGHT, TINTS
