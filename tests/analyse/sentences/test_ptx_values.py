@@ -132,15 +132,25 @@ def evaluated(form: LinearForm, known: dict[str, int]) -> int:
     return form.constant + sum(f * evaluated_atom(atom, known) for atom, f in form.terms)
 
 
+COMPUTED: dict[str, Callable[..., int]] = {
+    "product": mul,
+    "quotient": floordiv,
+    "remainder": mod,
+    "min": min,
+    "max": max,
+    "and": and_,
+    "or": or_,
+    "xor": xor,
+}
+
+
 def evaluated_atom(atom: Atom, known: dict[str, int]) -> int:
     if atom.op in forms.LEAVES:
         return known[atom.name]
     if atom.op == "wrap":
         bits = int(atom.name[1:])
         return (evaluated(atom.args[0], known) - atom.low) % (1 << bits) + atom.low
-    computed: dict[str, Callable[..., int]] = {"product": mul, "quotient": floordiv, "remainder": mod, "min": min, "max": max,
-                "and": and_, "or": or_, "xor": xor}  # fmt: skip
-    return computed[atom.op](*(evaluated(a, known) for a in atom.args))
+    return COMPUTED[atom.op](*(evaluated(a, known) for a in atom.args))
 
 
 # -- random programs --------------------------------------------------------------------------
