@@ -34,7 +34,7 @@ from inspector.recording.layout import (
 from inspector.sources.opening import open_path
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.keys.command_table import TABLE, Where
-from inspector.tui.main.editing import editor, file_name
+from inspector.tui.main.main_screen import editor, file_name
 from inspector.tui.work.timing_screen import TimingScreen, TimingState
 from tests.helpers.ptxview import EXTENSION, REPOSITORY, SQUARE, Done, call, environment, ptxview
 from tests.helpers.ptxview import LECTURE as CACHES
@@ -812,10 +812,13 @@ async def test_what_is_no_regular_file_is_not_opened_but_a_copy(
 @pytest.mark.parametrize(
     "words", [["vim"], ["nano"], ["emacs", "-nw"], ["hx"], ["code", "--wait"], ["/usr/bin/codium"]]
 )
-def test_every_editor_is_given_a_path_from_the_root_on(tmp_path: Path, words: list[str]) -> None:
+def test_every_editor_is_given_a_path_from_the_root_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
     path = tmp_path / "+:!x"
     path.write_text("")
-    given = editor(words, path, 12)[len(words) :]
+    monkeypatch.setenv("VISUAL", " ".join(words))
+    given = editor(path, 12)[len(words) :]
     assert given in (["+12", str(path)], ["--goto", f"{path}:12"])
 
 

@@ -52,8 +52,7 @@ from inspector.sources.builds import again, architectures, harmless, parse_ninja
 from inspector.sources.disassembly import plain_of
 from inspector.sources.opening import open_path
 from inspector.system import printing
-from inspector.tui.app.config import read_config
-from inspector.tui.main.remembered import Memory
+from inspector.tui.main.settings import Memory, read_config
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 SEEDS = DATA / "fuzz"

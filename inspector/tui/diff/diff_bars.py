@@ -14,8 +14,8 @@ from inspector.diff.beside import BesideRow, PassChange, Sign
 from inspector.diff.compare import Compared
 from inspector.report import diff_text
 from inspector.report.naming import differing
+from inspector.tui.code.highlight import place
 from inspector.tui.diff.diff_view import DiffView
-from inspector.tui.panes.locations import place
 from inspector.tui.widgets.figures import configuration
 from inspector.tui.widgets.lines import LineWidget, clickable, ends
 from inspector.tui.widgets.subject import TreeSubject, digit

@@ -14,7 +14,7 @@ from inspector.execute.calls.stepper import Stepper
 from inspector.execute.calls.tracing import TracedLaunch
 from inspector.report import step as report
 from inspector.report import trace as trace_report
-from inspector.tui.code.gutter import (
+from inspector.tui.code.code_rows import (
     CONFLICTS,
     DIVERGES,
     LANES,
