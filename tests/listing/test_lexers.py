@@ -2,30 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from pygments.token import Comment, Error, Keyword, Name, String, _TokenType
 
 from inspector.base.model import Stage
 from inspector.listing.lexers import lexer_for
 from tests.helpers.samples import Disassembler, read_sample
-
-
-@pytest.mark.parametrize(
-    ("stage", "path", "name"),
-    [
-        (Stage.SOURCE, "a.py", "Python"),
-        (Stage.SOURCE, None, "Python"),
-        (Stage.SOURCE, "a.cu", "CUDA"),
-        (Stage.OUTPUT_CODE, None, "output_code"),
-        (Stage.TTIR, None, "MLIR"),
-        (Stage.TTGIR, None, "MLIR"),
-        (Stage.LLIR, None, "LLVM"),
-        (Stage.PTX, None, "PTX"),
-        (Stage.SASS, None, "NVIDIA SASS"),
-    ],
-)
-def test_a_lexer_for_each_stage(stage: Stage, path: str | None, name: str) -> None:
-    assert lexer_for(stage, path).name == name
 
 
 def tokens(text: str, stage: Stage) -> list[tuple[_TokenType, str]]:

@@ -84,14 +84,6 @@ def test_branches_and_calls() -> None:
     assert (line.defs, line.uses, line.targets) == (("%r1",), ("%rd1", "%r2"), ())
 
 
-def test_a_statement_over_several_lines() -> None:
-    text = "\tcall.uni (%r1), \n\tf, \n\t(\n\t%r2 // the argument\n\t);\n\tadd.s32 %r1, %r1, 1;"
-    lines = parse_ptx(text).lines
-    assert [line.kind for line in lines] == [Kind.INSTRUCTION] * 6
-    assert [line.opcode for line in lines] == ["call.uni", None, None, None, None, "add.s32"]
-    assert (lines[0].defs, lines[0].uses, lines[0].targets) == (("%r1",), ("%r2",), ("f",))
-
-
 def test_an_unfinished_statement_does_not_swallow_the_next() -> None:
     lines = parse_ptx("ld.global.b32 %r1\nadd.s32 %r3, %r1, %r2;\n?!\nret;").lines
     assert [line.opcode for line in lines] == ["ld.global.b32", "add.s32", None, "ret"]
@@ -169,13 +161,6 @@ def test_functions_and_their_locations() -> None:
     returns = [line.source for line in listing.lines if line.base == "ret"]
     nine = Location("/there/x.cu", 9, 0)
     assert returns == [Location("/there/x.cu", 5, 3), None, None, nine, nine, None]
-
-
-def test_a_function_without_an_end() -> None:
-    listing = parse_ptx(".entry a\n{\nret;\n.entry b() {\nret;")
-    assert [(f.name, f.first, f.last) for f in listing.functions] == [("a", 1, 5)]
-    listing = parse_ptx(".entry a\n{\nret;\n}\n.entry b() { ret; }")
-    assert [(f.name, f.first, f.last) for f in listing.functions] == [("a", 1, 4), ("b", 5, 5)]
 
 
 @pytest.mark.parametrize(

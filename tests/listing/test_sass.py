@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from inspector.base.model import Location
 from inspector.listing.line import Control, Kind, Line
 from inspector.listing.sass import parse_sass
 from tests.helpers.samples import read_sample
@@ -117,16 +116,6 @@ ANNOTATED = """\t.section\t.text.a,"ax",@progbits
         /*0000*/                   RET.REL.NODEC R2 `(a) ;  /* 0x0000000000007950 */
                                                             /* 0x001fea0003c00000 */
 """
-
-
-def test_annotations_are_joined() -> None:
-    listing = parse_sass(PLAIN, ANNOTATED)
-    lines = [line for line in listing.lines if line.kind is Kind.INSTRUCTION]
-    top = Location("/x/top.py", 20)
-    deep = Location("/x/inner.py", 7, None, Location("/x/outer.py", 13, None, top))
-    assert [line.source for line in lines] == [deep, deep, Location("/x/top.py", 21), None]
-    assert [line.ptx_line for line in lines] == [5, 6, 6, None]
-    assert [line.address for line in lines] == [0, 16, 32, 0]
 
 
 def test_control_words() -> None:

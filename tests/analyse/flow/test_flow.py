@@ -13,7 +13,6 @@ from inspector.analyse.flow.graph import Flow, declared, find_loops
 from inspector.analyse.function_facts import FunctionFacts
 from inspector.base.model import Stage
 from inspector.listing import parse
-from inspector.listing.line import Listing
 from tests.helpers.plr import stored
 from tests.helpers.ptx_programs import Program, programs
 from tests.helpers.samples import DATA, disassemble
@@ -22,63 +21,47 @@ CUBINS = sorted(path.name for path in DATA.glob("*.cubin") if path.stem != "matm
 """Those that nvdisasm 13 follows; ``matmul_sm90`` is of an ELF ABI before it."""
 
 
-def kernel(*lines: str) -> tuple[Listing, Flow]:
-    """The flow of a kernel whose first line of code is 3."""
-    listing = parse(Stage.PTX, "\n".join((".entry f()", "{", *lines, "}")))
-    return listing, FunctionFacts(listing, listing.functions[0]).flow
+def kernel(code: str) -> Flow:
+    """The flow of a kernel whose first line of code is 3; lines end with ``|``."""
+    listing = parse(Stage.PTX, "\n".join((".entry f()", "{", *code.split("|"), "}")))
+    return FunctionFacts(listing, listing.functions[0]).flow
 
 
-def shape(flow: Flow) -> list[tuple[int, int, tuple[int, ...]]]:
-    return [(block.first, block.last, block.successors) for block in flow.blocks]
+@pytest.mark.parametrize(
+    ("code", "blocks"),
+    [
+        ("setp.eq.s32 %p1, %r1, 0;|@%p1 bra $E;|mov.u32 %r2, 1;|bra.uni $L;|$E:|mov.u32 %r2, 2;|"
+         "$L:|ret;",
+         [(3, 4, (1, 2)), (5, 6, (3,)), (8, 8, (3,)), (10, 10, ())]),
+        ("mov.u32 %r1, 1;|$L__tmp0:|mov.u32 %r2, 1;|.loc 1 2 3|ret;", [(3, 7, ())]),
+        ("ts: .branchtargets $A, $B, $A;|@%p1 brx.idx %r1, ts;|mov.u32 %r1, 1;|$A:|mov.u32 %r1, 2;|"
+         "$B: mov.u32 %r1, 3;|exit;",
+         [(4, 4, (1, 2, 3)), (5, 5, (2,)), (7, 7, (3,)), (8, 9, ())]),
+        ("@%p1 exit;|@!%p1 ret;|trap;|call.uni f, ();|ret;",
+         [(3, 3, (1,)), (4, 4, (2,)), (5, 5, ()), (6, 7, ())]),
+        ("$L: mov.u32 %r1, 1;|{|$L: mov.u32 %r1, 2;|{|@%p1 bra $L;|}|}|@%p1 bra $L;|ret;",
+         [(3, 3, (1,)), (5, 7, (1, 2)), (10, 10, (0, 3)), (11, 11, ())]),
+        ("{ .reg .pred q; setp.ne.s32 q, %r1, 0; @q bra $E; bra $S; mov.u32 %r1, 3; }|"
+         "mov.u32 %r2, 1;|$S:|mov.u32 %r3, 1;|$E:|ret;",
+         [(3, 3, (1, 2, 3)), (4, 4, (2,)), (6, 6, (3,)), (8, 8, ())]),
+        ("call.uni (%r1),|g,|(%r2);|mov.u32 %r1, 1;|ret;", [(3, 7, ())]),
+    ],
+    ids=["condition", "unused label", "table", "ends", "scopes", "one line", "several lines"],
+)  # fmt: skip
+def test_blocks_of_ptx(code: str, blocks: list[tuple[int, int, tuple[int, ...]]]) -> None:
+    flow = kernel(code)
+    assert [(block.first, block.last, block.successors) for block in flow.blocks] == blocks
+    for block in flow.blocks:
+        assert all(
+            flow.block_at(n) == flow.block_at(block.first) for n in (block.first, block.last)
+        )
+    assert flow.block_at(2) is None
 
 
-def test_a_condition() -> None:
-    _, flow = kernel(
-        "setp.eq.s32 %p1, %r1, 0;", "@%p1 bra $L_else;", "mov.u32 %r2, 1;", "bra.uni $L_end;",
-        "$L_else:", "mov.u32 %r2, 2;", "$L_end:", "ret;",
-    )  # fmt: skip
-    assert shape(flow) == [(3, 4, (1, 2)), (5, 6, (3,)), (8, 8, (3,)), (10, 10, ())]
-    assert [block.predecessors for block in flow.blocks] == [(), (0,), (0,), (1, 2)]
-    assert flow.loops == ()
-    assert [flow.block_at(n) for n in (2, 3, 4, 5, 7, 8, 10, 11)] == [
-        None, 0, 0, 1, None, 2, 3, None
-    ]  # fmt: skip
-
-
-def test_a_table_of_targets() -> None:
-    _, flow = kernel(
-        "ts: .branchtargets $A, $B, $A;", "@%p1 brx.idx %r1, ts;", "mov.u32 %r1, 1;", "$A:",
-        "mov.u32 %r1, 2;", "$B: mov.u32 %r1, 3;", "exit;",
-    )  # fmt: skip
-    assert shape(flow) == [(4, 4, (1, 2, 3)), (5, 5, (2,)), (7, 7, (3,)), (8, 9, ())]
-
-
-def test_what_ends_a_function_under_a_guard_and_without() -> None:
-    _, flow = kernel("@%p1 exit;", "@!%p1 ret;", "trap;", "call.uni f, ();", "ret;")
-    assert shape(flow) == [(3, 3, (1,)), (4, 4, (2,)), (5, 5, ()), (6, 7, ())]
-
-
-def test_a_label_is_that_of_its_block() -> None:
-    _, flow = kernel(
-        "$L: mov.u32 %r1, 1;", "{", "$L: mov.u32 %r1, 2;", "{", "@%p1 bra $L;", "}", "}",
-        "@%p1 bra $L;", "ret;",
-    )  # fmt: skip
-    assert shape(flow) == [(3, 3, (1,)), (5, 7, (1, 2)), (10, 10, (0, 3)), (11, 11, ())]
-    assert [(loop.first, loop.last, loop.depth) for loop in flow.loops] == [(3, 10, 1), (5, 7, 2)]
-
-
-def test_a_branch_within_a_line() -> None:
-    _, flow = kernel(
-        "{ .reg .pred q; setp.ne.s32 q, %r1, 0; @q bra $E; bra $S; mov.u32 %r1, 3; }",
-        "mov.u32 %r2, 1;", "$S:", "mov.u32 %r3, 1;", "$E:", "ret;",
-    )  # fmt: skip
-    assert shape(flow) == [(3, 3, (1, 2, 3)), (4, 4, (2,)), (6, 6, (3,)), (8, 8, ())]
-
-
-def test_a_statement_of_several_lines_is_of_one_block() -> None:
-    _, flow = kernel("call.uni (%r1),", "g,", "(%r2);", "mov.u32 %r1, 1;", "ret;")
-    assert shape(flow) == [(3, 7, ())]
-    assert flow.block_at(5) == 0
+def test_a_loop_in_a_loop() -> None:
+    flow = kernel("$L: mov.u32 %r1, 1;|$M: mov.u32 %r1, 2;|@%p1 bra $M;|@%p1 bra $L;|ret;")
+    assert [(loop.first, loop.last, loop.depth) for loop in flow.loops] == [(3, 6, 1), (4, 5, 2)]
+    assert flow.loop_at(5) == flow.loops[1] and flow.loop_at(7) is None
 
 
 @settings(max_examples=100, deadline=None)

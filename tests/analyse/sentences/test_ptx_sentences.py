@@ -107,17 +107,6 @@ def test_lane_is_said_only_where_x_alone_numbers_the_threads() -> None:
     assert said == "%r9 = %r1 & 7 (thread mod 8, 0…7)"
 
 
-def test_byte_offset_where_it_is_added_to_an_address() -> None:
-    listing = parse(
-        Stage.PTX,
-        HEAD.replace(".u64 f", ".u64 .ptr .global f")
-        + BEFORE
-        + "mul.wide.s32 %rd9, %r1, 4;\nadd.s64 %rd8, %rd1, %rd9;\nret;\n}\n",
-    )
-    said = reader(listing).sentence(13)
-    assert said == "%rd9 = %r1 × 4, as 64 bits (byte offset: 4 × thread, 0…4092)"
-
-
 # -- bits -------------------------------------------------------------------------------------
 
 
@@ -237,10 +226,3 @@ def _read(text: str) -> None:
         said = PtxReader(listing, function, tables.isa(), TEMPLATES)
         for n in range(len(listing.lines) + 2):
             said.sentence(n)
-
-
-def test_a_prototype_is_no_place_to_jump_to() -> None:
-    text = f"{HEAD}proto : .callprototype (.param .b32 _) _ (.param .b32 _);\nret;\n}}\n"
-    listing = parse(Stage.PTX, text)
-    (n,) = (line.n for line in listing.lines if "proto" in line.text)
-    assert reader(listing).sentence(n) == "proto: what the functions called by it take and give"

@@ -64,13 +64,6 @@ def test_constant_banks(target: str, block: int, grid: int, parameters: int) -> 
     assert added == "R2 = R0 + the parameter n_cols (781)"
 
 
-def test_banks_that_are_not_known_stand_as_they_are() -> None:
-    assert say("LDC R2, c[0x3][0x8]") == "read c[0x3][0x8] into R2"
-    assert say("LDC R2, c[0x0][R4+0x210]") == "read c[0x0][R4+0x210] into R2"
-    assert say("LDC R2, c[0x0][0x210]", "elsewhere") == "read c[0x0][0x210] into R2"
-    assert say("LDC R2, c[0x0][0x218]") == "read the parameter at byte 8 (c[0x0][0x218]) into R2"
-
-
 @pytest.mark.parametrize("cubin", CUBINS, ids=lambda p: p.name)
 def test_parameter_offsets_of_the_sentences(cubin: Path) -> None:
     """The base in each cubin is the one that the table has for its architecture."""
