@@ -104,6 +104,7 @@ class PtxModule:
 _SIZES = {"pred": 1, "b128": 16, "f16x2": 4, "bf16x2": 4}
 _SPACES = ("global", "const", "shared", "local", "param", "reg", "tex")
 _TARGET = re.compile(r"\s*\.target\s+(\w+)")
+_LABELS = re.compile(rf"(?:{LABEL.pattern})*+\s*+\Z")
 _OUTSIDE = re.compile(r"\s*(?:\.(?:visible|weak|extern|common)\s+)*\.(?:global|const|shared|tex)\b")
 _ONE_LINE = tuple(
     words(
@@ -231,8 +232,7 @@ class FunctionReading(OperandReader):
         self.first = function.first
         self.code = PtxFunction(function.name, function.entry, function.first)
         self.outer = outer
-        self.depth = 0
-        self.scopes = [_Scope(0)]
+        self.scopes = [_Scope(1)]
         """The blocks that declare something, innermost last."""
         self.blocks = [0]
         self.parents = [0]
@@ -313,16 +313,14 @@ class FunctionReading(OperandReader):
         return tuple(out)
 
     def _open(self) -> None:
-        self.depth += 1
         self.parents.append(self.blocks[-1])
         self.blocks.append(len(self.parents) - 1)
 
     def _close(self) -> None:
-        if self.depth:
-            if self.scopes[-1].depth == self.depth:
+        if len(self.blocks) > 1:
+            if self.scopes[-1].depth == len(self.blocks):
                 self.scopes.pop()
                 self.known.clear()
-            self.depth -= 1
             self.blocks.pop()
 
     def _pieces(self, text: str, line: int, depth: int) -> tuple[str, int]:
@@ -350,13 +348,10 @@ class FunctionReading(OperandReader):
 
     def _between(self, text: str) -> bool:
         """Whether ``text`` holds nothing but labels, which are then noted."""
-        position = 0
-        while label := LABEL.match(text, position):
-            position = label.end()
-        if text[position:].strip():
-            return False
-        self._labels(text)
-        return True
+        alone = _LABELS.match(text) is not None
+        if alone:
+            self._labels(text)
+        return alone
 
     def _labels(self, text: str) -> str:
         """Note the labels that ``text`` begins with; returns the rest."""
@@ -399,8 +394,8 @@ class FunctionReading(OperandReader):
 
     def _scope(self) -> _Scope:
         """The innermost open block's own."""
-        if self.scopes[-1].depth != self.depth:
-            self.scopes.append(_Scope(self.depth))
+        if self.scopes[-1].depth != len(self.blocks):
+            self.scopes.append(_Scope(len(self.blocks)))
         return self.scopes[-1]
 
     def _declare(self, statement: str) -> None:
