@@ -27,31 +27,6 @@ def test_definitions_and_uses_are_those_of_paths(program: Program) -> None:
             assert found.uses(line, register) == tuple(sorted(readers)), (line, register)
 
 
-def test_the_same_name_in_two_blocks() -> None:
-    text = "\n".join(
-        (
-            ".version 8.0",
-            ".target sm_90",
-            ".entry f()",
-            "{",
-            ".reg .b32 %r<3>;",
-            "mov.u32 %r1, 1;",
-            "{",
-            ".reg .b32 %r<3>;",
-            "mov.u32 %r1, 2;",
-            "st.shared.u32 [0], %r1;",
-            "}",
-            "st.shared.u32 [0], %r1;",
-            "}",
-        )
-    )
-    listing = parse(Stage.PTX, text)
-    found = FunctionFacts(listing, listing.functions[0]).chains
-    assert found.definitions(10, "%r1") == (9,)
-    assert found.definitions(12, "%r1") == (6,)
-    assert found.uses(6, "%r1") == (12,)
-
-
 def section(name: str, function: str) -> tuple[Listing, Function, list[Line]]:
     listing = parse(Stage.SASS, stored()[name].text)
     found = next(f for f in listing.functions if f.name == function)
