@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from inspector.base.model import Kernel, Variant
 from inspector.measure.restored import restored
@@ -180,27 +181,31 @@ def with_time(
     middle = median(samples)
     if middle is None:
         return None
-    per_us = 1 / middle.value if middle.value > 0 else None
-    gb = timing.bytes * per_us / 1e3 if timing.bytes is not None and per_us else None
-    flop = timing.flops * per_us / 1e6 if timing.flops is not None and per_us else None
-    part = 100 * gb / peak.gb_per_s if gb is not None and peak is not None else None
-    return replace(
+    warnings = (*_warnings(middle, clocks), *_drift(samples), *_disturbed(answer))
+    timed = replace(
         timing,
         median_us=middle.value,
         low_us=middle.low,
         high_us=middle.high,
         samples=middle.samples,
-        gb_per_s=gb,
-        tflop_per_s=flop,
-        percent_of_peak=part,
         traced_us=_traced(answer, "traced"),
-        warnings=(
-            *timing.warnings,
-            *_warnings(middle, clocks),
-            *_drift(samples),
-            *_disturbed(answer),
-        ),
+        warnings=(*timing.warnings, *warnings),
         clocks=dict(clocks),
+    )
+    return _with_rates(timed, peak)
+
+
+def _with_rates(timing: Timing, peak: Peak | None) -> Timing:
+    """A timing with what its bytes and operations come to in its time."""
+    us = timing.median_us
+    if us is None or us <= 0:
+        return timing
+    gb = None if timing.bytes is None else timing.bytes / us / 1e3
+    return replace(
+        timing,
+        gb_per_s=gb,
+        tflop_per_s=None if timing.flops is None else timing.flops / us / 1e6,
+        percent_of_peak=None if gb is None or peak is None else 100 * gb / peak.gb_per_s,
     )
 
 
@@ -292,25 +297,14 @@ def with_amounts(session: Session, moved: int | None, done: int | None) -> Sessi
     """
     if moved is None and done is None:
         return session
-    return replace(session, rows=tuple(_with(t, session, moved, done) for t in session.rows))
-
-
-def _with(timing: Timing, session: Session, moved: int | None, done: int | None) -> Timing:
-    us = timing.median_us or None
-    if moved is not None:
-        peak = next((p for p in session.peaks if p.stopwatch == timing.stopwatch), None)
-        gb = None if us is None else moved / us / 1e3
-        timing = replace(
-            timing,
-            bytes=moved,
-            bytes_from="given",
-            gb_per_s=gb,
-            percent_of_peak=None if gb is None or peak is None else 100 * gb / peak.gb_per_s,
-        )
+    given: dict[str, Any] = {} if moved is None else {"bytes": moved, "bytes_from": "given"}
     if done is not None:
-        rate = None if us is None else done / us / 1e6
-        timing = replace(timing, flops=done, flops_from="given", tflop_per_s=rate)
-    return timing
+        given |= {"flops": done, "flops_from": "given"}
+    peaks = {peak.stopwatch: peak for peak in reversed(session.peaks)}
+    rows = [
+        _with_rates(replace(row, **given), peaks.get(row.stopwatch or "")) for row in session.rows
+    ]
+    return replace(session, rows=tuple(rows))
 
 
 OWN, COLD = "cupti", "cold"
