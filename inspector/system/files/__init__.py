@@ -328,13 +328,6 @@ def records(path: Path) -> Iterator[object]:
             yield parsed(line, allowance, f"{path}: line {number}")
 
 
-def after(path: Path, at: int) -> bytes:
-    """The content of a file from a byte on. Raises ``Unreadable``."""
-    with opened(path) as file:
-        file.seek(at)
-        return file.whole()
-
-
 def part(path: Path, at: int, size: int, *, inside: Path | None = None) -> bytes:
     """So many bytes of a file from one on; fewer only at its end. Raises ``Unreadable``."""
     bounds = limits()
