@@ -23,7 +23,7 @@ from inspector.measure.profile.trace import (
     summarise,
     whole,
 )
-from inspector.measure.restored import restored
+from inspector.measure.time.results import restored
 from inspector.recording.layout import DerivedCache, Events, read_events
 from inspector.system import files
 
