@@ -501,26 +501,22 @@ def _said(row: PtxInstruction) -> list[tuple[int, str]]:
     if not named or not row.operands:
         return []
     target, *sources = row.operands
-    out: list[tuple[int, str]] = []
+    of_target = of_sources = named[-1]
     if row.base in ("cvt", "set", "slct") and len(named) > 1:
-        first, second = named[0], named[1]
-        out += [(r, first) for r in registers_in(target)]
-        out += [(r, second) for operand in sources for r in registers_in(operand)]
+        of_target, of_sources = named[:2]
     elif row.base == "setp":
-        out += [(r, named[-1]) for operand in sources[:2] for r in registers_in(operand)]
+        of_target, sources = "", sources[:2]
     elif row.base in ("mma", "wgmma"):
-        kind = named[0] if named[0] != "f16" else "f16x2"
-        out += [(r, kind) for r in registers_in(target)]
+        of_target, sources = named[0] if named[0] != "f16" else "f16x2", []
     elif row.base in ("mul", "mad") and "wide" in row.parts:
-        letter, width = named[-1][0], WIDTHS[named[-1]]
-        out += [(r, f"{letter}{2 * width}") for r in registers_in(target)]
-        out += [(r, named[-1]) for operand in sources[:2] for r in registers_in(operand)]
+        of_target, sources = f"{named[-1][0]}{2 * WIDTHS[named[-1]]}", sources[:2]
     elif row.base in ("popc", "clz", "bfind"):
-        out += [(r, "u32") for r in registers_in(target)]
-    elif row.base not in ("cvta", "bar", "barrier", "mbarrier", "cp", "ldmatrix", "createpolicy"):
-        kind = named[-1]
-        out += [(r, kind) for operand in row.operands for r in registers_in(operand)]
-    return out
+        of_target, sources = "u32", []
+    elif row.base in ("cvta", "bar", "barrier", "mbarrier", "cp", "ldmatrix", "createpolicy"):
+        return []
+    targets = registers_in(target) if of_target else []
+    said = [(register, of_target) for register in targets]
+    return said + [(r, of_sources) for operand in sources for r in registers_in(operand)]
 
 
 def _chosen(vote: dict[str, int]) -> str:
