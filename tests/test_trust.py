@@ -20,12 +20,12 @@ import pytest
 
 from inspector.base.errors import ToolMissing
 from inspector.base.model import Stage
-from inspector.measure.time.child import interpreter
-from inspector.measure.time.take import own
-from inspector.recording.kept import keep, kept
+from inspector.measure.time.take import interpreter, own
 from inspector.recording.layout import (
     BlobContent,
     DerivedCache,
+    keep,
+    kept,
     pack,
     recordings_folder,
     user_cache,
@@ -33,7 +33,7 @@ from inspector.recording.layout import (
 from inspector.sources.opening import open_path
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.keys.command_table import TABLE, Where
-from inspector.tui.main.editing import editor, file_name
+from inspector.tui.main.main_screen import editor, file_name
 from inspector.tui.work.timing_screen import TimingScreen, TimingState
 from tests.helpers.ptxview import EXTENSION, REPOSITORY, SQUARE, Done, call, environment, ptxview
 from tests.helpers.ptxview import LECTURE as CACHES
@@ -61,8 +61,8 @@ def watch(event, args):
         print(event, args[0].co_filename, file=log)
     elif event == "ctypes.dlopen":
         print(event, args[0], file=log)
-from inspector.sources import machine
-machine.gpu_present = lambda: True
+from inspector.system import toolchain
+toolchain.gpu_present = lambda: True
 sys.addaudithook(watch)
 from inspector.commands.cli import main
 import inspector.commands.diff, inspector.commands.list, inspector.commands.show
@@ -293,6 +293,7 @@ def test_python_m_takes_nothing_from_the_working_folder(stranger: Stranger) -> N
     assert not stranger.mark.exists()
 
 
+@pytest.mark.nightly
 def test_after_leave_it_is_the_users_own_interpreter_that_runs(stranger: Stranger) -> None:
     path = stranger.file("./python3-his")
     done, started = watched(stranger, "time", path, "square_kernel", "--trust")
@@ -303,6 +304,7 @@ def test_after_leave_it_is_the_users_own_interpreter_that_runs(stranger: Strange
     assert not stranger.mark.exists()
 
 
+@pytest.mark.nightly
 def test_after_leave_it_is_the_interpreter_that_the_user_named(stranger: Stranger) -> None:
     chosen = stranger.root / "python-chosen"
     chosen.write_text(f"#!/bin/sh\necho chosen > {stranger.root}/chosen\nexit 45\n")
@@ -350,12 +352,12 @@ async def test_no_key_runs_what_a_recording_names(
     stranger: Stranger, shape: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from inspector.commands.common import open_reader
-    from inspector.sources import machine
+    from inspector.system import toolchain
 
     make: Callable[[str], Path] = getattr(stranger, shape)
     path = make("./python3-his")
     monkeypatch.chdir(stranger.home)
-    monkeypatch.setattr(machine, "gpu_present", lambda: True)
+    monkeypatch.setattr(toolchain, "gpu_present", lambda: True)
     monkeypatch.setenv("EDITOR", "true")
     app = PtxviewApp(open_reader(str(path)))
     keys = {c.keys.split(",")[0] for c in TABLE if c.id != "quit"} - {"t", "y"}
@@ -526,7 +528,7 @@ def test_times_are_not_kept_through_a_link_and_that_is_one_sentence(
     (folder / "timings.jsonl").symlink_to(tmp_path / "precious")
     err = io.StringIO()
     monkeypatch.setattr(sys, "stderr", err)
-    command._keep(folder, Session("now", {}, (), (), None))
+    command.keep(folder, Session("now", {}, (), (), None))
     assert err.getvalue().startswith("the times are not kept: ") and err.getvalue().count("\n") == 1
     assert not (tmp_path / "precious").exists()
 
@@ -811,10 +813,13 @@ async def test_what_is_no_regular_file_is_not_opened_but_a_copy(
 @pytest.mark.parametrize(
     "words", [["vim"], ["nano"], ["emacs", "-nw"], ["hx"], ["code", "--wait"], ["/usr/bin/codium"]]
 )
-def test_every_editor_is_given_a_path_from_the_root_on(tmp_path: Path, words: list[str]) -> None:
+def test_every_editor_is_given_a_path_from_the_root_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
     path = tmp_path / "+:!x"
     path.write_text("")
-    given = editor(words, path, 12)[len(words) :]
+    monkeypatch.setenv("VISUAL", " ".join(words))
+    given = editor(path, 12)[len(words) :]
     assert given in (["+12", str(path)], ["--goto", f"{path}:12"])
 
 

@@ -18,11 +18,27 @@ from inspector.analyse.hints import RULES
 from inspector.base.errors import Exit, Unreadable, UsageError
 from inspector.base.model import Variant
 from inspector.base.text import plural, shown
-from inspector.commands.common import open_reader, print_json, select_all
-from inspector.diff.check import judging, limits, reading
-from inspector.diff.check.judging import Outcome, Verdict
-from inspector.diff.check.limits import FIGURES, NOT_WORSE, OPTIONS, SWITCHES, Limits, Rules
-from inspector.measure.time.stored import times
+from inspector.commands.common import (
+    flag,
+    open_reader,
+    option,
+    print_json,
+    select_all,
+    several,
+    takes,
+)
+from inspector.diff import check
+from inspector.diff.check import (
+    FIGURES,
+    NOT_WORSE,
+    OPTIONS,
+    SWITCHES,
+    Limits,
+    Outcome,
+    Rules,
+    Verdict,
+)
+from inspector.measure.time.results import times
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import select
 from inspector.report import check as report
@@ -45,63 +61,56 @@ GIT = ".git"
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of ``check``."""
-    parser.add_argument(
-        "path", nargs="?", metavar="PATH", help="what to check; the newest recording if left out"
+    takes(
+        parser,
+        {
+            "path": option("PATH", "what to check; the newest recording if left out", nargs="?"),
+            "other": option("BASELINE", "as --baseline", nargs="?"),
+        },
     )
-    parser.add_argument("other", nargs="?", metavar="BASELINE", help="as --baseline")
     for name, figure in FIGURES.items():
         value, text = HELP[name]
         side = "at least" if figure.least else "at most"
         parser.add_argument(f"--{figure.option}", type=float, metavar=value, help=f"{text}, {side}")
-    parser.add_argument("--no-spills", action="store_true", help="as --max-spills 0")
-    parser.add_argument("--no-fp64", action="store_true", help="as --max-fp64 0")
-    parser.add_argument(
-        "--forbid",
-        action="append",
-        default=[],
-        metavar="RULE",
-        help="a hint that may not be there (bank-conflicts, uncoalesced-layout …); again for more",
+    takes(
+        parser,
+        {
+            "--no-spills": flag("as --max-spills 0"),
+            "--no-fp64": flag("as --max-fp64 0"),
+            "--forbid": several(
+                "RULE",
+                "a hint that may not be there (bank-conflicts, uncoalesced-layout …); again for "
+                "more",
+            ),
+            "--baseline": option(
+                "OTHER",
+                "a recording than which no kernel may be worse, in registers, spills and "
+                "occupancy where --allow says nothing else",
+            ),
+            "--allow": several(
+                "FIGURE=N[%]",
+                "how much worse than the baseline: registers, spills, stack, shared, "
+                "instructions, occupancy, time; only what is named is compared, beside the three "
+                "above",
+            ),
+            "--kernel": several("KERNEL", "check these alone"),
+            "--all-variants": flag("check what a tuner tried and left, too"),
+            "--allow-unknown": flag("what is not known does not fail"),
+            "--device": option(
+                "ARCH", "architecture for occupancy and hints (sm_80); default: the variant's own"
+            ),
+            "--config": option(
+                "FILE",
+                "where [tool.ptxview.check] stands (pyproject.toml here or above, in the "
+                "repository)",
+            ),
+            "--all": flag("list limits that were kept, too"),
+            "--github": flag("print GitHub's annotations, an error at each line"),
+            "--junit": option("FILE", "write JUnit's XML"),
+            "--markdown": flag("print a comment in Markdown"),
+            "--json": flag("print JSON"),
+        },
     )
-    parser.add_argument(
-        "--baseline",
-        metavar="OTHER",
-        help="a recording than which no kernel may be worse, in registers, spills and occupancy "
-        "where --allow says nothing else",
-    )
-    parser.add_argument(
-        "--allow",
-        action="append",
-        default=[],
-        metavar="FIGURE=N[%]",
-        help="how much worse than the baseline: registers, spills, stack, shared, instructions, "
-        "occupancy, time; only what is named is compared, beside the three above",
-    )
-    parser.add_argument(
-        "--kernel", action="append", default=[], metavar="KERNEL", help="check these alone"
-    )
-    parser.add_argument(
-        "--all-variants", action="store_true", help="check what a tuner tried and left, too"
-    )
-    parser.add_argument(
-        "--allow-unknown", action="store_true", help="what is not known does not fail"
-    )
-    parser.add_argument(
-        "--device",
-        metavar="ARCH",
-        help="architecture for occupancy and hints (sm_80); default: the variant's own",
-    )
-    parser.add_argument(
-        "--config",
-        metavar="FILE",
-        help="where [tool.ptxview.check] stands (pyproject.toml here or above, in the repository)",
-    )
-    parser.add_argument("--all", action="store_true", help="list limits that were kept, too")
-    parser.add_argument(
-        "--github", action="store_true", help="print GitHub's annotations, an error at each line"
-    )
-    parser.add_argument("--junit", metavar="FILE", help="write JUnit's XML")
-    parser.add_argument("--markdown", action="store_true", help="print a comment in Markdown")
-    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(parser: argparse.ArgumentParser, argv: list[str]) -> int:
@@ -133,8 +142,8 @@ def _each(rules: Rules) -> Iterator[Limits]:
         yield part
 
 
-def _reading(reader: Reader) -> reading.Reading:
-    return reading.Reading(reader, times(reader.recording.path))
+def _reading(reader: Reader) -> check.Reading:
+    return check.Reading(reader, times(reader.recording.path))
 
 
 # -- what is allowed ------------------------------------------------------------------------------
@@ -149,7 +158,7 @@ def _rules(args: argparse.Namespace) -> Rules:
     }
     words = [word.partition("=") for word in args.allow]
     settings["allow"] = {name.strip(): worse for name, _, worse in words}
-    own = limits.limits_of(settings, "--", RULES)
+    own = check.limits_of(settings, "--", RULES)
     config = _config(args.config)
     # An option is of all kernels, and wins over the file's tables too.
     parts = tuple((selector, own.over(part)) for selector, part in config.kernels)
@@ -175,7 +184,7 @@ def _config(asked: str | None) -> Rules:
         if asked is not None:
             raise UsageError(f"{path} has no [tool.ptxview.check]")
         return Rules()
-    rules = limits.read(table, str(path), RULES)
+    rules = check.read(table, str(path), RULES)
     if rules.baseline is None:
         return rules
     return replace(rules, baseline=str(path.parent / rules.baseline))
@@ -198,14 +207,14 @@ def _found() -> Path | None:
 
 
 def _checked(
-    args: argparse.Namespace, rules: Rules, now: reading.Reading, before: reading.Reading | None
+    args: argparse.Namespace, rules: Rules, now: check.Reading, before: check.Reading | None
 ) -> report.Checked:
     recording = now.reader.recording
     chosen = select_all(recording, args.kernel)
     used = [
         (kernel, variant)
         for kernel, variant in chosen
-        if args.all_variants or reading.in_use(kernel, variant)
+        if args.all_variants or check.in_use(kernel, variant)
     ]
     if not used and not recording.graphs:
         raise UsageError(f"{recording.path} has no variant to check")
@@ -217,7 +226,7 @@ def _checked(
             narrate(f"! nothing here fits the limits of {shown(selector)}")
     partners = {}
     if before is not None:
-        both = reading.partners(before.reader, now.reader)
+        both = check.partners(before.reader, now.reader)
         partners = {_key(variant): other for variant, other in both if other is not None}
     verdicts: list[Verdict] = []
     new = 0
@@ -230,11 +239,11 @@ def _checked(
             new += other is None
             if other is not None:
                 base = before.figures(before.reader.kernel(other), other, allowed)
-        subject = judging.Subject(kernel, variant)
-        verdicts += judging.judge(subject, figures, allowed, base)
+        subject = check.Subject(kernel, variant)
+        verdicts += check.judge(subject, figures, allowed, base)
     if not args.kernel:
         for graph in recording.graphs:
-            verdicts += judging.judge_graph(graph.id, len(graph.kernels), rules.limits)
+            verdicts += check.judge_graph(graph.id, len(graph.kernels), rules.limits)
     if not verdicts:
         raise UsageError(
             f"nothing was checked: no limit is of what {recording.path} holds",

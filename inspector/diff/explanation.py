@@ -1,22 +1,344 @@
-"""Sentences on the causes and effects of the differences of two variants.
+"""What two variants differ in, and sentences on its causes and effects.
 
-Causes are choices (the configuration, argument specializations, the target, the
-source); effects are counts and figures. A single cause is reported with the effects;
-several are reported together, since nothing here shows which did
-what. Consequences say how one figure follows from another.
+A change names a figure and what it is on both sides; None is "not known", never "none". Causes are
+choices (the configuration, argument specializations, the target, the source); effects are counts
+and figures. A single cause is reported with the effects; several are reported together, since
+nothing here shows which did what. Consequences say how one figure follows from another.
+
+One module because every rule reads the summary, and nothing else does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from math import prod
+from textwrap import dedent
 
-from inspector.analyse.accesses import COPY, LOAD, STORE, Access, Product, total
-from inspector.analyse.card import StageContent
+from rapidfuzz.distance import LCSseq
+
+from inspector.analyse.accesses import COPY, LOAD, STORE, Access, Product, instructions, total
+from inspector.analyse.card import Card, StageContent
+from inspector.analyse.hints.subject import Finding
 from inspector.analyse.occupancy import REGISTERS, SHARED, THREADS, Occupancy
-from inspector.base.model import Stage
+from inspector.base.model import EDIT, Kernel, Stage, Variant
 from inspector.base.text import microseconds, plural, some
-from inspector.diff.summary import Summary, VariantSide
+from inspector.listing.line import Function, Listing
+
+WARP = 32
+TUNER = "tuner"
+MACHINE = (Stage.PTX, Stage.SASS)
+_TENSOR = re.compile(r"\btensor<((?:\d{1,9}+x)++)")
+_PARAMETER = re.compile(r"%(\w++): (![\w.]++<[^{(%]*?>|\w++)(?= |,|\)|$)(?: \{([^{}]*)\})?")
+_ATTRIBUTE = re.compile(r"tt\.(\w+) = (\d{1,9}+)(?!\d)")
+_DIVISIBLE = "divisibility"
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledParameter:
+    """One argument of a Triton kernel as compiled; ``multiple_of`` 1 says nothing of its value.
+
+    ``type`` is TTIR's (``ptr<f32>``, ``i32``), or the signature's (``*fp32``).
+    """
+
+    name: str
+    type: str
+    multiple_of: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class VariantSide:
+    """One of two variants with its metrics.
+
+    ``opcodes`` are the full opcodes of the compared stage with their static counts. ``stalls`` is
+    the sum of SASS's stall counts, each instruction once: cycles, None without control words.
+    ``source`` is the kernel's own lines of Python or CUDA, else of ``output_code``. ``tile`` is the
+    shape of the largest tensor in TTIR, ``parameters`` those of TTIR. ``time_us`` is the median of
+    what was measured, None if nothing was measured; where it is ``tuned`` it is the figure that the
+    program's own tuner measured. ``made_by`` are the programs that made it
+    with their versions (``triton``, ``ptxas`` …), those that are known.
+    """
+
+    kernel: Kernel
+    variant: Variant
+    card: Card
+    findings: tuple[Finding, ...] = ()
+    opcodes: Mapping[str, int] = field(default_factory=dict)
+    stalls: int | None = None
+    source: tuple[str, ...] | None = None
+    tile: tuple[int, ...] | None = None
+    parameters: tuple[CompiledParameter, ...] | None = None
+    time_us: float | None = None
+    made_by: Mapping[str, str] = field(default_factory=dict)
+    tuned: bool = False
+
+    @property
+    def warps(self) -> int | None:
+        """``num_warps`` of a Triton kernel."""
+        value = self.variant.config.get("num_warps")
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    @property
+    def elements(self) -> int | None:
+        """Elements of the largest tensor that a thread holds; None if it is not known."""
+        if self.tile is None or not self.warps or self.warps < 0:
+            return None
+        return -(-prod(self.tile) // (WARP * self.warps))
+
+
+@dataclass(frozen=True, slots=True)
+class FigureChange:
+    """One figure on both sides; ``by`` names its source if that is the program's own tuner."""
+
+    name: str
+    a: object
+    b: object
+    by: str | None = None
+
+    @property
+    def differs(self) -> bool:
+        """Whether it is known on both sides and not the same, or known on one alone."""
+        return self.a != self.b
+
+
+@dataclass(frozen=True, slots=True)
+class AccessChange:
+    """How many instructions of one kind, space and width (bytes a thread) both sides have."""
+
+    kind: str
+    space: str
+    width: int | None
+    a: int
+    b: int
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What differs between two variants, above their texts.
+
+    ``resources`` has every figure, also those that are alike; ``opcodes``, ``costs``, ``accesses``,
+    ``config`` and ``arguments`` those that differ. ``stage`` is the one that opcodes are of;
+    ``costs`` and ``accesses`` are of it where it is PTX or SASS, else of ``machine``. ``source``
+    are the lines of the kernel's own source that only one side has, None without a source.
+    ``first`` is the first stage whose code differs beneath one that is alike, of those that both
+    have, or None.
+    ``versions`` are those of the programs that made them, where both are known and differ.
+    """
+
+    stage: Stage
+    machine: Stage | None
+    resources: tuple[FigureChange, ...]
+    opcodes: tuple[FigureChange, ...]
+    costs: tuple[FigureChange, ...]
+    accesses: tuple[AccessChange, ...]
+    gained: tuple[Finding, ...]
+    lost: tuple[Finding, ...]
+    config: tuple[FigureChange, ...]
+    arguments: tuple[FigureChange, ...]
+    source: tuple[int, int] | None
+    first: Stage | None
+    versions: tuple[FigureChange, ...] = ()
+
+
+def summarise(
+    a: VariantSide, b: VariantSide, stage: Stage, same: Mapping[Stage, bool] | None = None
+) -> Summary:
+    """The summary of two sides; ``same`` says of each stage that was compared if it is alike."""
+    machine = _machine(a, b, stage)
+    left = a.card.of(machine) if machine else None
+    right = b.card.of(machine) if machine else None
+    rules_a, rules_b = {f.rule for f in a.findings}, {f.rule for f in b.findings}
+    alike_by_stage = same or {}
+    return Summary(
+        stage,
+        machine,
+        tuple(resources(a, b)),
+        _counts(a.opcodes, b.opcodes),
+        _counts(_costs(left), _costs(right)),
+        _changed_accesses(left.accesses if left else (), right.accesses if right else ()),
+        tuple(f for f in b.findings if f.rule not in rules_a and _has_stage(a, f)),
+        tuple(f for f in a.findings if f.rule not in rules_b and _has_stage(b, f)),
+        config(a.variant, b.variant),
+        tuple(_arguments(a, b)),
+        _own_lines(a.source, b.source),
+        _first(alike_by_stage),
+        changed_versions(a.made_by, b.made_by),
+    )
+
+
+def _has_stage(other: VariantSide, finding: Finding) -> bool:
+    """Whether the other side has a stage that the hint was seen in, so that it could be there."""
+    seen = [stage for stage, lines in finding.lines.items() if lines]
+    return not seen or any(stage in other.variant.stages for stage in seen)
+
+
+def _first(alike_by_stage: Mapping[Stage, bool]) -> Stage | None:
+    """Return the first differing stage below an equal one, or None."""
+    above = False
+    for stage in sorted(alike_by_stage, key=lambda s: s.rank):
+        if not alike_by_stage[stage]:
+            return stage if above else None
+        above = True
+    return None
+
+
+# -- figures --------------------------------------------------------------------------------------
+
+
+def resources(a: VariantSide, b: VariantSide) -> Iterator[FigureChange]:
+    """Every figure of the resources of both, known or not."""
+    for name in a.card.resources.__dataclass_fields__:
+        yield FigureChange(name, getattr(a.card.resources, name), getattr(b.card.resources, name))
+    yield FigureChange("threads", a.card.threads, b.card.threads)
+    x, y = a.card.occupancy, b.card.occupancy
+    yield FigureChange("occupancy_percent", x and x.percent, y and y.percent)
+    yield FigureChange("blocks_per_sm", x and x.blocks, y and y.blocks)
+    for stage in MACHINE:
+        yield FigureChange(f"{stage.value}_instructions", _total(a, stage), _total(b, stage))
+    yield FigureChange("stall_cycles", a.stalls, b.stalls)
+    yield FigureChange("time_us", a.time_us, b.time_us, TUNER if a.tuned or b.tuned else None)
+
+
+def config(a: Variant, b: Variant) -> tuple[FigureChange, ...]:
+    """Target and configuration where they differ; nvcc's flags as those that one side has alone."""
+    out = [FigureChange("target", a.target, b.target)]
+    names = dict.fromkeys((*a.config, *b.config))
+    # The target is above, options are the flags as they were written, and what was compiled
+    # before an edit is so by where it stands.
+    told = {"target", EDIT, *(("flags",) if "options" in names else ())}
+    for name in (n for n in names if n not in told):
+        left, right = a.config.get(name), b.config.get(name)
+        if name == "flags":
+            left, right = _flags_alone(left, right), _flags_alone(right, left)
+        out.append(FigureChange(name, left, right))
+    return tuple(c for c in out if c.differs)
+
+
+def changed_versions(a: Mapping[str, str], b: Mapping[str, str]) -> tuple[FigureChange, ...]:
+    """Programs whose version is known on both sides and is not the same."""
+    return tuple(
+        FigureChange(name, a[name], b[name]) for name in a if name in b and a[name] != b[name]
+    )
+
+
+def _flags_alone(own: object, other: object) -> list[str] | None:
+    if not isinstance(own, list | tuple):
+        return None
+    theirs = {str(f) for f in other} if isinstance(other, list | tuple) else set()
+    return [str(f) for f in own if str(f) not in theirs]
+
+
+def opcodes(listing: Listing, function: Function) -> dict[str, int]:
+    """Static counts of a function's full opcodes."""
+    return dict(Counter(line.opcode or "" for line in instructions(listing, function)))
+
+
+def stalls(listing: Listing, function: Function) -> int | None:
+    """The sum of the stall counts of a function's SASS, None if one is not known."""
+    total: int | None = None
+    for line in instructions(listing, function):
+        if line.control is None:
+            return None
+        total = (total or 0) + line.control.stall
+    return total
+
+
+def tile(listing: Listing, function: Function) -> tuple[int, ...] | None:
+    """Return the shape of the largest tensor in a function of TTIR, or None."""
+    shapes = {
+        match[1]
+        for line in instructions(listing, function)
+        for match in _TENSOR.finditer(line.text)
+    }
+    dimensions = [tuple(int(d) for d in shape.split("x") if d) for shape in shapes]
+    return max(dimensions, key=lambda shape: (prod(shape), shape), default=None)
+
+
+def parameters(listing: Listing, function: Function) -> tuple[CompiledParameter, ...]:
+    """The parameters of a function of TTIR, by its head."""
+    text = listing.lines[function.first - 1].text if listing.lines else ""
+    out = []
+    for name, kind, attributes in _PARAMETER.findall(text):
+        values = {key: int(value) for key, value in _ATTRIBUTE.findall(attributes)}
+        short = kind.removeprefix("!tt.")
+        out.append(CompiledParameter(name, short, values.get(_DIVISIBLE, 1)))
+    return tuple(out)
+
+
+# -- parts ----------------------------------------------------------------------------------------
+
+
+def _machine(a: VariantSide, b: VariantSide, stage: Stage) -> Stage | None:
+    wanted = (stage, *MACHINE) if stage in MACHINE else MACHINE
+    common = (s for s in wanted if a.card.of(s) is not None and b.card.of(s) is not None)
+    return next(common, None)
+
+
+def _total(side: VariantSide, stage: Stage) -> int | None:
+    content = side.card.of(stage)
+    return content.mix.total if content is not None and content.mix is not None else None
+
+
+def _costs(content: StageContent | None) -> Mapping[str, int]:
+    if content is None or content.mix is None:
+        return {}
+    costs = dict(content.mix.by_cost)
+    return costs | {"unclassed": content.mix.unclassed} if content.mix.unclassed else costs
+
+
+def _counts(a: Mapping[str, int], b: Mapping[str, int]) -> tuple[FigureChange, ...]:
+    out = [FigureChange(name, a.get(name, 0), b.get(name, 0)) for name in dict.fromkeys((*a, *b))]
+    changed = [c for c in out if c.differs]
+    return tuple(sorted(changed, key=lambda c: (-abs(b.get(c.name, 0) - a.get(c.name, 0)), c.name)))
+
+
+def _changed_accesses(a: Iterable[Access], b: Iterable[Access]) -> tuple[AccessChange, ...]:
+    left = {(x.kind, x.space, x.width): x.count for x in a}
+    right = {(x.kind, x.space, x.width): x.count for x in b}
+    return tuple(
+        AccessChange(*key, left.get(key, 0), right.get(key, 0))
+        for key in dict.fromkeys((*left, *right))
+        if left.get(key, 0) != right.get(key, 0)
+    )
+
+
+def _arguments(a: VariantSide, b: VariantSide) -> Iterator[FigureChange]:
+    """Yield types and specializations of arguments by name, and the launch's grid."""
+    left, right = ({p.name: _told(p) for p in side.parameters or ()} for side in (a, b))
+    if a.parameters is None or b.parameters is None:
+        left, right = (
+            {name: kind for name, kind in side.variant.signature.items() if kind != "constexpr"}
+            for side in (a, b)
+        )
+        if not left or not right:
+            left = right = {}
+    for name in dict.fromkeys((*left, *right)):
+        if left.get(name) != right.get(name):
+            yield FigureChange(name, left.get(name), right.get(name))
+    grids = [side.card.launch and side.card.launch.grid for side in (a, b)]
+    if grids[0] and grids[1] and grids[0] != grids[1]:
+        yield FigureChange("grid", list(grids[0]), list(grids[1]))
+
+
+def _told(parameter: CompiledParameter) -> str:
+    multiple = f", a multiple of {parameter.multiple_of}" if parameter.multiple_of > 1 else ""
+    return parameter.type + multiple
+
+
+def _own_lines(a: tuple[str, ...] | None, b: tuple[str, ...] | None) -> tuple[int, int] | None:
+    """Lines that only one side has, blanks and the indentation of the whole left out."""
+    if a is None or b is None:
+        return None
+    left, right = _bare(a), _bare(b)
+    alike = LCSseq.similarity(left, right)
+    return len(left) - alike, len(right) - alike
+
+
+def _bare(lines: tuple[str, ...]) -> list[str]:
+    return dedent("\n".join(line.rstrip() for line in lines if line.strip())).splitlines()
+
 
 # -- what rules see -------------------------------------------------------------------------------
 # Two sides and their summary, as rules see them, and how numbers are put in words.
@@ -52,12 +374,12 @@ class Delta:
     def config(self, name: str) -> str | None:
         """How a value of the configuration changed (``4 → 8``); None if it does not differ."""
         change = next((c for c in self.summary.config if c.name == name), None)
-        return None if change is None else f"{self.value(change.a)} → {self.value(change.b)}"
+        return None if change is None else f"{_value(change.a)} → {_value(change.b)}"
 
-    @staticmethod
-    def value(value: object) -> str:
-        """A value of a configuration as text; None is ``unset``."""
-        return "unset" if value is None else str(value)
+
+def _value(value: object) -> str:
+    """A value of a configuration as text."""
+    return "unset" if value is None else str(value)
 
 
 def ratio(a: int, b: int) -> str:
@@ -76,7 +398,7 @@ _FIGURES = {
 _NOUNS = {LOAD: "loads", STORE: "stores"}
 
 
-def widths(d: Delta) -> Iterator[str]:
+def _widths(d: Delta) -> Iterator[str]:
     """Global loads or stores that became wider or narrower over the same bytes."""
     for kind, noun in _NOUNS.items():
         left, right = (_of(content, kind) for content in d.machine)
@@ -91,8 +413,7 @@ def widths(d: Delta) -> Iterator[str]:
         yield text
 
 
-def masks(d: Delta) -> Iterator[str]:
-    """Predicates on global loads and stores that came or went."""
+def _masks(d: Delta) -> Iterator[str]:
     guarded, every = [], []
     for content in d.machine:
         accesses = [a for kind in _NOUNS for a in _of(content, kind)]
@@ -106,8 +427,7 @@ def masks(d: Delta) -> Iterator[str]:
         )
 
 
-def local_memory(d: Delta) -> Iterator[str]:
-    """Spills that came or went, with the registers that there were."""
+def _local_memory(d: Delta) -> Iterator[str]:
     x, y = d.a.card.resources, d.b.card.resources
     before, after = x.spill_store_bytes, y.spill_store_bytes
     if before is None or after is None or before == after:
@@ -118,8 +438,7 @@ def local_memory(d: Delta) -> Iterator[str]:
     yield f"spills: {before} → {after} bytes a thread are stored to local memory{registers}"
 
 
-def occupied(d: Delta) -> Iterator[str]:
-    """Theoretical occupancy, with what limits it on both sides."""
+def _occupied(d: Delta) -> Iterator[str]:
     x, y = d.a.card.occupancy, d.b.card.occupancy
     if x is None or y is None:
         return
@@ -147,8 +466,7 @@ def _limited(side: VariantSide, occupancy: Occupancy, mark: str) -> str:
     return f"{blocks} an SM in {mark}, limited by {some(by)}" if by else f"{blocks} in {mark}"
 
 
-def loops(d: Delta) -> Iterator[str]:
-    """Loops that came or went, and how many blocks are launched where that is known."""
+def _loops(d: Delta) -> Iterator[str]:
     x, y = d.machine
     if x is None or y is None or x.loops is None or y.loops is None or x.loops == y.loops:
         return
@@ -159,21 +477,7 @@ def loops(d: Delta) -> Iterator[str]:
     yield text
 
 
-def one_warp(d: Delta) -> Iterator[str]:
-    """Barriers that a block of one warp does not need, or that one of several does."""
-    x, y = d.machine
-    if x is None or y is None or x.mix is None or y.mix is None or d.a.warps == d.b.warps:
-        return
-    names = ("bar", "barrier") if x.stage is Stage.PTX else ("BAR",)
-    left, right = (sum(n for o, n in m.by_opcode if o in names) for m in (x.mix, y.mix))
-    if left and not right and d.b.warps == 1:
-        yield f"b's block is one warp, which needs no barrier: {left} → 0 {names[0]}"
-    elif right and not left and d.a.warps == 1:
-        yield f"a's block is one warp, b's has to meet at barriers: 0 → {right} {names[0]}"
-
-
-def tensor_cores(d: Delta) -> Iterator[str]:
-    """Matrix products that moved to or from the tensor cores."""
+def _tensor_cores(d: Delta) -> Iterator[str]:
     x, y = d.machine
     if x is None or y is None or bool(x.products) == bool(y.products):
         return
@@ -182,8 +486,7 @@ def tensor_cores(d: Delta) -> Iterator[str]:
     yield f"{with_} multiplies on tensor cores ({names}), {without} does not"
 
 
-def begins(d: Delta) -> Iterator[str]:
-    """The first stage that differs, where those above it are alike."""
+def _begins(d: Delta) -> Iterator[str]:
     first = d.summary.first
     if first is None:
         return
@@ -196,8 +499,7 @@ def begins(d: Delta) -> Iterator[str]:
             yield f"the stages above are the same: the difference begins in {first.value}"
 
 
-def measured(d: Delta) -> Iterator[str]:
-    """Measured times, where there are two; else the tuner's own."""
+def _measured(d: Delta) -> Iterator[str]:
     x, y = d.a.time_us, d.b.time_us
     if x and y and x != y:
         less = "less" if y < x else "more"
@@ -217,15 +519,14 @@ def _tuners(d: Delta) -> str:
 Rule = Callable[[Delta], Iterator[str]]
 
 CONSEQUENCES: tuple[Rule, ...] = (
-    widths,
-    masks,
-    tensor_cores,
-    one_warp,
-    loops,
-    local_memory,
-    occupied,
-    begins,
-    measured,
+    _widths,
+    _masks,
+    _tensor_cores,
+    _loops,
+    _local_memory,
+    _occupied,
+    _begins,
+    _measured,
 )
 
 
@@ -251,17 +552,11 @@ def explain(a: VariantSide, b: VariantSide, summary: Summary, identical: bool) -
     d = Delta(a, b, summary)
     causes = [text for rule in CAUSES for text in rule(d)]
     effects = [text for rule in EFFECTS for text in rule(d)][:MAX_EFFECTS]
-    out = [*_failures(d), *_main(causes, effects, identical, summary)]
+    errors = (("a", a.variant.error), ("b", b.variant.error))
+    out = [f"{name} {error.how}: {error.said}" for name, error in errors if error is not None]
+    out += _main(causes, effects, identical, summary)
     out += [text for rule in CONSEQUENCES for text in rule(d)]
     return tuple(out)
-
-
-def _failures(d: Delta) -> Iterator[str]:
-    """Which of the two failed, and why."""
-    for name, side in (("a", d.a), ("b", d.b)):
-        error = side.variant.error
-        if error is not None:
-            yield f"{name} {error.how}: {error.said}"
 
 
 def _main(
@@ -288,14 +583,13 @@ def _main(
 # -- what was chosen ------------------------------------------------------------------------------
 
 
-def versions(d: Delta) -> Iterator[str]:
-    """The compilers that made the two, where they are not the same."""
+def _compilers(d: Delta) -> Iterator[str]:
     changes = [f"{c.name} {c.a} → {c.b}" for c in d.summary.versions]
     if changes:
         yield ", ".join(changes)
 
 
-def warps_and_tile(d: Delta) -> Iterator[str]:
+def _warps_and_tile(d: Delta) -> Iterator[str]:
     """``num_warps`` and the block: how many elements a thread has of it."""
     parts = []
     if (change := d.config("num_warps")) is not None:
@@ -320,23 +614,23 @@ def warps_and_tile(d: Delta) -> Iterator[str]:
         yield f"{' and '.join(parts)}: {ratio(x, y)} the elements a thread ({x} → {y})"
 
 
-def constants(d: Delta) -> Iterator[str]:
+def _constants(d: Delta) -> Iterator[str]:
     """Settings that do not change the largest tensor."""
     tiled = d.a.tile is not None and d.b.tile is not None and d.a.tile != d.b.tile
     for c in d.summary.config:
         in_tile = tiled and _is_size(c.a) and _is_size(c.b)
         if c.name not in _SIZES and not in_tile:
-            yield f"{c.name} {d.value(c.a)} → {d.value(c.b)}"
+            yield f"{c.name} {_value(c.a)} → {_value(c.b)}"
 
 
-def stages(d: Delta) -> Iterator[str]:
+def _stages(d: Delta) -> Iterator[str]:
     """``target``, ``num_stages``, ``num_ctas`` and ``maxnreg``."""
     for name in ("target", "num_stages", "num_ctas", "maxnreg"):
         if (change := d.config(name)) is not None:
             yield f"{name} {change}"
 
 
-def flags(d: Delta) -> Iterator[str]:
+def _flags(d: Delta) -> Iterator[str]:
     """nvcc's flags that can change code: paths and the extension's name cannot."""
     change = next((c for c in d.summary.config if c.name == "flags"), None)
     parts = []
@@ -348,8 +642,7 @@ def flags(d: Delta) -> Iterator[str]:
         yield f"flags: {'; '.join(parts)}"
 
 
-def types(d: Delta) -> Iterator[str]:
-    """Types of arguments."""
+def _types(d: Delta) -> Iterator[str]:
     groups: dict[tuple[str, str], list[str]] = {}
     for c in d.summary.arguments:
         left, right = _kind(c.a), _kind(c.b)
@@ -360,8 +653,7 @@ def types(d: Delta) -> Iterator[str]:
         yield f"{some(names)} {absent.get(left, left)} → {absent.get(right, right)}"
 
 
-def multiples(d: Delta) -> Iterator[str]:
-    """Divisibility of arguments that Triton knows."""
+def _multiples(d: Delta) -> Iterator[str]:
     groups: dict[tuple[int, int], list[str]] = {}
     left, right = ({p.name: p.multiple_of for p in s.parameters or ()} for s in (d.a, d.b))
     for name in (n for n in left if n in right):
@@ -374,22 +666,21 @@ def multiples(d: Delta) -> Iterator[str]:
         yield f"{some(names, 4)} {are} known to be {many} of {where}"
 
 
-def source(d: Delta) -> Iterator[str]:
-    """The kernel's own source."""
+def _source(d: Delta) -> Iterator[str]:
     if d.summary.source is not None and d.summary.source != (0, 0):
         deleted, inserted = d.summary.source
         yield f"source: {plural(deleted, 'line')} in a alone, {inserted} in b alone"
 
 
 CAUSES: tuple[Rule, ...] = (
-    versions,
-    warps_and_tile,
-    constants,
-    stages,
-    types,
-    multiples,
-    flags,
-    source,
+    _compilers,
+    _warps_and_tile,
+    _constants,
+    _stages,
+    _types,
+    _multiples,
+    _flags,
+    _source,
 )
 
 
@@ -404,7 +695,7 @@ def _kind(value: object) -> str:
 # -- effects -------------------------------------------------------------------------------------
 
 
-def accesses(d: Delta) -> Iterator[str]:
+def _accesses(d: Delta) -> Iterator[str]:
     """Loads, stores and asynchronous copies of global memory, with their width if it changed."""
     for kind in (LOAD, STORE, COPY):
         sides = [_of(content, kind) for content in d.machine]
@@ -422,8 +713,7 @@ def accesses(d: Delta) -> Iterator[str]:
         yield text
 
 
-def products(d: Delta) -> Iterator[str]:
-    """Matrix products on tensor cores, as instructions."""
+def _products(d: Delta) -> Iterator[str]:
     x, y = d.machine
     if x is None or y is None:
         return
@@ -438,8 +728,7 @@ def products(d: Delta) -> Iterator[str]:
             yield text
 
 
-def figures(d: Delta) -> Iterator[str]:
-    """Registers, spills, shared memory and the number of instructions."""
+def _figures(d: Delta) -> Iterator[str]:
     changes = {c.name: c for c in d.summary.resources}
     for name, words in (
         ("registers", "registers"),
@@ -453,7 +742,7 @@ def figures(d: Delta) -> Iterator[str]:
             yield f"{c.a} → {c.b} {words}"
 
 
-EFFECTS: tuple[Rule, ...] = (accesses, products, figures)
+EFFECTS: tuple[Rule, ...] = (_accesses, _products, _figures)
 
 
 def _shape(product: Product) -> str:

@@ -8,22 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from inspector.execute import arithmetic, asynchronous, conversion, transfer
-from inspector.execute.blocks import BasicBlock, make_blocks, targets_of
+from inspector.execute import arithmetic, transfer
+from inspector.execute.blocks import BasicBlock, inline_calls, make_blocks, targets_of
 from inspector.execute.faults import CannotRun, LaunchError, Obstacle
-from inspector.execute.inline import inline_calls
 from inspector.execute.kinds import DTYPES, UNSIGNED, WIDTHS, Array, constant, u8, u64
 from inspector.execute.memory import Buffer, Memory
 from inspector.execute.translate import SCOPE, Handler, Layout, Translator, Untranslatable
 from inspector.listing.line import Listing
 from inspector.listing.ptx import parse_ptx
-from inspector.listing.ptx_code import PtxInstruction, PtxModule, PtxVariable, read_module
+from inspector.listing.ptx_code import PtxModule, PtxVariable, read_module
+from inspector.listing.ptx_statement import PtxInstruction
 
 HANDLERS: Mapping[str, Handler] = {
     **arithmetic.HANDLERS,
-    **conversion.HANDLERS,
     **transfer.HANDLERS,
-    **asynchronous.HANDLERS,
 }
 
 Argument = Buffer | int | float | bytes | bytearray

@@ -18,8 +18,7 @@ from inspector.base.errors import PtxviewError
 from inspector.base.model import Content, Kernel, Recording, Variant
 from inspector.base.text import words
 from inspector.recording.assemble import Assembly, Blob
-from inspector.recording.kept import NAME, kept
-from inspector.recording.layout import SCHEMA, BytesContent, Writer, pack
+from inspector.recording.layout import NAME, SCHEMA, BytesContent, Writer, kept, pack
 from inspector.sources.opening import raw_events
 
 Event = Mapping[str, object]

@@ -1,6 +1,11 @@
-"""Reads the kernels of Inductor's ``output_code``: names, files, places and order of calls.
+"""Reads Inductor's ``output_code``: its kernels, and the user's lines that they were made from.
 
-The text is read line by line with plain string tests; it is never executed.
+The text is read line by line with plain string tests; it is never executed. Comments in it name
+the nodes of the last graph that went into a kernel; the graphs' own texts, as torch's trace has
+them, name the user's line above the nodes::
+
+    # File: /home/me/model.py:9 in forward, code: y = torch.sin(x) * x
+    sin: "f32[64, 256][256, 1]cuda:0" = torch.ops.aten.sin.default(primals_1)
 """
 
 from __future__ import annotations
@@ -10,8 +15,12 @@ import base64
 import hashlib
 import re
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from inspector.base.model import Content, Fusion, MadeFrom, Stage, StageFile
+from inspector.recording.facts import as_map, as_text, text_of
 
 # Patterns without nested repetition: linear on any input.
 _DEFINED = re.compile(r"^(\w{1,400}) = async_compile\.(\w+)\(\s*(?:(['\"])(\w*)\3\s*,)?")
@@ -23,7 +32,7 @@ _PATH = "# kernel path: "
 _ORIGINAL = re.compile(r"^# Original path: (.{1,4096}):(\d{1,9})$")
 _NODES = "# Topologically Sorted Source Nodes: ["
 _ATEN = "], Original ATen: ["
-_NODE = re.compile(r"#   %(\w{1,400}) :")
+_FRAGMENT = re.compile(r"#   %(\w{1,400}) :")
 _BECAME = re.compile(r"#   (\w{1,400}) => ([\w, ]+)")
 _TARGET = " = call_function[target="
 _ORIGIN = {"triton": "inductor", "multi_kernel": "inductor", "cpp": "cpp", "cpp_pybinding": "cpp"}
@@ -57,6 +66,9 @@ class KernelText:
 
     Of a kernel that the user wrote, ``written`` is its own file and the line that it begins at
     there, ``symbol`` its own name and ``definition`` the line of ``output_code`` with its ``def``.
+
+    Of a kernel in AOTInductor's C++, ``warps`` and ``shared`` are what it is launched with, None
+    where that is not a number there; ``signature`` types by name.
     """
 
     name: str
@@ -71,6 +83,9 @@ class KernelText:
     symbol: str | None = None
     definition: int | None = None
     copy: str | None = None
+    warps: int | None = None
+    shared: int | None = None
+    signature: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +105,7 @@ def is_output_code(text: str) -> bool:
 def parse(text: str) -> OutputCode:
     """Read one graph's ``output_code``: its Python, or AOTInductor's C++. Never raises."""
     if is_wrapper(text):
-        return OutputCode(None, tuple(map(_of_cpp, kernels(text))))
+        return OutputCode(None, kernels(text))
     lines = text.split("\n")
     defined: dict[str, KernelText] = {}
     calls: list[KernelText] = []
@@ -108,10 +123,12 @@ def parse(text: str) -> OutputCode:
         if aot is None and (match := _AOT.match(line)):
             aot = match[1]
         if line.lstrip().startswith(_NODES):
-            comment, nodes, became = _comment(line.lstrip()), [], []
+            names, _, ops = line.lstrip()[len(_NODES) :].partition(_ATEN)
+            comment = Comment(_words(ops.rpartition("]")[0]), _words(names))
+            nodes, became = [], []
         elif renaming := _BECAME.match(line):
             became.append((renaming[1], _words(renaming[2])))
-        elif node := _NODE.match(line):
+        elif node := _FRAGMENT.match(line):
             _add_node(nodes, node[1], line)
         elif line.startswith(_PATH):
             path = line[len(_PATH) :].strip()
@@ -119,7 +136,8 @@ def parse(text: str) -> OutputCode:
             written = (match[1], int(match[2]))
         elif match := _DEFINED.match(line):
             quote = line.rfind("'''")
-            end = _end(lines, n) if quote >= 0 else n
+            closing = (k + 1 for k in range(n, len(lines)) if lines[k].startswith("'''"))
+            end = next(closing, len(lines)) if quote >= 0 else n
             kernel = KernelText(
                 name=match[1],
                 origin=_ORIGIN.get(match[2], "extern"),
@@ -153,20 +171,6 @@ def parse(text: str) -> OutputCode:
             # A library's function may be called for several operators.
             unique[key] = replace(unique[key], comment=_joined(unique[key].comment, kernel.comment))
     return OutputCode(aot, tuple(unique.values()))
-
-
-def _of_cpp(kernel: CppKernel) -> KernelText:
-    """A kernel of a C++ wrapper, whose own file is named by the digest of its text."""
-    path = _copied_to(f"\n{kernel.text}\n")
-    return KernelText(
-        kernel.name,
-        "inductor",
-        path,
-        kernel.line,
-        kernel.line,
-        kernel.last,
-        launches=kernel.launches,
-    )
 
 
 def _hand_written(
@@ -208,12 +212,6 @@ def _called(
     return defined.get(match[3] if match.re is _CALLED else match[1])
 
 
-def _comment(line: str) -> Comment:
-    """``# Topologically Sorted Source Nodes: [mul, add], Original ATen: [aten.mul, aten.add]``."""
-    names, _, ops = line[len(_NODES) :].partition(_ATEN)
-    return Comment(_words(ops.rpartition("]")[0]), _words(names))
-
-
 def _words(text: str) -> tuple[str, ...]:
     return tuple(word for part in text.split(",") if (word := part.strip()))
 
@@ -231,14 +229,6 @@ def _joined(a: Comment, b: Comment) -> Comment:
     return Comment(ops, names, tuple(dict.fromkeys((*a.nodes, *b.nodes))))
 
 
-def _end(lines: list[str], start: int) -> int:
-    """The line (from 1) that closes the triple quotes opened before line index ``start``."""
-    for n in range(start, len(lines)):
-        if lines[n].startswith("'''"):
-            return n + 1
-    return len(lines)
-
-
 # -- wrappers-in-C++ -------------------------------------------------------------------------------
 
 _CPP_DEFINED = re.compile(r"^(\s{0,64})async_compile\.triton\('(\w{1,400})', '''")
@@ -252,33 +242,15 @@ _SIGNATURE = re.compile(r"'signature': (\{[^{}]{0,100000}\})")
 _HEAD = 20_000
 
 
-@dataclass(frozen=True, slots=True)
-class CppKernel:
-    """A kernel's Python in the wrapper: the line that opens it, its last, and its text.
-
-    ``launches`` are the lines that call what launches it. ``warps`` and ``shared`` are what it is
-    launched with, None where that is not a number there; ``signature`` types by name.
-    """
-
-    name: str
-    line: int
-    last: int
-    text: str
-    launches: tuple[int, ...] = ()
-    warps: int | None = None
-    shared: int | None = None
-    signature: Mapping[str, str] | None = None
-
-
 def is_wrapper(text: str) -> bool:
     """Whether a text is AOTInductor's C++."""
     return "aoti_runtime" in text[:_HEAD] or "torch/csrc/inductor/" in text[:_HEAD]
 
 
-def kernels(text: str) -> tuple[CppKernel, ...]:
-    """The Triton kernels of a wrapper in the order of their definitions. Never raises."""
+def kernels(text: str) -> tuple[KernelText, ...]:
+    """The Triton kernels of a C++ wrapper in the order of their definitions. Never raises."""
     lines = text.split("\n")
-    texts: dict[str, tuple[int, int, str]] = {}
+    found: dict[str, KernelText] = {}
     calls: dict[str, list[int]] = {}
     launched: dict[str, tuple[int, int]] = {}
     n = 0
@@ -286,21 +258,23 @@ def kernels(text: str) -> tuple[CppKernel, ...]:
         line = lines[n]
         n += 1
         if match := _CPP_DEFINED.match(line):
-            first, indent = n, match[1]
+            first = n
             while n < len(lines) and not _CLOSED.match(lines[n]):
                 n += 1
-            body = [x.removeprefix(indent) for x in lines[first:n]]
+            python = "\n".join(row.removeprefix(match[1]) for row in lines[first:n])
             n += 1
-            texts.setdefault(match[2], (first, min(n, len(lines)), "\n".join(body)))
+            last, path = min(n, len(lines)), _copied_to(f"\n{python}\n")
+            kernel = KernelText(match[2], "inductor", path, first, first, last)
+            found.setdefault(match[2], replace(kernel, signature=_signature(python)))
         elif match := _CPP_LAUNCHED.match(line):
             launched.setdefault(match[1], (int(match[2]), int(match[3])))
         elif match := _CPP_CALLED.match(line):
             calls.setdefault(match[1], []).append(n)
     out = []
-    for name, (first, last, python) in texts.items():
+    for name, kernel in found.items():
         warps, shared = launched.get(name, (None, None))
         at = tuple(calls.get(name, ()))
-        out.append(CppKernel(name, first, last, python, at, warps, shared, _signature(python)))
+        out.append(replace(kernel, launches=at, warps=warps, shared=shared))
     return tuple(out)
 
 
@@ -313,3 +287,230 @@ def _signature(body: str) -> Mapping[str, str] | None:
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return None
     return {str(k): str(v) for k, v in value.items()} if isinstance(value, dict) else None
+
+
+Event = Mapping[str, object]
+Blob = Callable[[object], Content | None]
+Place = tuple[str, int, str]
+"""File, line and code."""
+Lines = Mapping[str, Place | None]
+"""The place that each node of a graph came from, None if the graph names none."""
+
+_FILE = re.compile(r"#(?: Annotation: .{0,4096}?)? (?:Backward of forward node: )?File: ")
+"""Before a place: from torch 2.15 on a backward node is said to be of a forward node's."""
+_NODE = re.compile(r"\s{4,}(\w{1,400})(?:: \"[^\"\n]*\")? = ")
+RECENT = 64
+"""Graphs whose lines are cached; a graph needs those of its frame, one after the other."""
+# The graphs whose nodes the fragments in output_code name, the nearest first.
+AFTER = ("inductor_post_grad_graph", "before_post_grad_graph")
+NODES, DYNAMO_NODES = "graph_nodes", "dynamo_nodes"
+_WRITTEN = {Stage.IR_PRE_FUSION: "ir_pre_fusion", Stage.IR_POST_FUSION: "ir_post_fusion"}
+AOT_INFERENCE = "aot_inference_graph"
+# Functions of torch/_inductor/compile_fx.py and fx_passes, and what torch's trace has around them.
+PASSES = (
+    ("pre_grad_passes", "before_pre_grad_graph", "after_pre_grad_graph"),
+    ("joint_graph_passes", "before_joint_graph", "after_joint_graph"),
+    ("post_grad_passes", "before_post_grad_graph", "inductor_post_grad_graph"),
+)
+_TRACED = "torch's trace"
+
+
+def graph_lines(text: str) -> Lines:
+    """The user's line of each node of a printed graph. Never raises."""
+    out: dict[str, Place | None] = {}
+    place: Place | None = None
+    for line in text.split("\n"):
+        bare = line.lstrip()
+        if bare.startswith("#") and (begins := _FILE.match(bare)) is not None:
+            place = _place(bare[begins.end() :])
+        elif bare.startswith("# No stacktrace"):
+            place = None
+        elif match := _NODE.match(line):
+            out.setdefault(match[1], place)
+    return out
+
+
+def _place(text: str) -> Place | None:
+    """The place in ``/a/b.py:9 in forward, code: y = x``; None if the text has another form."""
+    where, _, code = text.partition(", code: ")
+    path, _, number = where.partition(" in ")[0].rpartition(":")
+    return (path, int(number), code) if path and number.isdecimal() and len(number) < 10 else None
+
+
+def _renewed(lines: Lines, fresh: Lines) -> Lines:
+    """``lines`` with places of another run replaced by this run's places with the same code."""
+    places = {place for place in fresh.values() if place is not None}
+    if not fresh or all(place is None or place in places for place in lines.values()):
+        return lines
+    by_code: dict[str, Place | None] = {}
+    for place in places:
+        by_code[place[2]] = None if place[2] in by_code else place
+    by_name = {name: by_code.get(place[2]) for name, place in lines.items() if place is not None}
+    return {name: place for name, place in by_name.items() if place is not None}
+
+
+@dataclass
+class Origins:
+    """The graphs' texts of a recording, in order, and the user's files that they name."""
+
+    blob: Blob
+    _texts: dict[object, list[tuple[int, str, object]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    _files: dict[str, Content] = field(default_factory=dict)
+    # By digest or by id() of a content; the content is kept, so that its id is not reused.
+    _memo: dict[object, tuple[object, Lines]] = field(default_factory=dict)
+
+    def take(self, event: Event, index: int) -> None:
+        """Keep the graphs and the user's files of an event; ``index``: its place among all."""
+        if event.get("event") == "graph_text":
+            kind = as_text(event.get("kind")) or ""
+            # What is Inductor's own names the graph; a frame has one forward and one backward.
+            kind += f" {event['graph']}" if isinstance(event.get("graph"), str) else ""
+            self._texts[frame_of(event)].append((index, kind, event.get("blob")))
+        elif event.get("event") in (NODES, DYNAMO_NODES):
+            kind = f"{event.get('event')} {as_text(event.get('graph')) or ''}"
+            self._texts[frame_of(event)].append((index, kind, event.get("blob")))
+        elif event.get("event") == "user_file":
+            path, content = as_text(event.get("path")), self.blob(event.get("blob"))
+            if path and content is not None:
+                self._files[path] = content
+        elif event.get("event") == "triton":
+            # A file with kernels of the user's own may hold the model too.
+            source = as_map(event.get("source"))
+            path, content = as_text(source.get("file")), self.blob(source.get("blob"))
+            if path and content is not None:
+                self._files.setdefault(path, content)
+
+    def fusion(self, graph: Event, index: int, kernel: KernelText, aot: str | None) -> Fusion:
+        """What a kernel was made from; ``index``: the place of the graph's event among all."""
+        comment = kernel.comment
+        placed = self._placed(graph, index, comment, aot)
+        targets: dict[Place, list[str]] = defaultdict(list)
+        unplaced: list[str] = []
+        for name, target in comment.nodes:
+            if place := placed.get(name):
+                targets[place].append(target)
+            elif "." in target and not target.startswith("operator."):
+                unplaced.append(target)
+        if not comment.nodes:
+            # An extern kernel, or a version that prints no fragment: the program's own names.
+            for name in comment.names:
+                if place := placed.get(name):
+                    targets[place].extend(())
+        sources = tuple(MadeFrom(f, n, code, tuple(ops)) for (f, n, code), ops in targets.items())
+        defined = () if kernel.line is None else (kernel.line,)
+        return Fusion(comment.ops, sources, tuple(unplaced), (*defined, *kernel.launches))
+
+    def stages(self, graph: Event, index: int, aot: str | None) -> dict[Stage, StageFile]:
+        """The texts above a graph's ``output_code``, in the order of lowering."""
+        texts = self._before(graph, index)
+        part = (aot or "").partition("_")[2]
+        kinds = {Stage.DYNAMO: "dynamo_output_graph", Stage.JOINT: "aot_joint_graph"}
+        if part == "backward":
+            kinds[Stage.BACKWARD] = "aot_backward_graph"
+        else:
+            kinds[Stage.FORWARD] = "aot_forward_graph" if part == "forward" else AOT_INFERENCE
+        kinds[Stage.POST_GRAD] = "inductor_post_grad_graph"
+        kinds |= {stage: f"{name} {aot or ''}".rstrip() for stage, name in _WRITTEN.items()}
+        out: dict[Stage, StageFile] = {}
+        for stage, kind in kinds.items():
+            content = self._newest(texts, kind)
+            if content is not None:
+                made = "Inductor" if stage in _WRITTEN else _TRACED
+                out[stage] = StageFile(content, None, made)
+        return out
+
+    def passes(
+        self, graph: Event, index: int, aot: str | None
+    ) -> tuple[tuple[str, Content, Content], ...]:
+        """Inductor's passes on a graph: the name, the text before and the text after of each.
+
+        Those before the graph was taken apart into forward and backward are the forward's.
+        """
+        texts = self._before(graph, index)
+        backward = (aot or "").partition("_")[2] == "backward"
+        out = []
+        for name, before, after in PASSES[2:] if backward else PASSES:
+            a, b = self._newest(texts, before), self._newest(texts, after)
+            if a is not None and b is not None:
+                out.append((name, a, b))
+        return tuple(out)
+
+    def nodes(
+        self, graph: Event, index: int, aot: str | None
+    ) -> tuple[Content | None, Content | None]:
+        """What was recorded of the nodes of a graph, and of those of Dynamo's."""
+        texts = self._before(graph, index)
+        return self._newest(texts, f"{NODES} {aot or ''}"), self._newest(texts, f"{DYNAMO_NODES} ")
+
+    def _before(self, graph: Event, index: int) -> list[tuple[int, str, object]]:
+        """The texts of a graph's frame up to its event."""
+        return [text for text in self._texts.get(frame_of(graph), ()) if text[0] <= index]
+
+    def _newest(self, texts: Sequence[tuple[int, str, object]], kind: str) -> Content | None:
+        return self.blob(next((blob for _, name, blob in reversed(texts) if name == kind), None))
+
+    @property
+    def files(self) -> Mapping[str, Content]:
+        """The user's files that were recorded, by path."""
+        return self._files
+
+    def source(self, fusion: Fusion) -> StageFile | None:
+        """The file from which most of a kernel was made; None if it was not recorded."""
+        count = Counter(one.file for one in fusion.made_from if one.file in self._files)
+        if not count:
+            return None
+        path = count.most_common(1)[0][0]
+        return StageFile(self._files[path], path, "the model's file")
+
+    def _placed(self, graph: Event, index: int, comment: Comment, aot: str | None) -> Lines:
+        """The user's lines by node, as the graph nearest to the code has them.
+
+        Dynamo's graph is of this run. The later ones may come from a cache, and then name the
+        lines of the program that filled it: these are found by their code instead.
+        """
+        earlier_texts = self._before(graph, index)
+        dynamo = self._latest(earlier_texts, "dynamo_output_graph")
+        part = (aot or "").partition("_")[2]
+        out: dict[str, Place | None] = {}
+        for kind in (*AFTER, *([f"aot_{part}_graph"] if part else []), "aot_joint_graph"):
+            out = {**_renewed(self._latest(earlier_texts, kind), dynamo), **out}
+        for name, nodes in comment.became:
+            for node in nodes:
+                out.setdefault(node, dynamo.get(name))
+        if not comment.nodes:
+            out.update((n, dynamo[n]) for n in comment.names if n in dynamo)
+        return out
+
+    def _latest(self, texts: list[tuple[int, str, object]], kind: str) -> Lines:
+        blob = next((blob for _, name, blob in reversed(texts) if name == kind), None)
+        return {} if blob is None else self._lines(blob)
+
+    def _lines(self, digest: object) -> Lines:
+        key = digest if isinstance(digest, str) else id(digest)
+        if key not in self._memo:
+            if len(self._memo) >= RECENT:
+                self._memo.clear()
+            self._memo[key] = digest, graph_lines(text_of(self.blob(digest)))
+        return self._memo[key][1]
+
+
+def joined(fusions: Iterable[Fusion]) -> Fusion | None:
+    """Join the fusions of a kernel that several graphs share; None without any."""
+    every = tuple(fusions)
+    if not every:
+        return None
+    by_line: dict[tuple[str, int], MadeFrom] = {}
+    for origin in (one for fusion in every for one in fusion.made_from):
+        earlier = by_line.get((origin.file, origin.line), origin)
+        targets = tuple(dict.fromkeys((*earlier.targets, *origin.targets)))
+        by_line[origin.file, origin.line] = replace(earlier, targets=targets)
+    ops = dict.fromkeys(op for fusion in every for op in fusion.ops)
+    unplaced = dict.fromkeys(op for fusion in every for op in fusion.unplaced)
+    return Fusion(tuple(ops), tuple(by_line.values()), tuple(unplaced), every[0].calls)
+
+
+def frame_of(event: Event) -> tuple[str, ...]:
+    """The frame that an event is of, in its process."""
+    return tuple(str(event.get(k)) for k in ("pid", "frame_id", "frame_compile_id"))

@@ -22,7 +22,7 @@ from mcp.shared.exceptions import MCPError
 from inspector import __version__
 from inspector.base.errors import Exit, PtxviewError, UsageError
 from inspector.base.text import lines_shown
-from inspector.reader.schemas import names, schema
+from inspector.reader.tables import names, schema
 from inspector.report.jsons import dumps
 from inspector.serve.answering import Answer, Answers, failure
 from inspector.serve.tools import (

@@ -11,10 +11,9 @@ from pathlib import Path
 from inspector.base.errors import PtxviewError, Unreadable, UsageError
 from inspector.base.model import Content, Recording, Stage
 from inspector.listing.cubin import debug_ptx, is_cubin, is_elf, read_cubin
-from inspector.listing.ptx_declaration import entries
+from inspector.listing.ptx_statement import entries
 from inspector.recording.assemble import Assembly, Blob
 from inspector.recording.facts import as_map
-from inspector.recording.kept import problems as kept_problems
 from inspector.recording.layout import (
     SUFFIX,
     BytesContent,
@@ -22,13 +21,13 @@ from inspector.recording.layout import (
     FileContent,
     is_recording,
     kept_cache,
-    overtaken_by,
+    merged,
     read_events,
     recordings_folder,
     unfinished,
 )
-from inspector.recording.merging import merged
-from inspector.sources import aot_packages, torch_logs, tritonparse
+from inspector.recording.layout import problems as kept_problems
+from inspector.sources import caches, traces
 from inspector.sources.builds import Found, event_of, read_folder, read_object
 from inspector.sources.caches import scan
 from inspector.sources.disassembly import FATBIN_MAGIC, arch_of, carries_device_code, images
@@ -87,25 +86,19 @@ def open_path(path: Path) -> Recording:
 
     Raises ``Unreadable`` if it does not exist, cannot be read, is damaged or of no known kind.
     """
-    if not path.exists():
-        folder = standing(path)
-        if folder == path:
-            raise Unreadable(f"{path} does not exist", "Give " + KINDS + ".")
-        said = f"{path} was not made, or not yet: what its run recorded is read from {folder}"
-        return _with_problem(open_path(folder), said)
-    if not path.is_dir() and not path.is_file():
-        kind = files.kind(path.stat().st_mode)
+    folder = standing(path)
+    if not folder.exists():
+        raise Unreadable(f"{path} does not exist", "Give " + KINDS + ".")
+    if not folder.is_dir() and not folder.is_file():
+        kind = files.kind(folder.stat().st_mode)
         raise Unreadable(f"{path} is {kind}: neither a file nor a folder", "Give " + KINDS + ".")
     try:
-        recording = _open(path)
+        recording = _open(folder)
     except OSError as error:
         raise Unreadable(f"{path} cannot be read: {error.strerror or error}") from None
-    if path.suffix == SUFFIX and path.is_file() and (later := overtaken_by(path)) is not None:
-        return _with_problem(recording, f"{later} is of a later run, which has not replaced it")
-    return recording
-
-
-def _with_problem(recording: Recording, said: str) -> Recording:
+    if folder == path:
+        return recording
+    said = f"{path} was not made, or not yet: what its run recorded is read from {folder}"
     return replace(recording, problems=(said, *recording.problems))
 
 
@@ -141,11 +134,11 @@ def open_paths(paths: Sequence[Path]) -> Recording:
                 "Several paths are read as one where each is a recording of ptxview run's.",
             )
         parts.append(read_events(path))
-    whole = merged(parts)
+    machines, whole = merged(parts)
     assembly = Assembly(partial(whole.blob, say=(problems := list(whole.problems)).append))
     assembly.problems = problems
     made = assembly.recording(" + ".join(map(str, paths)), list(whole.events))
-    return replace(made, machines=whole.machines)
+    return replace(made, machines=machines)
 
 
 def _packed(path: Path) -> Recording:
@@ -191,7 +184,7 @@ def _inner(folder: Path, path: Path) -> Path:
 def _read(path: Path, packed: Path | None = None) -> Recording:
     """What a folder or a file that is no recording holds; ``packed`` is what it was unpacked from,
     by which it goes by then."""
-    return Assembly(_content).recording(str(path), _found_in(path, packed))
+    return Assembly(carried).recording(str(path), _found_in(path, packed))
 
 
 def _found_in(path: Path, packed: Path | None = None) -> list[dict[str, object]]:
@@ -228,8 +221,8 @@ def raw_events(path: Path) -> tuple[list[dict[str, object]], Blob]:
         said: list[dict[str, object]] = [
             {"event": "problem", "where": str(path), "text": text} for text in held.problems
         ]
-        return [*_found_in(inner, path), *said], _content
-    return _found_in(path), _content
+        return [*_found_in(inner, path), *said], carried
+    return _found_in(path), carried
 
 
 def _renamed(event: dict[str, object], real: str, said: str) -> dict[str, object]:
@@ -253,10 +246,10 @@ def open_text(data: bytes, name: str, stage: Stage) -> Recording:
         "blob": content,
         "symbols": _symbols(stage, content),
     }
-    return Assembly(_content).recording(name, [event])
+    return Assembly(carried).recording(name, [event])
 
 
-def _content(value: object) -> Content | None:
+def carried(value: object) -> Content | None:
     """The content in an event of a cache, which carries it itself; None for other values."""
     return value if hasattr(value, "read") else None
 
@@ -283,36 +276,37 @@ def _within(
 def _folder(path: Path, allowance: files.Allowance) -> Iterable[dict[str, object]]:
     cache = kept_cache()
     any_event = False
-    if packaged := aot_packages.models(path):
+    if packaged := caches.models(path):
         for model in packaged:
-            yield from aot_packages.events(model, path)
+            yield from caches.events(model, path)
         return
     for event in scan(path, allowance):
         if event["event"] == "build_folder":
             for item in read_folder(Path(str(event["directory"])), cache):
                 any_event = True
-                yield _of_build(item, cache, path)
+                yield _event(item, cache, path)
         else:
             any_event = any_event or event["event"] != "problem"
             yield event
     if not any_event:
         for item in read_folder(path, cache):
             any_event = True
-            yield _of_build(item, cache, path)
+            yield _event(item, cache, path)
     if not any_event:
         for entry in files.names(path)[0]:  # the scan has said if there are more
             file = path / entry.name
-            if not entry.name.endswith((*TEXT_STAGES, ".cubin", *tritonparse.ENDINGS)):
+            if not entry.name.endswith((*TEXT_STAGES, ".cubin", *traces.ENDINGS)):
                 continue
             if entry.is_symlink() and files.leads_out(file, path):
                 continue
             try:
                 yield from _file(file, path)
             except Unreadable as error:
-                yield _of_build(error.message, cache, file)
+                yield _event(error.message, cache, file)
 
 
-def _of_build(item: Found | str, cache: DerivedCache, path: Path) -> dict[str, object]:
+def _event(item: Found | str, cache: DerivedCache, path: Path) -> dict[str, object]:
+    """The event of a cubin of a build, or of what could not be read of it."""
     if isinstance(item, str):
         return {"event": "problem", "where": str(path), "text": item.removeprefix(f"{path} ")}
     return event_of(item, cache)
@@ -327,8 +321,8 @@ def _file(path: Path, inside: Path | None = None) -> Iterable[dict[str, object]]
         if is_elf(head) or FATBIN_MAGIC in head[:64]:
             yield from _binary(file, head)
             return
-        if tritonparse.is_trace(unpacking.head(path, tritonparse.HEAD, inside=inside)):
-            yield from tritonparse.from_trace_file(path, inside)
+        if traces.is_tritonparse(unpacking.head(path, traces.HEAD, inside=inside)):
+            yield from traces.from_tritonparse(path, inside)
             return
         yield from _text(file, head, inside)
 
@@ -350,10 +344,11 @@ def _text(file: files.File, head: bytes, inside: Path | None) -> Iterable[dict[s
             "blob": content,
             "symbols": _symbols(stage, content),
         }
-    elif torch_logs.is_trace(text):
-        yield from torch_logs.from_trace_file(path, inside)
-    elif torch_logs.is_log(text):
-        yield from torch_logs.from_log(_whole(file))
+    elif traces.is_torch_trace(text):
+        yield from traces.from_torch_trace(path, inside)
+    elif traces.is_log(text):
+        file.seek(0)
+        yield from traces.from_log(file.whole().decode("utf-8", "surrogateescape"))
 
 
 def _binary(file: files.File, head: bytes) -> Iterable[dict[str, object]]:
@@ -364,13 +359,16 @@ def _binary(file: files.File, head: bytes) -> Iterable[dict[str, object]]:
         cubin = read_cubin(data)
         if cubin is None:
             raise Unreadable(f"{path} is a damaged cubin", "Compile it again.")
+        text = debug_ptx(data)
         yield {
             "event": "device_code",
             "origin": "file",
             "object": str(path),
             "cubin": BytesContent(data),
             "arch": arch_of(file),
-            **_left_ptx(data),
+            "why": "the cubin was built without -lineinfo, which would have kept it",
+            "ptx": None if text is None else BytesContent(text),
+            "ptx_from": "the cubin's .nv_debug_ptx_txt, which ptxas keeps without its comments",
         }
         return
     cache = kept_cache()
@@ -383,28 +381,13 @@ def _binary(file: files.File, head: bytes) -> Iterable[dict[str, object]]:
                     build = path
             if build == path:
                 return
-    own = list(aot_packages.of_library(file))
+    own = list(caches.of_library(file))
     yield from own
     if own and not carries_device_code(file):
         return
     images(path, cache)  # raises with one sentence if something is wrong
     for item in read_object(path, None, path.parent, cache):
-        yield _of_build(item, cache, path)
-
-
-def _left_ptx(data: bytes) -> dict[str, object]:
-    text = debug_ptx(data)
-    if text is None:
-        return {"why": "the cubin was built without -lineinfo, which would have kept it"}
-    return {
-        "ptx": BytesContent(text),
-        "ptx_from": "the cubin's .nv_debug_ptx_txt, which ptxas keeps without its comments",
-    }
-
-
-def _whole(file: files.File) -> str:
-    file.seek(0)
-    return file.whole().decode("utf-8", "surrogateescape")
+        yield _event(item, cache, path)
 
 
 def _symbols(stage: Stage, content: Content) -> list[str]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from inspector.analyse.fusion import model_lines
+from inspector.analyse.links import model_lines
 from inspector.base.model import Fusion, MadeFrom, Recording, Stage
 from inspector.listing import parse
 from inspector.reader.reader import Reader
 from inspector.recording import output_code
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent, DerivedCache
-from inspector.recording.origins import graph_lines
+from inspector.recording.output_code import graph_lines
 from tests.analyse.test_links import KNOWN
 
 DATA = Path(__file__).parent.parent / "data" / "analyse"
@@ -98,15 +98,6 @@ def test_a_kernel_knows_its_operators_and_lines() -> None:
         assert variant.stages[Stage.SOURCE].origin_path == MODEL
         assert variant.lines_in(Stage.SOURCE) == (9, 11)
         assert variant.lines_in(Stage.OUTPUT_CODE) != (9, 11)
-
-
-def test_without_the_last_graph_the_programs_names_are_used() -> None:
-    (kernel,) = recording("dynamo.txt").kernels
-    assert kernel.fusion is not None
-    assert {m.line for m in kernel.fusion.made_from} <= {9, 10, 11}
-    (bare,) = recording().kernels
-    assert bare.fusion is not None and bare.fusion.made_from == () and bare.fusion.ops
-    assert Stage.SOURCE not in bare.variants[0].stages
 
 
 def test_a_model_line_reaches_the_lines_that_may_compute_it(tmp_path: Path) -> None:

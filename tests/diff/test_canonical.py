@@ -6,8 +6,7 @@ import pytest
 
 from inspector.base.model import Stage
 from inspector.diff.beside import intra_line
-from inspector.diff.canonical import digest
-from inspector.diff.forms import plain, plain_name
+from inspector.diff.canonical import digest, plain, plain_name
 from inspector.diff.hunks import Op
 from inspector.diff.listings import diff_listings, pair
 from inspector.listing import parse
@@ -243,12 +242,6 @@ def test_not_merely_moved(lines: tuple[str, str]) -> None:
     a = ptx(MOVING.format("\n".join(lines)))
     b = ptx(MOVING.format("\n".join(reversed(lines))))
     assert ops(a, b) and "moved" not in {f[0] for f in ops(a, b)}
-
-
-def test_loads_may_pass_loads() -> None:
-    one, two = "ld.global.b32 %r5, [%r7+4];", "ld.global.b32 %r6, [%r7+8];"
-    a, b = ptx(MOVING.format(f"{one}\n{two}")), ptx(MOVING.format(f"{two}\n{one}"))
-    assert {f[0] for f in ops(a, b)} == {"moved"}
 
 
 def test_surplus_locations_are_quiet() -> None:

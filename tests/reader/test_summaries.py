@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from inspector.base.model import Recording, Stage, Variant
-from inspector.reader.reader import Reader
-from inspector.reader.summaries import Summaries
+from inspector.reader.reader import Reader, Summaries
 from inspector.recording.layout import BytesContent, DerivedCache
 from inspector.sources.opening import open_path
 from tests.helpers.many import many
@@ -95,16 +94,6 @@ def test_what_was_derived_is_kept_and_only_of_the_same_content(
     kernel = replace(few.kernels[0], variants=(changed,))
     everything(Reader(replace(few, kernels=(kernel, *few.kernels[1:])), cache))
     assert reads == [first.hash]
-
-
-def test_a_damaged_entry_is_read_again(recorded: Path, cache: DerivedCache) -> None:
-    few = open_path(recorded)
-    few = replace(few, kernels=few.kernels[:2])
-    before = figures(few, cache)
-    for entry in (cache._folder).iterdir():
-        if entry.read_bytes().startswith(b"{"):
-            entry.write_bytes(b'{"resources": 7}')
-    assert figures(few, cache) == before
 
 
 def figures(recording: Recording, cache: DerivedCache) -> list[object]:

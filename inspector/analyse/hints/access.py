@@ -1,22 +1,28 @@
-"""Global memory: accesses that could be wider, and lanes that read far apart."""
+"""Memory access: width, coalescing, bank conflicts; guessed from the code, or as counted.
+
+Counts of executed blocks come from outside: nothing is run here. They are exact for the blocks
+that were run, and a finding says how many those are.
+"""
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
+from inspector.analyse.hints.launching import IDLE
 from inspector.analyse.hints.subject import (
+    WARP,
+    ExecutedAccess,
+    ExecutedBranch,
+    ExecutedFacts,
     Finding,
     HintSubject,
     Thresholds,
     number,
     numbers,
-    plural,
 )
-from inspector.analyse.hints.touched import Run, arguments, parameters, runs
-from inspector.analyse.hints.warp import WarpAccess
+from inspector.analyse.hints.warp import Run, WarpAccess, runs, scalars
 from inspector.analyse.tensors import (
     Blocked,
     Tensors,
@@ -26,18 +32,17 @@ from inspector.analyse.tensors import (
     pointed,
     uses,
 )
-from inspector.base.model import Origin, Stage
+from inspector.base.model import Stage
+from inspector.base.text import counted
 from inspector.listing.line import Line
-from inspector.listing.ptx_code import Operand
+from inspector.listing.ptx_statement import Operand
 
 # -- narrow accesses of Triton --------------------------------------------------------------------
 # Rows that begin where nothing is aligned.
 
-RULE = "narrow-access"
 
 MAX_ACCESS_BYTES = 16
 _MOVES = frozenset(("tt.load", "tt.store"))
-_ARGUMENT = re.compile(r"%([\w$.\-]+): (!tt\.\w+<[^{,)]*>|[\w.]+)")
 _PROGRAM = (5, 3, 2)
 
 
@@ -61,38 +66,15 @@ def narrow_rows(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findin
         return
     together = MAX_ACCESS_BYTES // size
     yield Finding(
-        RULE,
+        NARROW,
         "hint",
-        f"{plural(len(lines), 'access')} of {elements} elements a thread, {size} bytes at a time, "
+        f"{counted(len(lines), 'access')} of {elements} elements a thread, {size} bytes at a time, "
         f"though {together} lie side by side: each row but the first begins at an address that is "
         f"not known to be a multiple of {MAX_ACCESS_BYTES}, so that no two may be moved at once. "
         "Give rows a stride that is a multiple of 16 elements (pad them when they are allocated): "
         "Triton compiles another variant for that.",
         {Stage.TTGIR: numbers(lines)},
     )
-
-
-def scalars(subject: HintSubject) -> dict[str, int]:
-    """The integer arguments by their names in TTGIR: the launch's, else awkward ones."""
-    given = arguments(subject)
-    function = next((line for line in subject.ttgir if line.base == "tt.func"), None)
-    if function is None:
-        return {}
-    out: dict[str, int] = {}
-    for at, found in enumerate(_ARGUMENT.finditer(function.text)):
-        if not found[2].startswith("!"):
-            out[found[1]] = given.value(at, pointer=False)
-    return out
-
-
-def named(subject: HintSubject, values: dict[str, int]) -> dict[str, int]:
-    """Values by a kernel's own names as values by the names in its TTGIR."""
-    function = next((line for line in subject.ttgir if line.base == "tt.func"), None)
-    names = [] if function is None else [f[1] for f in _ARGUMENT.finditer(function.text)]
-    own = parameters(subject)
-    if len(own) != len(names):
-        return values
-    return {inner: values[name] for inner, name in zip(names, own, strict=True) if name in values}
 
 
 def _narrow(line: Line, layout: Blocked, tensors: Tensors) -> tuple[int, int] | None:
@@ -114,13 +96,33 @@ def _narrow(line: Line, layout: Blocked, tensors: Tensors) -> tuple[int, int] | 
 
 
 NARROW = "narrow-access"
+WIDER = {
+    True: "The address is aligned but each element has a condition of its own: where the size "
+    "that the mask compares with is a multiple of 16, Triton knows, and merges them.",
+    False: "Read and write float4 (or any type of 8 or 16 bytes) through a pointer that is known "
+    "to be aligned; the compiler may not assume it.",
+}
+SIDE_BY_SIDE = {
+    True: "pass a tensor whose stride along the block's fastest axis is 1 (contiguous()), or "
+    "run tl.arange along the axis that has it",
+    False: "let threadIdx.x run along the axis of stride 1, or turn tiles in shared memory",
+}
+OTHER_BANKS = {
+    True: "Triton chose this layout by how the block is loaded and used (turned round for "
+    "tl.dot, or transposed): load it the other way round, or try another block shape or "
+    "num_warps.",
+    False: "Pad the tile's rows by one element, or swizzle the index.",
+}
+TOGETHER = {
+    True: "In Triton's code such a branch stands in a function that goes another way by the "
+    "value, as tanh and pow do: a formula of exp and tl.where has none.",
+    False: "Let the condition be the same for a whole warp (by threadIdx.x / 32, by blocks), sort "
+    "the data by it, or compute both and select.",
+}
+"""What to try, by whether Triton compiled the kernel."""
 UNCOALESCED = "uncoalesced-layout"
 
 SECTOR_BYTES = 32
-
-
-def _global(run: Run) -> list[WarpAccess]:
-    return [a for a in run.values() if a.space == "global"]
 
 
 # -- narrow-access --------------------------------------------------------------------------------
@@ -143,77 +145,49 @@ def narrow_access(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
     yield Finding(
         NARROW,
         "hint",
-        f"{plural(len(accesses), 'access')} of {width} bytes a thread to neighbouring addresses in "
-        f"global memory, where {pieces} of {wide} bytes would do: every access takes an "
+        f"{counted(len(accesses), 'access')} of {width} bytes a thread to neighbouring addresses "
+        f"in global memory, where {pieces} of {wide} bytes would do: every access takes an "
         f"instruction and a place in the queue of memory, however little it moves. "
-        f"{_advice(subject, accesses)}",
+        f"{WIDER[subject.by_triton]}",
         {Stage.PTX: tuple(sorted(lines))},
         estimated=True,
     )
 
 
-def _advice(subject: HintSubject, accesses: list[WarpAccess]) -> str:
-    if subject.kernel.origin in (Origin.TRITON, Origin.INDUCTOR):
-        return (
-            "The address is aligned but each element has a condition of its own: where the size "
-            "that the mask compares with is a multiple of 16, Triton knows, and merges them."
-        )
-    return (
-        "Read and write float4 (or any type of 8 or 16 bytes) through a pointer that is known to "
-        "be aligned; the compiler may not assume it."
-    )
-
-
 def _pieces(run: Run) -> dict[int, int]:
     """Lines of accesses that could be part of a wider one, each with the bytes of that one."""
-    stretches: dict[tuple[int, bool, int], list[WarpAccess]] = defaultdict(list)
-    for access in _global(run):
-        if access.width < MAX_ACCESS_BYTES:
-            stretches[access.block, access.store, access.width].append(access)
+    stretches: dict[tuple[int, bool, int], dict[tuple[int, ...], WarpAccess]] = defaultdict(dict)
+    for access in run.values():
+        if access.space == "global" and access.width < MAX_ACCESS_BYTES:
+            own = stretches[access.block, access.store, access.width]
+            own.setdefault(access.addresses, access)
     out: dict[int, int] = {}
-    for (_, _, width), accesses in stretches.items():
-        for chain in _chains(accesses, width):
+    for (_, _, width), by_place in stretches.items():
+        for place in by_place:
+            if _beside(place, -width) in by_place:
+                continue
+            chain = []  # each continues, in every lane, where the one before it ends
+            while place in by_place:
+                chain.append(by_place[place])
+                place = _beside(place, width)
             out.update(_cut(chain, width))
     return out
 
 
-def _chains(accesses: list[WarpAccess], width: int) -> Iterator[list[WarpAccess]]:
-    """Accesses each of which continues, in every lane, where the one before it ends."""
-    by_place: dict[tuple[int, ...], WarpAccess] = {}
-    for access in accesses:
-        by_place.setdefault(access.addresses, access)
-    follows = {
-        place: tuple(address + width for address in place)
-        for place in by_place
-        if tuple(address + width for address in place) in by_place
-    }
-    first = set(by_place) - set(follows.values())
-    for start in by_place:
-        if start not in first or start not in follows:
-            continue
-        chain, place = [by_place[start]], start
-        while place in follows:
-            place = follows[place]
-            chain.append(by_place[place])
-        yield chain
+def _beside(place: tuple[int, ...], step: int) -> tuple[int, ...]:
+    return tuple(address + step for address in place)
 
 
 def _cut(chain: list[WarpAccess], width: int) -> dict[int, int]:
-    """The widest aligned pieces of a chain."""
     out: dict[int, int] = {}
     at = 0
     while at < len(chain):
-        wide = MAX_ACCESS_BYTES
-        while wide > width:
-            count = wide // width
-            fits = at + count <= len(chain)
-            if fits and all(address % wide == 0 for address in chain[at].addresses):
-                out.update((access.line, wide) for access in chain[at : at + count])
-                at += count
-                break
-            wide //= 2
-        else:
-            at += 1
+        fits = (w for w in (16, 8, 4, 2) if w > width and at + w // width <= len(chain))
+        aligned = (w for w in fits if not any(address % w for address in chain[at].addresses))
+        wide = next(aligned, width)
+        if wide > width:
+            out.update((access.line, wide) for access in chain[at : at + wide // width])
+        at += wide // width
     return out
 
 
@@ -231,46 +205,31 @@ def uncoalesced_layout(subject: HintSubject, thresholds: Thresholds) -> Iterator
     worst = max(lines, key=lambda n: _sectors([accessed[0][n]])[0])
     sectors, needed = _sectors([accessed[0][worst]])
     stays = _everywhere(runs(subject, scalar=1), limit, least)
-    unless = "" if worst in stays else _unless(subject)
+    # Triton compiles another variant where a stride is 1.
+    unless = " (unless the argument that their index is multiplied by is 1)"
+    unless = "" if worst in stays or subject.by_triton else unless
     yield Finding(
         UNCOALESCED,
         "warn",
-        f"{plural(len(lines), 'access')} to global memory in which the lanes of a warp are far "
+        f"{counted(len(lines), 'access')} to global memory in which the lanes of a warp are far "
         f"apart{unless}: the worst touches {sectors} sectors of 32 bytes for data that fill "
         f"{needed}. Memory moves whole sectors, so most of what it moves is thrown away. Let "
-        f"neighbouring lanes have neighbouring elements: {cure_of_layout(subject)}.",
+        f"neighbouring lanes have neighbouring elements: {SIDE_BY_SIDE[subject.by_triton]}.",
         {Stage.PTX: tuple(sorted(lines))},
         estimated=True,
     )
 
 
-def _unless(subject: HintSubject) -> str:
-    if subject.kernel.origin in (Origin.TRITON, Origin.INDUCTOR):
-        return ""  # Triton compiles another variant where a stride is 1
-    return " (unless the argument that their index is multiplied by is 1)"
-
-
-def cure_of_layout(subject: HintSubject) -> str:
-    """What lets neighbouring lanes have neighbouring elements."""
-    if subject.kernel.origin in (Origin.TRITON, Origin.INDUCTOR):
-        return (
-            "pass a tensor whose stride along the block's fastest axis is 1 (contiguous()), or "
-            "run tl.arange along the axis that has it"
-        )
-    return "let threadIdx.x run along the axis of stride 1, or turn tiles in shared memory"
-
-
 def _everywhere(runs: tuple[Run, ...], limit: float, least: float) -> frozenset[int]:
-    """Lines that touch too many sectors for every shape of the block."""
-    found = [frozenset(_scattered(run, limit, least)) for run in runs]
+    found = [frozenset(_uncoalesced(run, limit, least)) for run in runs]
     return frozenset.intersection(*found) if found else frozenset()
 
 
-def _scattered(run: Run, limit: float, least: float) -> Iterator[int]:
+def _uncoalesced(run: Run, limit: float, least: float) -> Iterator[int]:
     """Of accesses that move together (one stretch, one base) what they touch together counts."""
     together: dict[tuple[int, bool, Operand], list[WarpAccess]] = defaultdict(list)
-    for access in _global(run):
-        if len(access.addresses) >= least:
+    for access in run.values():
+        if access.space == "global" and len(access.addresses) >= least:
             together[access.block, access.store, access.base].append(access)
     for accesses in together.values():
         sectors, needed = _sectors(accesses)
@@ -285,3 +244,209 @@ def _sectors(accesses: Iterable[WarpAccess]) -> tuple[int, int]:
         for address in access.addresses:
             moved.update(range(address, address + access.width))
     return len({byte // SECTOR_BYTES for byte in moved}), max(-(-len(moved) // SECTOR_BYTES), 1)
+
+
+CONFLICTS = "bank-conflicts"
+
+BANKS = 32
+BANK_BYTES = 4
+
+
+def bank_conflicts(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
+    """Lanes that want different words of one bank at once.
+
+    A warp's 4-byte access is one pass over the banks where all words are in different banks;
+    lanes that want the same word share it. 8 and 16 bytes a lane are moved in halves and quarters
+    of the warp, so what counts is passes against those that the width takes anyway.
+    """
+    limit = number(thresholds, CONFLICTS, "times")
+    accessed = runs(subject)
+    if not accessed:
+        return
+    degrees = [{a.line: degree(a) for a in run.values() if a.space == "shared"} for run in accessed]
+    lines = set.intersection(*(set(d) for d in degrees))
+    least = {n: min(d[n] for d in degrees) for n in lines}
+    bad = sorted(n for n in lines if least[n] >= limit)
+    if not bad:
+        return
+    worst = max(least[n] for n in bad)
+    several = " at least" if len(accessed) > 1 else ""
+    yield Finding(
+        CONFLICTS,
+        "hint",
+        f"{counted(len(bad), 'access')} to shared memory with bank conflicts,{several} {worst}-way "
+        f"in the worst: lanes of a warp want different words of the same of its {BANKS} banks, and "
+        f"the access is repeated until all are served (computed from the addresses of a block's "
+        f"first warp). {OTHER_BANKS[subject.by_triton]}",
+        {Stage.PTX: tuple(bad)},
+        estimated=True,
+    )
+
+
+def degree(access: WarpAccess) -> int:
+    """How many times the passes that an access of its width takes without conflicts."""
+    lanes = access.addresses
+    a_pass = max(BANKS * BANK_BYTES // max(access.width, BANK_BYTES), 1)
+    passes = least = 0
+    for start in range(0, len(lanes), a_pass):
+        words: dict[int, set[int]] = defaultdict(set)
+        for address in lanes[start : start + a_pass]:
+            for word in range(
+                address // BANK_BYTES, (address + access.width - 1) // BANK_BYTES + 1
+            ):
+                words[word % BANKS].add(word)
+        passes += max(len(w) for w in words.values())
+        least += 1
+    return passes // least if least else 1
+
+
+DIVERGENCE = "divergence"
+REPEATED = "redundant-loads"
+
+
+COUNTED_ALONE = frozenset((DIVERGENCE, REPEATED))
+"""Rules of which the code alone tells nothing: no gate can ask for them."""
+REPLACED = frozenset((UNCOALESCED, CONFLICTS))
+"""Rules that guess from the code what is counted here: nothing is guessed where it was counted."""
+EXPLAINED = frozenset((IDLE, "masked-lanes", DIVERGENCE))
+"""Rules that say why lanes have no work: one that only says that they have none adds nothing."""
+
+
+def with_executed(
+    subject: HintSubject, guessed: Sequence[Finding], thresholds: Thresholds
+) -> tuple[Finding, ...]:
+    """The findings of the code, with what was counted in place of what is guessed of it."""
+    facts = subject.executed
+    if facts is None:
+        return tuple(guessed)
+    kept = [finding for finding in guessed if finding.rule not in REPLACED]
+    by_count = [f for rule in COUNTED for f in rule(subject, facts, thresholds)]
+    others = [finding for finding in by_count if finding.rule != IDLE]
+    explained = not EXPLAINED.isdisjoint(f.rule for f in (*kept, *others))
+    return (*kept, *(others if explained else by_count))
+
+
+def _ptx_lines(those: Iterable[ExecutedAccess | ExecutedBranch]) -> dict[Stage, tuple[int, ...]]:
+    return {Stage.PTX: tuple(sorted({one.line for one in those}))}
+
+
+def _scattered(
+    subject: HintSubject, facts: ExecutedFacts, thresholds: Thresholds
+) -> Iterator[Finding]:
+    limit = number(thresholds, UNCOALESCED, "sectors_times")
+    least = number(thresholds, UNCOALESCED, "lanes")
+    bad = [
+        one
+        for one in facts.accesses
+        if one.space == "global"
+        and one.filled
+        and one.together >= limit * one.filled
+        and one.lanes >= least * one.requests
+    ]
+    if not bad:
+        return
+    worst = max(bad, key=lambda one: one.together / one.filled)
+    moved, wanted = sum(a.sectors for a in bad), sum(a.least_sectors for a in bad)
+    yield Finding(
+        UNCOALESCED,
+        "warn",
+        f"{counted(len(bad), 'access')} to global memory in which the lanes of a warp are far "
+        f"apart: {moved:,} sectors of {SECTOR_BYTES} bytes for data that fill {wanted:,}, "
+        f"{worst.sectors / worst.requests:.3g} a request in the worst, where "
+        f"{worst.least_sectors / worst.requests:.3g} would do. Memory moves whole sectors, so most "
+        "of what it moves is thrown away. Let neighbouring lanes have neighbouring elements: "
+        f"{SIDE_BY_SIDE[subject.by_triton]}.",
+        _ptx_lines(bad),
+        blocks=facts.blocks,
+    )
+
+
+def _conflicting(
+    subject: HintSubject, facts: ExecutedFacts, thresholds: Thresholds
+) -> Iterator[Finding]:
+    limit = number(thresholds, CONFLICTS, "times")
+    bad = [
+        one
+        for one in facts.accesses
+        if one.space == "shared"
+        and one.least_wavefronts
+        and one.wavefronts >= limit * one.least_wavefronts
+    ]
+    if not bad:
+        return
+    worst = max(bad, key=lambda one: one.wavefronts / one.least_wavefronts)
+    waves, least = sum(a.wavefronts for a in bad), sum(a.least_wavefronts for a in bad)
+    yield Finding(
+        CONFLICTS,
+        "hint",
+        f"{counted(len(bad), 'access')} to shared memory with bank conflicts: {waves:,} wavefronts "
+        f"where {least:,} would do, {worst.wavefronts / worst.least_wavefronts:.3g} times as many "
+        f"in the worst. Lanes of a warp want different words of the same of its {BANKS} banks, and "
+        f"the access is repeated until all are served. {OTHER_BANKS[subject.by_triton]}",
+        _ptx_lines(bad),
+        blocks=facts.blocks,
+    )
+
+
+def _divergent(
+    subject: HintSubject, facts: ExecutedFacts, thresholds: Thresholds
+) -> Iterator[Finding]:
+    share = number(thresholds, DIVERGENCE, "share")
+    bad = [b for b in facts.branches if b.divergent and b.divergent >= share * b.warps]
+    room = WARP * facts.instructions
+    lost = 1 - facts.threads / room if room else 0.0
+    if not bad or lost < number(thresholds, DIVERGENCE, "lost"):
+        return
+    warps, parted = sum(b.warps for b in bad), sum(b.divergent for b in bad)
+    yield Finding(
+        DIVERGENCE,
+        "hint",
+        f"{counted(len(bad), 'branch')} at which the lanes of {parted:,} of {warps:,} warps part: "
+        f"the two ways are run one after the other, each with the other's lanes idle, {lost:.0%} "
+        f"of all lanes' turns. {TOGETHER[subject.by_triton]}",
+        _ptx_lines(bad),
+        blocks=facts.blocks,
+    )
+
+
+def _idle(subject: HintSubject, facts: ExecutedFacts, thresholds: Thresholds) -> Iterator[Finding]:
+    those = [one for one in facts.accesses if one.requests]
+    requests, lanes = sum(one.requests for one in those), sum(one.lanes for one in those)
+    limit = number(thresholds, IDLE, "share")
+    if not requests or 1 - lanes / (WARP * requests) < limit:
+        return
+    bad = [one for one in those if 1 - one.lanes / (WARP * one.requests) >= limit]
+    yield Finding(
+        IDLE,
+        "hint",
+        f"{lanes / requests:.3g} of a warp's {WARP} lanes have part in an access to memory, on "
+        f"average of {requests:,}: the others are masked off, were never started, or left before. "
+        "Warps are scheduled whole: give every lane an element, in blocks whose size is a multiple "
+        f"of {WARP}, or start fewer threads.",
+        _ptx_lines(bad),
+        blocks=facts.blocks,
+    )
+
+
+def _repeated(
+    subject: HintSubject, facts: ExecutedFacts, thresholds: Thresholds
+) -> Iterator[Finding]:
+    loads = [a for a in facts.accesses if a.space == "global" and a.kind == "load" and a.followed]
+    share = number(thresholds, REPEATED, "share")
+    bad = [one for one in loads if one.repeated >= share * one.followed]
+    again, lanes = sum(one.repeated for one in loads), sum(one.followed for one in loads)
+    if not bad or again < share * lanes:
+        return
+    yield Finding(
+        REPEATED,
+        "hint",
+        f"{again:,} of {lanes:,} loads of lanes from global memory that were followed are of what "
+        "the same thread has loaded before, and nothing was stored there since: a cache may answer "
+        "them, and each takes an instruction and its latency all the same. Keep the value in a "
+        "register, or load it before the loop; __restrict__ lets the compiler of CUDA C++ do so.",
+        _ptx_lines(bad),
+        blocks=facts.blocks,
+    )
+
+
+COUNTED = (_scattered, _conflicting, _divergent, _idle, _repeated)

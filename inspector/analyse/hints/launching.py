@@ -1,4 +1,4 @@
-"""The launch against the device: grids too small, last waves half empty, few warps an SM.
+"""The launch against the device: small grids, tails, occupancy, spills, lanes without work.
 
 A wave is as many blocks as the device holds at once.
 """
@@ -6,20 +6,19 @@ A wave is as many blocks as the device holds at once.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from math import prod
 
-from inspector.analyse.hints.subject import (
-    Finding,
-    HintSubject,
-    Thresholds,
-    blocks_of,
-    number,
-    numbers,
-    plural,
-)
-from inspector.base.model import Stage
+from inspector.analyse.card import blocks_of
+from inspector.analyse.hints.subject import WARP, Finding, HintSubject, Thresholds, number, numbers
+from inspector.analyse.hints.warp import ttgir_values
+from inspector.analyse.tensors import Tensors, operand_shape, uses
+from inspector.base.model import Call, Origin, Stage
+from inspector.base.text import counted, words
 from inspector.listing.line import Line
-from inspector.listing.ptx_declaration import variable_declaration
+from inspector.listing.ptx_statement import variable_declaration
 
 # -- local memory ---------------------------------------------------------------------------------
 # What spilled out of registers, and arrays that never were in them.
@@ -28,7 +27,7 @@ SPILLS = "spills"
 LOCAL = "local-memory"
 
 _LOCAL_PTX = re.compile(r"(?:ld|st)(?:\.\w+)*?\.local\b")
-_LOCAL_SASS = frozenset(("LDL", "STL"))
+_LOCAL_SASS = ("LDL", "STL")
 # nvdisasm's remark on what the assembler spilled and fetched back.
 _SPILLED = re.compile(r"\(\*\"Spill")
 # The table of 2/pi that the slow path of sin, cos and tan reads: its array is touched only where
@@ -42,7 +41,7 @@ def spills(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
     loads = subject.resources.spill_load_bytes or 0
     if not stores and not loads:
         return
-    machine = _local_sass(subject)
+    machine = list(subject.of(Stage.SASS, *_LOCAL_SASS))
     registers = subject.resources.registers
     at = f" at {registers} registers" if registers is not None else ""
     yield Finding(
@@ -56,13 +55,9 @@ def spills(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
     )
 
 
-def _local_sass(subject: HintSubject) -> list[Line]:
-    return [*subject.of(Stage.SASS, *_LOCAL_SASS)]
-
-
 def local_memory(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
     """Arrays of a thread that live in memory, because registers cannot be indexed."""
-    machine = [m for m in _local_sass(subject) if not _SPILLED.search(m.text)]
+    machine = [m for m in subject.of(Stage.SASS, *_LOCAL_SASS) if not _SPILLED.search(m.text)]
     if subject.sass and not any(line.base == "LDL" for line in machine):
         return
     code = subject.code(Stage.PTX)
@@ -77,12 +72,12 @@ def local_memory(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findi
     if any(_REDUCTION_TABLE in line.text for line in subject.of(Stage.PTX, "mov", "ld")):
         return
     size = _depot(subject) or subject.resources.stack_bytes
-    what = f"{plural(size, 'byte')} a thread" if size else "an array"
+    what = f"{counted(size, 'byte')} a thread" if size else "an array"
     count = len(machine) or len(accesses)
     yield Finding(
         LOCAL,
         "hint",
-        f"{what[0].upper()}{what[1:]} in local memory, by {plural(count, 'instruction')}, and not "
+        f"{what[0].upper()}{what[1:]} in local memory, by {counted(count, 'instruction')}, and not "
         "because registers spilled: an array that is indexed by a value not known when compiling "
         "cannot be kept in registers, so each access is one of memory. Unroll the loops that "
         "index it until every index is a constant, or keep it in shared memory.",
@@ -91,7 +86,6 @@ def local_memory(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findi
 
 
 def _depot(subject: HintSubject) -> int:
-    """Bytes of local memory that the kernel declares in PTX."""
     depot = 0
     for line in subject.lines(Stage.PTX):
         if line.opcode is None and ".local" in line.text:
@@ -128,7 +122,7 @@ def small_grid(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding
     if waves >= number(thresholds, GRID, "waves") or blocks % sms == 0:
         return
     if blocks < sms:
-        seen = f"{plural(blocks, 'block')} for {sms} SMs: {sms - blocks} of them get no work"
+        seen = f"{counted(blocks, 'block')} for {sms} SMs: {sms - blocks} of them get no work"
     else:
         seen = (
             f"{blocks:,} blocks are {waves:.1f} full waves across {sms} SMs, which hold {each} each"
@@ -157,7 +151,7 @@ def tail_effect(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findin
     yield Finding(
         TAIL,
         "hint",
-        f"{plural(full, 'full wave')} and one of {last:,} blocks, where {sms * resident:,} fit: "
+        f"{counted(full, 'full wave')} and one of {last:,} blocks, where {sms * resident:,} fit: "
         f"if all blocks take equally long (an estimate), {idle:.0%} of the device's time is spent "
         "idle while the last ones run. Choose a block size or a split that fills whole waves, or "
         "launch as many blocks as fit and let each loop over its share.",
@@ -170,7 +164,10 @@ def low_occupancy(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
     Kernels on the tensor cores hold their tiles in registers and shared memory on purpose.
     """
     full = subject.occupancy
-    if full is None or full.blocks == 0 or _uses_tensor_cores(subject):
+    if full is None or full.blocks == 0:
+        return
+    code = subject.code(Stage.SASS if subject.sass else Stage.PTX)
+    if code is not None and code.count(_TENSOR.match):
         return
     schedulers = full.device.sub_partitions
     if full.warps >= schedulers * number(thresholds, OCCUPANCY, "warps_a_scheduler"):
@@ -179,12 +176,180 @@ def low_occupancy(subject: HintSubject, thresholds: Thresholds) -> Iterator[Find
     yield Finding(
         OCCUPANCY,
         "hint",
-        f"{plural(full.warps, 'warp')} an SM, {full.percent:.0f} percent of what it could hold, "
+        f"{counted(full.warps, 'warp')} an SM, {full.percent:.0f} percent of what it could hold, "
         f"limited by {' and '.join(full.limiters)}: {full.warps / schedulers:.3g} for each of its "
         f"{schedulers} schedulers, too few to hide even the latency of arithmetic.{more}",
     )
 
 
-def _uses_tensor_cores(subject: HintSubject) -> bool:
-    code = subject.code(Stage.SASS if subject.sass else Stage.PTX)
-    return code is not None and code.count(_TENSOR.match) > 0
+MASKED = "masked-lanes"
+IDLE = "idle-lanes"
+
+_MOVES = words(
+    "tt.load tt.store tt.atomic_rmw tt.atomic_cas tt.descriptor_load tt.descriptor_store "
+    "tt.descriptor_gather ttg.async_copy_global_to_local ttng.async_tma_copy_global_to_local "
+    "ttng.async_tma_copy_local_to_global tt.dot ttng.warp_group_dot tt.histogram tt.gather"
+)
+
+
+# -- masked-lanes ---------------------------------------------------------------------------------
+
+
+def masked_lanes(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
+    """The share of a block's elements that its masks leave, in the launch that leaves the fewest.
+
+    Counted over a launch's programs (evenly chosen ones where there are many), in the first turn
+    of loops. A mask that depends on data says nothing.
+    """
+    launches = [c for c in subject.calls if c.kind == "triton" and c.grid is not None]
+    often = sorted(launches, key=lambda call: -call.count)[
+        : int(number(thresholds, MASKED, "launches"))
+    ]
+    counted = [share for call in often for share in _shares(subject, call, thresholds)]
+    bad = [s for s in counted if 1 - s.on / s.of >= number(thresholds, MASKED, "off")]
+    if not bad:
+        return
+    worst = min(bad, key=lambda s: s.on / s.of)
+    share = worst.on / worst.of
+    size = prod(worst.shape)
+    grid = "×".join(str(n) for n in worst.call.grid or ())
+    yield Finding(
+        MASKED,
+        "hint",
+        f"Launched with a grid of {grid}, {share * size:,.0f} of the {size:,} elements of a block "
+        f"pass the mask{'' if worst.exact else ' (an estimate, of some of its programs)'}: "
+        f"{1 - share:.0%} of the lanes' work is thrown away, though it takes registers and time "
+        "all the same. Choose a block size that divides the size better: a smaller power of two "
+        "in a loop or on another grid axis.",
+        {Stage.TTGIR: numbers([s.line for s in bad])},
+        estimated=not worst.exact,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """Of one launch and one access: ``on`` of ``of`` elements looked at pass the mask."""
+
+    call: Call
+    line: Line
+    shape: tuple[int, ...]
+    on: int
+    of: int
+    exact: bool
+
+
+def _shares(subject: HintSubject, call: Call, thresholds: Thresholds) -> Iterator[_Share]:
+    budget = int(number(thresholds, MASKED, "elements"))
+    given = {a.name: int(a.value) for a in call.arguments if isinstance(a.value, int)}
+    known = ttgir_values(subject, given)
+    done: dict[str, tuple[int, int, bool] | None] = {}
+    for line in subject.ttgir:
+        mask, shape = _mask(line), operand_shape(line)
+        if call.grid is None or mask is None or shape is None or prod(shape) < WARP:
+            continue
+        if mask not in done:
+            done[mask] = _count(subject, known, call.grid, mask, shape, budget)
+        counted = done[mask]
+        if counted is not None:
+            yield _Share(call, line, shape, *counted)
+
+
+_MASKS = {"tt.load": 1, "tt.store": 2}
+"""The place of the mask among an access's operands."""
+
+
+def _mask(line: Line) -> str | None:
+    place, names = _MASKS.get(line.base or ""), uses(line)
+    return names[place] if place is not None and len(names) > place else None
+
+
+def _count(
+    subject: HintSubject,
+    known: Mapping[str, int],
+    grid: tuple[int, int, int],
+    mask: str,
+    shape: tuple[int, ...],
+    budget: int,
+) -> tuple[int, int, bool] | None:
+    """How many elements of a mask are true, of how many, and whether that is so of all programs."""
+    size = prod(shape)
+    if size > budget:
+        return None
+    total = grid[0] * grid[1] * grid[2]
+    if total <= 0:
+        return None  # nothing was launched, or somebody says so
+    on = of = 0
+    tensors = Tensors(subject.lines(Stage.TTGIR), known)
+    places = tuple(product(*map(range, shape)))
+    for program in _programs(grid, max(budget // size, 1)):
+        tensors.restart(program)
+        values = tensors.at(mask, places)
+        if None in values:
+            return None
+        on += sum(map(bool, values))
+        of += size
+        if not tensors.programs:
+            return on, of, True
+    return on, of, of == total * size
+
+
+def _programs(grid: tuple[int, int, int], most: int) -> Iterator[tuple[int, int, int]]:
+    """Programs of a grid: all where they are few, else the middles of as many equal parts."""
+    total = grid[0] * grid[1] * grid[2]
+    count = min(total, most)
+    for i in range(count):
+        at = (2 * i + 1) * total // (2 * count)
+        yield at % grid[0], at // grid[0] % grid[1], at // (grid[0] * grid[1])
+
+
+# -- idle-lanes -----------------------------------------------------------------------------------
+
+
+def idle_lanes(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
+    """Blocks with fewer elements than threads, and warps that are not full.
+
+    Triton: no tensor that is moved or multiplied has as many elements as there are threads.
+    """
+    if subject.warps is None:
+        yield from _ragged(subject)
+        return
+    threads = subject.warps * WARP
+    moved = [(operand_shape(line), line) for line in subject.ttgir if line.base in _MOVES]
+    sizes = [(prod(shape), line) for shape, line in moved if shape is not None]
+    if not sizes or any(
+        shape is None and line.base not in ("tt.load", "tt.store") for shape, line in moved
+    ):
+        return
+    largest = max(size for size, _ in sizes)
+    if largest >= threads:
+        return
+    generated = subject.kernel.origin is Origin.INDUCTOR
+    yield Finding(
+        IDLE,
+        "info" if generated else "hint",
+        f"{counted(threads, 'thread')} ({counted(subject.warps, 'warp')}) for blocks of {largest} "
+        f"elements at most: {threads - largest} threads repeat what others do, in registers and "
+        "slots that other blocks could have. "
+        + (
+            "Inductor chose that; its coordinate_descent_tuning tries others."
+            if generated
+            else f"Launch with num_warps={max(largest // WARP, 1)}, or give a block more elements."
+        ),
+        {Stage.TTGIR: numbers([line for _, line in sizes])},
+    )
+
+
+def _ragged(subject: HintSubject) -> Iterator[Finding]:
+    """CUDA: a block whose size is no multiple of a warp."""
+    threads = prod(subject.block or (0,))
+    warps = -(-threads // WARP)
+    idle = warps * WARP - threads
+    if threads <= 0 or idle * 8 < max(warps * WARP, 1):
+        return
+    yield Finding(
+        IDLE,
+        "hint",
+        f"Blocks of {threads} threads take {counted(warps, 'warp')}, in which {idle} of "
+        f"{warps * WARP} lanes never have work: the hardware schedules whole warps of 32. Make "
+        "the block's size a multiple of 32.",
+    )

@@ -4,25 +4,186 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from inspector.base.errors import PtxviewError, Unreadable
 from inspector.base.model import Kernel, Recording, Variant
 from inspector.base.names import base_name
 from inspector.base.text import plural
-from inspector.measure.profile.model import GpuWork, Profile, Shape, Window
-from inspector.measure.profile.sum import summarise
-from inspector.measure.profile.trace import whole
-from inspector.measure.profile.warnings import ProcessFacts, facts, warned
-from inspector.measure.restored import restored
+from inspector.measure.profile.trace import (
+    Compiling,
+    GpuWork,
+    Profile,
+    Shape,
+    Window,
+    summarise,
+    whole,
+)
+from inspector.measure.time.results import restored
 from inspector.recording.layout import DerivedCache, Events, read_events
 from inspector.system import files
 
-# -- which kernel of the recording it is ----------------------------------------------------------
-# Which kernel of the recording, and which variants of it, a kernel of the profile is.
+Said = Mapping[str, object]
+Times = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledFact:
+    """Something that was compiled, with its times in seconds since 1970."""
+
+    began: float
+    ended: float
+    name: str = ""
+    file: str = ""
+    line: int | None = None
+
+    @property
+    def times(self) -> Times:
+        """When it was compiled."""
+        return self.began, self.ended
+
+    @property
+    def what(self) -> str:
+        """The function's name."""
+        # A function of torch's own goes through one of Dynamo's, whose name says nothing.
+        return "a function of torch's" if "/torch/" in self.file else self.name
+
+    @property
+    def placed(self) -> str:
+        """The function's name and place."""
+        if not self.file or "/torch/" in self.file:
+            return self.what
+        return f"{self.name} ({self.file}{'' if self.line is None else f':{self.line}'})"
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedFact:
+    """A line, or a pair of lines, that ran ``count`` times; the ``times`` of some of them."""
+
+    times: tuple[Times, ...]
+    site: str = ""
+    sites: str = ""
+    count: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessFacts:
+    """What one process recorded when it ended, of torch.compile, Triton and timing events."""
+
+    pid: int | None = None
+    dynamo: tuple[CompiledFact, ...] = ()
+    triton: tuple[CompiledFact, ...] = ()
+    calls: tuple[RepeatedFact, ...] = ()
+    pairs: tuple[RepeatedFact, ...] = ()
+
+
+def facts(event: Said) -> ProcessFacts:
+    """The facts of a ``profile_facts`` event; invalid parts are left out."""
+    made: ProcessFacts = restored(ProcessFacts, dict(event))
+    return made
+
+
+def warned(profile: Profile, facts: Sequence[ProcessFacts]) -> Profile:
+    """The profile with the compiling within its window, and warnings about it."""
+    window = profile.window
+    mine = [f for f in facts if f.pid == window.pid]
+    if not mine or window.began is None or window.ended is None:
+        return replace(profile, warnings=tuple(_compiled(profile)))
+    within = (window.began, window.ended)
+    triton = [
+        Compiling(f"Triton's {one.name}", _us(one.times, within))
+        for f in mine
+        for one in f.triton
+        if _us(one.times, within) > 0
+    ]
+    names = [one.placed for f in mine for one in f.dynamo if _us(one.times, within) > 0]
+    changed = replace(profile, compiling=(*profile.compiling, *triton))
+    warnings = [
+        *_compiled(changed, names),
+        *(w for f in mine for w in _calls(f, within)),
+        *(w for f in mine for w in _pairs(f)),
+    ]
+    return replace(changed, warnings=tuple(dict.fromkeys(warnings)))
+
+
+def _compiled(profile: Profile, names: Sequence[str] = ()) -> Iterator[str]:
+    """A warning if the window holds compiling: of what, for how long, in how many steps."""
+    spent = sum(c.us for c in profile.compiling)
+    if spent <= 0:
+        return
+    window = profile.window
+    window_us = profile.overhead.window_us
+    what = ", ".join(dict.fromkeys(names or (c.what for c in profile.compiling)))
+    steps = sorted({n for c in profile.compiling for n in c.steps})
+    part = f" of its {_time(window_us)}" if window_us else ""
+    if len(steps) > 1:
+        numbers = ", ".join(f"#{n}" for n in steps)
+        yield (
+            f"{_time(spent)}{part} is compiling, in {len(steps)} steps ({numbers}): {what}. "
+            "These steps time the compiler; compile once, before what is timed"
+        )
+    elif window.steps:
+        yield (
+            f"{_time(spent)}{part} is compiling, in a step that should only run: {what}. "
+            "Let the warm-up be longer (--warmup)"
+        )
+    else:
+        yield f"{_time(spent)}{part} is compiling: {what}"
+
+
+def _calls(facts: ProcessFacts, within: Times) -> Iterator[str]:
+    """Warnings about lines that call torch.compile repeatedly."""
+    for call in facts.calls:
+        count = call.count or len(call.times)
+        if count > 1 and any(_us(t, within) > 0 for t in call.times):
+            typical = median(b - a for a, b in call.times) * 1e6
+            yield (
+                f"torch.compile was called {count:,} times at {call.site}, {_time(typical)} each "
+                "(median): what is timed around it times the wrapper and its checks; call it "
+                "once, outside"
+            )
+
+
+def _pairs(facts: ProcessFacts) -> Iterator[str]:
+    """Warnings about pairs of timing events with a compile between them."""
+    compiles = [(one.what, one.times) for one in facts.dynamo]
+    compiles += [(f"Triton's {one.name}", one.times) for one in facts.triton]
+    for timed in facts.pairs:
+        first, _, last = timed.sites.partition("\n")
+        spoilt = [
+            (pair, [(what, us) for what, t in compiles if (us := _us(t, pair))])
+            for pair in timed.times
+        ]
+        spoilt = [(pair, compiling) for pair, compiling in spoilt if compiling]
+        if spoilt:
+            pair, compiling = spoilt[0]
+            names = ", ".join(dict.fromkeys(what for what, _ in compiling))
+            spent = max(us for _, us in compiling)
+            of = len(timed.times)
+            often = f", in {len(spoilt)} of {of} measurements" if of > 1 else ""
+            yield (
+                f"between the events of {first} and {last} {names} was compiled: {_time(spent)} of "
+                f"{_time((pair[1] - pair[0]) * 1e6)}{often}; warm up first"
+            )
+
+
+def _us(times: Times, within: Times) -> float:
+    return max(min(times[1], within[1]) - max(times[0], within[0]), 0.0) * 1e6
+
+
+def _time(us: float) -> str:
+    """A time in µs, ms or s, to three digits."""
+    for unit, scale in (("s", 1e6), ("ms", 1e3)):
+        if us >= scale:
+            return f"{us / scale:.3g} {unit}"
+    return f"{us:.3g} µs"
+
+
+# -- which kernel of the recording, and which variants of it, a kernel of the profile is ----------
 
 
 def linked(profile: Profile, rec: Recording) -> Profile:
@@ -94,7 +255,6 @@ def _may_be(variant: Variant, shape: Shape) -> bool:
 
 # Part of the key under which a trace's summary is cached; it grows when the summary changes.
 VERSION = "profile-1"
-Said = Mapping[str, object]
 
 
 def windows(events: Events) -> list[Window]:
@@ -111,20 +271,15 @@ def windows(events: Events) -> list[Window]:
 
 def _window(event: Said, number: int, ranks: Mapping[int | None, int | None]) -> Window:
     pid = whole(event.get("pid"))
-    return Window(
-        number=number,
-        by="program" if event.get("by") == "program" else "ptxview",
-        about=about(event),
-        rank=None if pid is None else ranks.get(pid),
-        pid=pid,
-        seen=whole(event.get("seen")),
-        began=_float(event.get("began")),
-        ended=_float(event.get("ended")),
-        trace=str(event["trace"]) if isinstance(event.get("trace"), str) else None,
-        torch=str(event["torch"]) if isinstance(event.get("torch"), str) else None,
-        stacks=event.get("stacks") is True,
-        gpu=event.get("gpu") is True,
-    )
+    own = {
+        "number": number,
+        "by": "program" if event.get("by") == "program" else "ptxview",
+        "about": about(event),
+        "rank": None if pid is None else ranks.get(pid),
+        "steps": (),
+    }
+    made: Window = restored(Window, {**event, **own})
+    return made
 
 
 def about(event: Said) -> str:

@@ -4,9 +4,66 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
+from types import NoneType
+from typing import Any, get_args, get_origin, get_type_hints
 
-from inspector.measure.restored import restored
+from inspector.base.model import Kernel, Variant
+from inspector.recording.layout import kept
+
+MAX_NUMBER = float(1 << 63)
+"""No figure (bytes, operations or µs) is as large as this."""
+
+
+def restored(kind: Any, value: object) -> Any:
+    """Read a value of JSON as a type: a dataclass, a tuple, a mapping, a text or a number.
+
+    Fields that are missing or of another type get their defaults, elements of another type are
+    left out. Raises ``TypeError`` for a value of another type, or a needed field without one.
+    """
+    arguments = get_args(kind)
+    if NoneType in arguments:
+        (kind,) = (each for each in arguments if each is not NoneType)
+        return None if value is None else restored(kind, value)
+    if is_dataclass(kind):
+        return _dataclass(kind, value)
+    if get_origin(kind) is tuple:
+        return _tuple(arguments, value)
+    kind = get_origin(kind) or kind
+    wrong = isinstance(value, bool) and kind is not bool
+    if isinstance(value, int | float) and not wrong:
+        wrong = not -MAX_NUMBER < value < MAX_NUMBER
+        value = float(value) if kind is float and not wrong else value
+    if wrong or not isinstance(value, kind):
+        raise TypeError(f"not of type {kind}")
+    return value
+
+
+def _dataclass(kind: Any, value: object) -> Any:
+    if not isinstance(value, dict):
+        raise TypeError(f"not an object, which {kind} is")
+    hints, given = get_type_hints(kind), {}
+    for each in fields(kind):
+        with suppress(TypeError, KeyError):
+            given[each.name] = restored(hints[each.name], value[each.name])
+    return kind(**given)
+
+
+def _tuple(kinds: tuple[Any, ...], value: object) -> tuple[Any, ...]:
+    if not isinstance(value, list | tuple):
+        raise TypeError("not an array")
+    if kinds[-1] is not Ellipsis:
+        if len(value) != len(kinds):
+            raise TypeError(f"not an array of {len(kinds)}")
+        return tuple(map(restored, kinds, value))
+    out = []
+    for each in value:
+        with suppress(TypeError):
+            out.append(restored(kinds[0], each))
+    return tuple(out)
+
 
 # -- the median and its interval ------------------------------------------------------------------
 # The median of samples and its 95 % interval, by order statistics of any distribution.
@@ -177,27 +234,31 @@ def with_time(
     middle = median(samples)
     if middle is None:
         return None
-    per_us = 1 / middle.value if middle.value > 0 else None
-    gb = timing.bytes * per_us / 1e3 if timing.bytes is not None and per_us else None
-    flop = timing.flops * per_us / 1e6 if timing.flops is not None and per_us else None
-    part = 100 * gb / peak.gb_per_s if gb is not None and peak is not None else None
-    return replace(
+    warnings = (*_warnings(middle, clocks), *_drift(samples), *_disturbed(answer))
+    timed = replace(
         timing,
         median_us=middle.value,
         low_us=middle.low,
         high_us=middle.high,
         samples=middle.samples,
-        gb_per_s=gb,
-        tflop_per_s=flop,
-        percent_of_peak=part,
         traced_us=_traced(answer, "traced"),
-        warnings=(
-            *timing.warnings,
-            *_warnings(middle, clocks),
-            *_drift(samples),
-            *_disturbed(answer),
-        ),
+        warnings=(*timing.warnings, *warnings),
         clocks=dict(clocks),
+    )
+    return _with_rates(timed, peak)
+
+
+def _with_rates(timing: Timing, peak: Peak | None) -> Timing:
+    """A timing with what its bytes and operations come to in its time."""
+    us = timing.median_us
+    if us is None or us <= 0:
+        return timing
+    gb = None if timing.bytes is None else timing.bytes / us / 1e3
+    return replace(
+        timing,
+        gb_per_s=gb,
+        tflop_per_s=None if timing.flops is None else timing.flops / us / 1e6,
+        percent_of_peak=None if gb is None or peak is None else 100 * gb / peak.gb_per_s,
     )
 
 
@@ -289,22 +350,194 @@ def with_amounts(session: Session, moved: int | None, done: int | None) -> Sessi
     """
     if moved is None and done is None:
         return session
-    return replace(session, rows=tuple(_with(t, session, moved, done) for t in session.rows))
-
-
-def _with(timing: Timing, session: Session, moved: int | None, done: int | None) -> Timing:
-    us = timing.median_us or None
-    if moved is not None:
-        peak = next((p for p in session.peaks if p.stopwatch == timing.stopwatch), None)
-        gb = None if us is None else moved / us / 1e3
-        timing = replace(
-            timing,
-            bytes=moved,
-            bytes_from="given",
-            gb_per_s=gb,
-            percent_of_peak=None if gb is None or peak is None else 100 * gb / peak.gb_per_s,
-        )
+    given: dict[str, Any] = {} if moved is None else {"bytes": moved, "bytes_from": "given"}
     if done is not None:
-        rate = None if us is None else done / us / 1e6
-        timing = replace(timing, flops=done, flops_from="given", tflop_per_s=rate)
-    return timing
+        given |= {"flops": done, "flops_from": "given"}
+    peaks = {peak.stopwatch: peak for peak in reversed(session.peaks)}
+    rows = [
+        _with_rates(replace(row, **given), peaks.get(row.stopwatch or "")) for row in session.rows
+    ]
+    return replace(session, rows=tuple(rows))
+
+
+OWN, COLD = "cupti", "cold"
+"""The stopwatch that reads a kernel's own duration, and the preferred state of the L2."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A time of one kernel, of a launch or within a call: when (ISO 8601), and on which device.
+
+    ``inputs`` are the tensors of that launch or call in words.
+    """
+
+    timing: Timing
+    when: str
+    device: str | None
+    inputs: str
+
+    @property
+    def us(self) -> float:
+        """The median in microseconds, which is known."""
+        assert self.timing.median_us is not None
+        return self.timing.median_us
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTime:
+    """One launch of a variant, in µs: the median with its 95 % interval (None: too few samples).
+
+    ``inputs`` are the tensors of the call in words, ``taken`` when that was (ISO 8601), ``device``
+    the device's name.
+    """
+
+    median_us: float
+    low_us: float | None
+    high_us: float | None
+    stopwatch: str
+    cache: str
+    taken: str
+    device: str | None
+    inputs: str
+
+
+class StoredTimes:
+    """The times that are stored with a recording, in the order in which they were taken."""
+
+    def __init__(self, sessions: Sequence[Session] = ()) -> None:
+        self.sessions: tuple[Session, ...] = ()
+        self._taken: dict[str, list[tuple[int, Taken]]] = {}
+        for session in sessions:
+            self.add(session)
+
+    def add(self, session: Session) -> None:
+        """Add a session, the newest."""
+        number = len(self.sessions)
+        self.sessions = (*self.sessions, session)
+        name = session.device.get("name")
+        device = name if isinstance(name, str) else None
+        for row in session.rows:
+            for part in parts(row):
+                if _known(part.median_us):
+                    taken = Taken(part, session.taken, device, row.inputs)
+                    self._taken.setdefault(part.kernel, []).append((number, taken))
+
+    def every(self, kernel: Kernel, variant: Variant) -> tuple[Taken, ...]:
+        """Every time of a variant by any stopwatch, the oldest first."""
+        return tuple(taken for _, taken in self._of(kernel, variant))
+
+    def latest(self, kernel: Kernel, variant: Variant) -> Taken | None:
+        """The representative time of a variant; None if it was not measured."""
+        return next(iter(self._own(kernel, variant)), None)
+
+    def of(self, kernel: Kernel, variant: Variant) -> StoredTime | None:
+        """The representative time of a variant, as views show it."""
+        taken = self.latest(kernel, variant)
+        return None if taken is None else _measured(taken)
+
+    def by_inputs(self, kernel: Kernel, variant: Variant) -> Mapping[str, StoredTime]:
+        """The time of a variant with each kind of inputs that it was timed with."""
+        out: dict[str, StoredTime] = {}
+        for taken in self._own(kernel, variant):
+            out.setdefault(taken.inputs, _measured(taken))
+        return out
+
+    def __bool__(self) -> bool:
+        return any(_is_own(t) for entries in self._taken.values() for _, t in entries)
+
+    def _of(self, kernel: Kernel, variant: Variant) -> list[tuple[int, Taken]]:
+        # An id is as long as it must be: it may have grown since.
+        return [
+            (number, taken)
+            for number, taken in self._taken.get(kernel.name, ())
+            if taken.timing.variant == variant.id or variant.hash.startswith(taken.timing.variant)
+        ]
+
+    def _own(self, kernel: Kernel, variant: Variant) -> list[Taken]:
+        """The variant's times by CUPTI, the representative one first."""
+
+        def rank(entry: tuple[int, Taken]) -> tuple[bool, int, bool, int]:
+            number, timing = entry[0], entry[1].timing
+            # A launch timed alone comes before one within a call of many.
+            return timing.cache != COLD, -number, timing.kind != "triton", -timing.count
+
+        entries = [entry for entry in self._of(kernel, variant) if _is_own(entry[1])]
+        return [taken for _, taken in sorted(entries, key=rank)]
+
+
+def parts(row: Timing) -> tuple[Timing, ...]:
+    """A launch's own timing; for a call of a graph or function, a timing of each known kernel."""
+    if row.variant:
+        return (row,)
+    where = f"in a call of {row.kernel}" + (f": {row.inputs}" if row.inputs else "")
+    return tuple(
+        replace(
+            row,
+            kernel=kernel.name,
+            variant=kernel.variant,
+            median_us=kernel.median_us,
+            low_us=kernel.low_us,
+            high_us=kernel.high_us,
+            samples=kernel.samples,
+            inputs=where,
+            bytes=None,
+            flops=None,
+            gb_per_s=None,
+            tflop_per_s=None,
+            percent_of_peak=None,
+            kernels=(),
+            cpu_us=None,
+        )
+        for kernel in row.kernels
+        if kernel.variant
+    )
+
+
+def timed_alike(
+    a: Mapping[str, StoredTime], b: Mapping[str, StoredTime]
+) -> tuple[StoredTime, StoredTime] | None:
+    """Comparable times of two variants, or None.
+
+    They are of the same kind of inputs, on the same device, with the L2 in the same state.
+    """
+    for inputs, time in a.items():
+        counterpart = b.get(inputs)
+        if counterpart is not None and (counterpart.device, counterpart.cache) == (
+            time.device,
+            time.cache,
+        ):
+            return time, counterpart
+    return None
+
+
+def times(path: str | Path) -> StoredTimes:
+    """The times stored with the recording at a path; none if there is no recording."""
+    return StoredTimes(sessions(Path(path)))
+
+
+def sessions(path: Path) -> list[Session]:
+    """The sessions stored with a recording, the oldest first."""
+    return [s for s in map(read, kept(path)) if s is not None]
+
+
+def _is_own(taken: Taken) -> bool:
+    return taken.timing.stopwatch == OWN
+
+
+def _known(value: float | None) -> bool:
+    """Whether a time is a positive number, which a damaged file may not hold."""
+    return value is not None and math.isfinite(value) and value > 0
+
+
+def _measured(taken: Taken) -> StoredTime:
+    timing = taken.timing
+    return StoredTime(
+        taken.us,
+        timing.low_us,
+        timing.high_us,
+        OWN,
+        timing.cache or "",
+        taken.when,
+        taken.device,
+        taken.inputs,
+    )

@@ -10,13 +10,12 @@ from textual.widget import Widget
 
 from inspector.base.model import Stage
 from inspector.base.text import plural
-from inspector.diff.beside import BesideRow, Sign
+from inspector.diff.beside import BesideRow, PassChange, Sign
 from inspector.diff.compare import Compared
-from inspector.diff.passes import PassChange
 from inspector.report import diff_text
-from inspector.report.naming import differing
+from inspector.report.tables import differing
+from inspector.tui.code.highlight import place
 from inspector.tui.diff.diff_view import DiffView
-from inspector.tui.panes.locations import place
 from inspector.tui.widgets.figures import configuration
 from inspector.tui.widgets.lines import LineWidget, clickable, ends
 from inspector.tui.widgets.subject import TreeSubject, digit

@@ -11,9 +11,8 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from inspector.diff.beside import BesideRow, Sign
+from inspector.diff.beside import BesideRow, PassChange, Sign
 from inspector.diff.compare import Compared
-from inspector.diff.passes import PassChange
 from inspector.report.diff_text import SIGNS
 from inspector.tui.code.code_rows import code_strip, cropped, mark_matches, styled
 from inspector.tui.code.highlight import Highlighter

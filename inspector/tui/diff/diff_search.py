@@ -14,7 +14,7 @@ from inspector.tui.diff.diff_bars import where
 from inspector.tui.diff.diff_view import DiffView
 from inspector.tui.diff.diff_work import Layout
 from inspector.tui.panes.pane import matches
-from inspector.tui.panes.search import BAD_EXPRESSION, expression
+from inspector.tui.panes.pane_screen import BAD_EXPRESSION, expression
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.prompt import Prompt
 from inspector.tui.widgets.threads import in_thread

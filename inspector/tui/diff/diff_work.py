@@ -10,9 +10,8 @@ from typing import NamedTuple
 from inspector.base.errors import PtxviewError
 from inspector.base.model import Stage, Variant
 from inspector.diff import compare
-from inspector.diff.beside import BesideRow, Sign
+from inspector.diff.beside import BesideRow, PassChange, Sign
 from inspector.diff.compare import Compared
-from inspector.diff.passes import PassChange
 from inspector.reader.reader import Reader
 from inspector.tui.code.highlight import Highlighter, highlighter_for, width_of
 from inspector.tui.widgets.notice import Notice

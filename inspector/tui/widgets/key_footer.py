@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from textual.content import Content
 
-from inspector.tui.keys.command_table import Command, Where, command, footer
-from inspector.tui.keys.keymap import shown
+from inspector.tui.keys.command_table import Command, Where, command, footer, shown
 from inspector.tui.widgets.lines import LineWidget, link
 
 _KEPT = (

@@ -16,7 +16,7 @@ from inspector.execute.calls.tracing import trace_block, trace_launch
 from inspector.measure.recorded_launch import ChosenLaunch, LaunchWish, choose_launch
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import select_one
-from inspector.tui.code.gutter import CONFLICTS, DIVERGES, LANES, SECTORS, VALUE, WARPS, Gutter
+from inspector.tui.code.code_rows import CONFLICTS, DIVERGES, LANES, SECTORS, VALUE, WARPS, Gutter
 from inspector.tui.step.lanes import lanes_text
 from inspector.tui.step.registers import register_rows
 from inspector.tui.step.step_figures import SteppedKernel
@@ -151,7 +151,10 @@ def test_columns_are_as_wide_as_they_say() -> None:
         gutter = Gutter(wanted=(WARPS, LANES, DIVERGES, SECTORS, CONFLICTS, VALUE), run=figures)
         assert len(gutter.heads) == gutter.width
         for line in lecture().listing(chosen.variant, stage).lines:
-            assert len(gutter.cells(line.n) + gutter.value(line.n)[0]) == gutter.width, line.n
+            assert (
+                sum(len(t) for t, _ in (*gutter.parts(line.n), gutter.value(line.n)))
+                == gutter.width
+            ), line.n
 
 
 def test_the_registers_are_what_the_step_gave_and_what_is_live() -> None:

@@ -1,0 +1,302 @@
+"""Python (the user's source and Inductor's ``output_code``) and CUDA C++, line by line.
+
+Lines are classified by a scanner of strings and comments instead of ``ast``, which needs a whole
+valid program of this interpreter's version and takes 50 times the text's memory.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from inspector.base.model import Location
+from inspector.base.text import words
+from inspector.listing.line import Function, Kind, Line, Listing, code_of
+
+_PIECE = re.compile(r"#.*+|(?P<prefix>[A-Za-z]{0,2})(?P<quote>\"\"\"|'''|\"|')", re.DOTALL)
+_REST = {
+    '"': re.compile(r'(?:[^"\\]|\\.)*+"', re.DOTALL),
+    "'": re.compile(r"(?:[^'\\]|\\.)*+'", re.DOTALL),
+    # Unrolled: re of Python 3.11.2 does not go back from an alternative that fails within ()*+.
+    '"""': re.compile(r'[^"\\]*(?:(?:\\.|(?!""")")[^"\\]*)*"""', re.DOTALL),
+    "'''": re.compile(r"[^'\\]*(?:(?:\\.|(?!''')')[^'\\]*)*'''", re.DOTALL),
+}
+_NAME = re.compile(r"(?<![\w.])[^\W\d]\w*+")
+_CALL = re.compile(r"((?<![\w.])[^\W\d]\w*+(?:\.[^\W\d]\w*+)*+)\s*+(?:\[[^\[\]()]*+\])?\s*+\(")
+_TARGETS = re.compile(
+    r"\s*+((?:[\w.,*\[\] \t()]|'|\")*+)(?::[^=]*+)?(?:[-+*/%@&|^]|//|\*\*|>>|<<)?=(?!=)"
+)
+_AUGMENTED = re.compile(r"\s*+[\w.\[\]]++\s*+(?:[-+*/%@&|^]|//|\*\*|>>|<<)=")
+_KEYWORD_ARGUMENT = re.compile(r"[(,]\s*+([^\W\d]\w*+)\s*+=(?!=)")
+_DEF = re.compile(r"([ \t]*+)(?:async\s++)?def\s++([^\W\d]\w*+)")
+_FOR = re.compile(r"\bfor\s++([\w, ()]++)")
+_FIRST = re.compile(r"\s*+(@?)(\w*+)")
+_KEYWORDS = frozenset(keyword.kwlist)
+_STATEMENTS = _KEYWORDS - {"None", "True", "False", "not", "lambda", "await"}
+
+
+class PythonState(NamedTuple):
+    """``quote``: the string that a line begins in; ``depth``: its open brackets."""
+
+    quote: str = ""
+    depth: int = 0
+    joined: bool = False
+    """The line before ended with a backslash."""
+
+
+def parse_python(text: str, path: str | None = None, language: str = "source") -> Listing:
+    """The listing of a Python text; with ``path``, code lines have themselves as ``source``.
+
+    ``base`` is the statement's keyword, else what is called first on the line (``tl.load``),
+    else ``=``. Names assigned are ``defs``, names read ``uses`` (attributes are not names).
+    """
+    state = PythonState()
+    lines: list[Line] = []
+    states: list[PythonState] = []
+    for n, each in enumerate(text.split("\n"), 1):
+        states.append(state)
+        code, state, comment = _scan(each, state)
+        lines.append(_line(n, each, code, states[-1], comment, path))
+    return Listing(language, lines, _functions(lines, states))
+
+
+def _line(
+    n: int,
+    text: str,
+    code: str | None,
+    state_before: PythonState,
+    comment: bool,
+    path: str | None,
+) -> Line:
+    if not text or text.isspace():
+        return Line(n, text, Kind.BLANK)
+    source = Location(path, n) if path is not None else None
+    if code is None or "\0" in text:
+        return Line(n, text, Kind.UNKNOWN, source=source)
+    if comment and not code.strip() and not state_before.quote:
+        return Line(n, text, Kind.COMMENT)
+    if state_before.quote and not code.strip():
+        return Line(n, text, Kind.INSTRUCTION, source=source)
+    base, defs, uses = _read(code, state_before.depth > 0 or state_before.joined)
+    return Line(n, text, Kind.INSTRUCTION, base, base, defs, uses, source)
+
+
+def _scan(text: str, state: PythonState) -> tuple[str | None, PythonState, bool]:
+    """A line's code with its strings emptied, the state after it, and whether it has a comment.
+
+    The code is None if a string does not end on the line although it must.
+    """
+    parts: list[str] = []
+    position = 0
+    quote, depth, _ = state
+    if quote:
+        match = _REST[quote].match(text)
+        if match is None:
+            return "", state, False
+        parts.append('""')
+        position = match.end()
+    comment = False
+    while piece := _PIECE.search(text, position):
+        parts.append(text[position : piece.start()])
+        delimiter = piece["quote"]
+        if delimiter is None:
+            comment = True
+            position = len(text)
+            break
+        closing = _REST[delimiter].match(text, piece.end())
+        if closing is None:
+            if len(delimiter) == 3:
+                code = "".join(parts)
+                return code + '""', PythonState(delimiter, _depth(code, depth)), comment
+            if text.rstrip("\r").endswith("\\"):
+                code = "".join(parts)
+                return code + '""', PythonState(delimiter, _depth(code, depth)), comment
+            return None, PythonState("", depth), comment
+        parts.append('""')
+        position = closing.end()
+    parts.append(text[position:])
+    code = "".join(parts)
+    joined = code.rstrip("\r")[-1:] == "\\"
+    return code, PythonState("", _depth(code, depth), joined), comment
+
+
+def _depth(code: str, depth: int) -> int:
+    opened = code.count("(") + code.count("[") + code.count("{")
+    closed = code.count(")") + code.count("]") + code.count("}")
+    return max(0, depth + opened - closed)
+
+
+def _read(code: str, continued: bool) -> tuple[str | None, tuple[str, ...], tuple[str, ...]]:
+    """The statement's keyword or callee, the names assigned, and the names read."""
+    code = code[:65536]  # a longer line is data
+    base: str | None = None
+    defs: list[str] = []
+    rest = code
+    first = _FIRST.match(code)
+    if not continued and first and first[1]:
+        base = "@"
+    elif not continued and first and first[2] in _STATEMENTS:
+        base = first[2]
+    if base in ("def", "class"):
+        names = _NAME.findall(code)
+        defs = [n for n in names[1:2] if n not in _KEYWORDS]
+        rest = code[code.find("(") :] if "(" in code else ""
+    elif base in ("import", "from"):
+        names = [n for n in _NAME.findall(code.rpartition("import")[2]) if n not in _KEYWORDS]
+        return base, tuple(dict.fromkeys(names)), ()
+    elif base is None and not continued and (assigned := _TARGETS.match(code)):
+        targets = assigned[1]
+        if "(" not in targets.lstrip(" \t("):
+            if "[" not in targets and "." not in targets:
+                defs = [n for n in _NAME.findall(targets) if n not in _KEYWORDS]
+                if not _AUGMENTED.match(code):
+                    rest = code[assigned.end() :]
+            base = "="
+    if loop := _FOR.search(code):
+        variables, _, _ = loop[1].partition(" in ")
+        defs += _NAME.findall(variables)
+    if base in (None, "=", "return"):
+        call = _CALL.search(rest)
+        if call and call[1] not in _KEYWORDS:
+            base = call[1]
+    skip = _KEYWORDS.union(_KEYWORD_ARGUMENT.findall(rest)) if "=" in rest else _KEYWORDS
+    uses = dict.fromkeys(n for n in _NAME.findall(rest) if n not in skip)
+    for name in defs if loop else ():
+        uses.pop(name, None)
+    return base, tuple(dict.fromkeys(defs)), tuple(uses)
+
+
+def _functions(lines: Sequence[Line], states: Sequence[PythonState]) -> tuple[Function, ...]:
+    """Functions and methods that are not nested in others, from their decorators on."""
+    out: list[Function] = []
+    open_: tuple[str, int, int] | None = None  # name, first line, indentation
+    decorated = 0
+    last = 0
+    for line, before in zip(lines, states, strict=True):
+        n, text = line.n, line.text
+        bare = text.strip()
+        if before.quote or before.depth or before.joined:
+            last = n if bare else last
+            continue
+        if not bare or bare[0] == "#":
+            continue
+        indent = len(text) - len(text.lstrip())
+        if open_ and indent <= open_[2]:
+            out.append(Function(open_[0], open_[1], last))
+            open_ = None
+        if not open_:
+            match = _DEF.match(text)
+            if bare[0] == "@":
+                decorated = decorated or n
+            elif match:
+                open_ = (match[2], decorated or n, indent)
+                decorated = 0
+            else:
+                decorated = 0
+        last = n
+    if open_:
+        out.append(Function(open_[0], open_[1], last))
+    return tuple(out)
+
+
+_CUDA_PIECE = re.compile(r"//|/\*|(?:u8|[LuU])?R\"([^()\\\s]{0,16})\(|\"|'", re.DOTALL)
+_CUDA_CALL = re.compile(r"(?<![\w.>:])([A-Za-z_]\w*+(?:::\w++)*+)\s*+(?:<<<|\()")
+_FUNCTION = re.compile(r"\b(__global__|__device__)\b")
+_FUNCTION_NAME = re.compile(r"(?<!\w)([A-Za-z_]\w*+)\s*+\(")
+_ATTRIBUTES = words(
+    "__launch_bounds__ __attribute__ __declspec alignas noexcept __maxnreg__ __cluster_dims__ "
+    "__block_size__"
+)
+_CUDA_KEYWORDS = words("if else for while do switch case return break continue goto")
+_CUDA_FIRST = re.compile(r"\s*+\}?\s*+([A-Za-z_]\w*+)")
+
+
+ENDINGS = words("cu cuh cpp cc cxx c h hpp hh inl")
+"""File name endings of sources in C++; any other source is Python."""
+
+
+def is_cuda(path: str | None) -> bool:
+    """Whether a source file's name says C++ rather than Python."""
+    return (path or "").rpartition(".")[2].lower() in ENDINGS
+
+
+class CudaState(NamedTuple):
+    """State at a line's start: the end to look for (``*/``, a raw string's), a joined directive."""
+
+    until: str = ""
+    directive: bool = False
+
+
+def parse_cuda(text: str, path: str | None = None) -> Listing:
+    """The listing of a C++ text; with ``path``, code lines have themselves as ``source``.
+
+    ``base`` is the statement's keyword, else what is called first on the line.
+    """
+    state = CudaState()
+    lines: list[Line] = []
+    codes: list[str] = []
+    for n, each in enumerate(text.split("\n"), 1):
+        before = state
+        code, state = _cuda_scan(each, before)
+        lines.append(_cuda_line(n, each, code, before, path))
+        codes.append("" if before.directive or code.lstrip()[:1] == "#" else code)
+    return Listing("source", lines, _cuda_functions(codes))
+
+
+def _cuda_line(n: int, text: str, code: str, state_before: CudaState, path: str | None) -> Line:
+    bare = code.strip()
+    if not text or text.isspace():
+        return Line(n, text, Kind.BLANK if state_before.until != "*/" else Kind.COMMENT)
+    if state_before.directive or bare[:1] == "#":
+        return Line(n, text, Kind.DIRECTIVE)
+    source = Location(path, n) if path is not None else None
+    if not bare:
+        inside = state_before.until not in ("", "*/")
+        kind = Kind.INSTRUCTION if inside else Kind.COMMENT
+        return Line(n, text, kind, source=source if inside else None)
+    if "\0" in bare:
+        return Line(n, text, Kind.UNKNOWN, source=source)
+    first = _CUDA_FIRST.match(bare)
+    base = first[1] if first and first[1] in _CUDA_KEYWORDS else None
+    if base in (None, "return"):
+        call = _CUDA_CALL.search(bare[:65536])
+        base = call[1] if call and call[1] not in _CUDA_KEYWORDS else base
+    return Line(n, text, Kind.INSTRUCTION, base, base, source=source)
+
+
+def _cuda_functions(codes: Sequence[str]) -> tuple[Function, ...]:
+    """``__global__`` and ``__device__`` functions with a body, in code without directives."""
+    out: list[Function] = []
+    header, first, depth, name, entry = "", 0, 0, "", False
+    for n, code in enumerate(codes, 1):
+        if not first and (match := _FUNCTION.search(code)):
+            first, header = n, ""
+            entry = match[1] == "__global__"
+        if not first:
+            continue
+        if not name:
+            header = (header + " " + code)[:65536]
+            ends = [p for p in (header.find("{"), header.find(";")) if p >= 0]
+            if not ends:
+                continue
+            if header[min(ends)] == ";":
+                first = 0
+                continue
+            names = _FUNCTION_NAME.findall(header[: min(ends)])
+            name = next((x for x in names if x not in _ATTRIBUTES), "?")
+        depth += code.count("{") - code.count("}")
+        if depth <= 0:
+            out.append(Function(name, first, n, entry))
+            first, depth, name = 0, 0, ""
+    if first and name:
+        out.append(Function(name, first, len(codes), entry))
+    return tuple(out)
+
+
+def _cuda_scan(text: str, state: CudaState) -> tuple[str, CudaState]:
+    """The code of a line without comments and with its strings emptied, and the state after it."""
+    code, until = code_of(text, state.until, _CUDA_PIECE)
+    begun = state.directive or code.lstrip()[:1] == "#"
+    return code, CudaState(until, not until and begun and text.rstrip("\r")[-1:] == "\\")

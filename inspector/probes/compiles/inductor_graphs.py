@@ -1,0 +1,568 @@
+"""Contents of a compiled graph: nodes with their modules, fusions, reasons against them; failures.
+
+The texts of torch's trace name no module; the nodes of the graphs do, while they are compiled.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import threading
+import time
+import weakref
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from .. import private_names
+from ..hooks import at_new_recording, guarded, per_recording, recording
+from ..writer import blob, emit, file_blob
+
+if TYPE_CHECKING:
+    from ..hooks import After, Before
+
+MAX_REASONS = 4096
+"""Reasons against a fusion that are kept of one graph; how many more there were is counted."""
+LEFT_OUT = ("",)
+"""The key of further reasons."""
+MAX_NODES = 20_000
+MAX_IR_CHARACTERS = 1 << 18
+"""Characters of Inductor's IR after which no further operation is written: torch takes about two
+microseconds for each."""
+_FRAME = re.compile(r'\s*File "([^"\n]{1,4096})", line (\d{1,9})')
+_now = threading.local()
+PARTS = (("run", "ir_pre_fusion"), ("codegen", "output_code"), ("compile_to_module", None))
+"""What Inductor does with a graph, and what it makes by it; last come the graph's kernels."""
+MAX_LOG_CHARACTERS = 20_000
+_QUOTED = re.compile(r"at \d+:\d+:$")
+_told: set[tuple[Any, ...]] = per_recording(set())
+_began: weakref.WeakKeyDictionary[Any, float] = per_recording(weakref.WeakKeyDictionary())
+"""When Inductor began with a graph, since 1970."""
+
+
+def attach_compilation(module: Any) -> None:
+    """``torch._inductor.compile_fx``: Dynamo's graph as Inductor is given it."""
+    private_names.wrap("torch._inductor.compile_fx:compile_fx", _compiling, _compiled)
+
+
+def _compiling(args: Any, kwargs: Any) -> bool:
+    """Record Dynamo's graph; True for the outermost call, which calls itself with graphs of its
+    own making."""
+    if getattr(_now, "compiling", False):
+        return False
+    model = args[0] if args else kwargs.get("model_")
+    nodes = getattr(getattr(model, "graph", None), "nodes", None)
+    if nodes is not None:
+        emit({"event": "dynamo_nodes", "blob": blob(json.dumps(_nodes(nodes))), **ids()})
+    _now.compiling = True
+    return True
+
+
+def _compiled(outermost: bool, _: object, error: BaseException | None) -> None:
+    if outermost:
+        _now.compiling = False
+
+
+def attach_lowering(module: Any) -> None:
+    """``torch._inductor.graph``: a graph when its code is written."""
+    for name in ("codegen", "codegen_subgraph"):
+        private_names.wrap(f"torch._inductor.graph:GraphLowering.{name}", _lowering, _lowered)
+
+
+def attach_scheduler(module: Any) -> None:
+    """``torch._inductor.scheduler``: each reason against a fusion that Inductor would log."""
+    private_names.wrap("torch._inductor.scheduler:WhyNoFuse.__call__", _refusing)
+
+
+def _refusing(args: Any, kwargs: Any) -> None:
+    """Count a reason; of a fused node the first operations of its name identify it."""
+    refused = getattr(_now, "refused", None)
+    if refused is not None:
+        why, reason, *more = args
+        text = (reason % tuple(more) if more else reason)[:400]
+        one, other = _of_fusion(why, 1), _of_fusion(why, 2)
+        key = (one[:200], other[:200], str(reason)[:100], text)
+        refused[key if key in refused or len(refused) < MAX_REASONS else LEFT_OUT] += 1
+
+
+def _of_fusion(why: Any, number: int) -> str:
+    """The name of one of the two nodes; until torch 2.6 it is the node that is kept."""
+    name = getattr(why, f"name{number}", None)
+    return str(getattr(why, f"node{number}").get_name() if name is None else name)
+
+
+def attach_debug(module: Any) -> None:
+    """``torch._inductor.debug``: the IR before and after fusion, which it writes only if asked."""
+    for name in ("log_ir_pre_fusion", "log_ir_post_fusion"):
+        private_names.wrap(f"torch._inductor.debug:{name}", _ir(name.removeprefix("log_")))
+
+
+def _lowering(args: Any, kwargs: Any) -> tuple[Any, bool]:
+    """The graph whose code is written, and whether it is within no other."""
+    outermost = getattr(_now, "graphs", None) is None
+    if outermost:
+        _now.graphs, _now.refused = [], Counter()
+    return args[0], outermost
+
+
+def _lowered(token: tuple[Any, bool], _: object, error: BaseException | None) -> None:
+    graph, outermost = token
+    graphs, refused = _now.graphs, _now.refused
+    if outermost:
+        _now.graphs = _now.refused = None
+    if error is None:
+        graphs.append(_graph(graph))
+        if outermost:
+            _emit_graph(graphs, refused)
+
+
+def ids() -> dict[str, Any]:
+    """How torch's trace names what is being compiled."""
+    context = private_names.get("torch._guards:CompileContext")
+    current = context.current_trace_id() if context is not None and context.try_get() else None
+    inner = getattr(current, "compile_id", None)
+    return {
+        "frame_id": getattr(inner, "frame_id", None),
+        "frame_compile_id": getattr(inner, "frame_compile_id", None),
+        "attempt": getattr(current, "attempt", None),
+    }
+
+
+def aot() -> str | None:
+    """The AOT ID in ``output_code``."""
+    tracing = private_names.get("torch._guards:TracingContext")
+    context = None if tracing is None else tracing.try_get()
+    name = getattr(context, "aot_graph_name", None)
+    name = name[0] if isinstance(name, list) and name else name
+    return name if isinstance(name, str) else None
+
+
+def _emit_graph(graphs: list[dict[str, Any]], refused: Counter[tuple[str, ...]]) -> None:
+    own = graphs[-1]
+    for inner in graphs[:-1]:
+        further = len(own["stacks"])
+        for node in inner["nodes"]:
+            node["module"] = None if node["module"] is None else node["module"] + further
+        for name in ("stacks", "nodes", "scheduled"):
+            own[name] += inner[name]
+    own["not_fused_left_out"] = refused.pop(LEFT_OUT, 0)
+    own["not_fused"] = [[a, b, text, n] for (a, b, _, text), n in refused.items()]
+    digest = blob(json.dumps(own))
+    emit({"event": "graph_nodes", "graph": aot(), "blob": digest, **ids()})
+
+
+def _graph(lowering: Any) -> dict[str, Any]:
+    scheduler = getattr(lowering, "scheduler", None)
+    return {
+        **_nodes(lowering.graph.nodes),
+        "scheduled": [_scheduled(node) for node in getattr(scheduler, "nodes", ())],
+    }
+
+
+def _nodes(nodes: Any) -> dict[str, Any]:
+    """Nodes with the place of the stack of modules that each was called in."""
+    out: list[dict[str, Any]] = []
+    stacks: dict[tuple[Any, ...], int] = {}
+    for node in nodes:
+        if node.op in ("output", "root"):
+            continue
+        if len(out) >= MAX_NODES:
+            break
+        meta = node.meta
+        forward = meta.get("nn_module_stack") or None
+        of_forward = None if forward else meta.get("fwd_nn_module_stack")
+        stack = _modules(forward or of_forward)
+        first = next(iter(meta.get("from_node") or ()), None)
+        came = getattr(first, "name", None) or (
+            str(first[0]) if isinstance(first, tuple) and first else None
+        )
+        aten = meta.get("original_aten")
+        backward = meta.get("partitioner_tag") == "is_backward" or meta.get("autograd_backward")
+        out.append(
+            {
+                "name": str(node.name),
+                "op": str(node.op),
+                "target": _target(node.target),
+                "aten": None if aten is None else str(aten),
+                "module": None if stack is None else stacks.setdefault(stack, len(stacks)),
+                "line": _line(meta.get("stack_trace")),
+                "from": came,
+                "backward": bool(backward) or of_forward is not None,
+            }
+        )
+    return {"stacks": [{"paths": p, "type": kind} for p, kind in stacks], "nodes": out}
+
+
+def _target(target: Any) -> str:
+    if isinstance(target, str):
+        return target
+    text = str(target)
+    if text.startswith("<"):
+        module = getattr(target, "__module__", None)
+        name = getattr(target, "__qualname__", None) or getattr(target, "__name__", text)
+        return f"{module}.{name}" if module else str(name)
+    return text
+
+
+def _modules(stack: Any) -> tuple[tuple[str, ...], str | None] | None:
+    """The modules of a stack ``{id: (path, class)}`` as Dynamo names them, the outermost first,
+    and the innermost's class."""
+    if not isinstance(stack, dict) or not stack:
+        return None
+    told = [one for one in stack.values() if isinstance(one, tuple) and one]
+    if not told:
+        return None
+    kind = told[-1][1] if len(told[-1]) > 1 else None
+    name = None if kind is None else str(getattr(kind, "__name__", kind))
+    return tuple(str(one[0]) for one in told), name
+
+
+def _line(stack: Any) -> list[Any] | None:
+    """The innermost line of a node's stack: file, line and code."""
+    if not isinstance(stack, str):
+        return None
+    rows = stack.split("\n")
+    for n in range(len(rows) - 1, -1, -1):
+        if match := _FRAME.match(rows[n]):
+            code = rows[n + 1].strip() if n + 1 < len(rows) else ""
+            return [match[1], int(match[2]), code]
+    return None
+
+
+def _scheduled(node: Any) -> dict[str, Any]:
+    """What became of one node of the scheduler: as a rule one launch."""
+    inner = list(node.get_nodes())
+    outputs = [output for one in inner for output in one.get_outputs()]
+    inside = inner[0].node if len(inner) == 1 else None
+    return {
+        "name": str(node.get_name())[:200],
+        "kind": type(node).__name__,
+        "buffer": None if inside is None else type(inside).__name__,
+        "operations": [
+            {"name": str(one.get_name()), **origins_of(getattr(one, "node", None))} for one in inner
+        ],
+        "outputs": [str(output.get_name()) for output in outputs],
+        "mutates": [str(name) for output in outputs for name in output.get_mutations()],
+        **{
+            name: _figure(node, of)
+            for name, of in (
+                ("bytes", "get_read_write_buffers_sizes"),
+                ("bytes_read", "get_read_buffer_sizes"),
+                ("bytes_written", "get_write_buffer_sizes"),
+            )
+        },
+    }
+
+
+def origins_of(node: Any) -> dict[str, Any]:
+    """The graph's nodes that an operation is from, and the one whose result it is."""
+    get = getattr(node, "get_origins", None)
+    origins = get() if callable(get) else getattr(node, "origins", None)
+    result = getattr(getattr(node, "origin_node", None), "name", None)
+    return {
+        "origins": sorted(str(one.name) for one in origins or ()),
+        "result": None if result is None else str(result),
+    }
+
+
+def _figure(node: Any, name: str) -> int | None:
+    """What Inductor itself says that a node moves, None where it cannot say."""
+    try:
+        value = getattr(node, name)()
+    except Exception:
+        return None  # sizes that are known only when it runs, or a version without this figure
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _ir(name: str) -> Before:
+    def write_ir(args: Any, kwargs: Any) -> None:
+        write = private_names.get("torch._inductor.debug:DebugFormatter._write_ir")
+        nodes = args[0] if args else kwargs["nodes"]
+        if write is None:
+            return
+        parts: list[str] = []
+        size = 0
+        for node in nodes:
+            if size > MAX_IR_CHARACTERS:
+                parts.append(f"# {len(nodes) - len(parts)} further operations are not recorded\n")
+                break
+            parts.append(write([node]))
+            size += len(parts[-1])
+        digest = blob("".join(parts))
+        emit({"event": "graph_text", "kind": name, "graph": aot(), "blob": digest, **ids()})
+
+    return write_ir
+
+
+# -- failures --------------------------------------------------------------------------------------
+
+
+def attach_failures(module: Any) -> None:
+    """``torch._inductor.graph``: what goes wrong there is noted, and goes on as it was raised."""
+    for name, stage in PARTS:
+        private_names.wrap(f"torch._inductor.graph:GraphLowering.{name}", _began_at, _of(stage))
+
+
+def _began_at(args: Any, kwargs: Any) -> float:
+    """When Inductor began with this graph, maybe with an earlier part of it."""
+    return _began.setdefault(args[0], time.time())
+
+
+def _of(stage: str | None) -> After:
+    def ended(began: float, _: Any, error: BaseException | None) -> None:
+        if isinstance(error, Exception):
+            _record(error, stage, began)
+
+    return ended
+
+
+def _record(error: BaseException, stage: str | None, began: float) -> None:
+    own_ids, name = ids(), aot()
+    key = (name, *own_ids.values())
+    if key in _told:
+        return  # an inner part was recorded before: it raises first
+    _told.add(key)
+    text = str(error).strip()
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    message = lines[0] if lines else ""
+    if _QUOTED.match(message):  # Triton quotes the source up to a caret before it says what it is
+        message = lines[-1]
+    kind = type(error).__name__
+    if kind != "LoweringException":  # which begins with the name of what it is about
+        message = f"{kind}: {message}" if message else kind
+    # The user's line of the node that could not be lowered.
+    _, found, stack = text.rpartition("Found from :")
+    place = _line(stack) if found else None
+    file, line = place[:2] if place else (None, None)
+    emit(
+        {
+            "event": "graph_failed",
+            "graph": name,
+            **own_ids,
+            "began": began,
+            "seconds": time.time() - began,
+            "stage": stage,
+            "kind": kind,
+            "tool": "torch",
+            "message": message[:2000],
+            "messages": [
+                {
+                    "severity": "error",
+                    "message": message[:2000],
+                    "tool": "torch",
+                    "file": file,
+                    "line": line,
+                }
+            ],
+            "log": blob(text[:MAX_LOG_CHARACTERS]),
+        }
+    )
+
+
+MAX_MARKS = 4000
+"""Beginnings and ends of phases that are kept of one compile."""
+MAX_OPEN_COMPILES = 256
+"""Compiles whose phases are under way at once."""
+MAX_VALUE_CHARACTERS = 600
+"""Characters of one value of torch's figures; its configurations, as text, are far longer."""
+MAX_MARK_CHARACTERS = 4 << 20
+MAX_FRAMES = 64
+
+SYMBOLS = (
+    "create_symbol",
+    "create_unbacked_symbol",
+    "symbolic_shape_specialization",
+    "guard_added_fast",
+)
+METRICS = ("compilation_metrics", "bwd_compilation_metrics", "aot_autograd_backward_metrics")
+CACHES = ("fx_graph_cache_", "fx_graph_bundled_cache_", "aotautograd_cache_")
+
+
+class Listener(logging.Handler):
+    """Keeps what ``TORCH_TRACE`` would write of compilations, from memory; prints nothing.
+
+    The user's own TORCH_LOGS and TORCH_TRACE are not touched.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self._names: dict[int, str] = {}
+        self._marks: dict[Any, list[Any]] = {}
+        # An attribute, so that the guard is all that logging calls.
+        self.emit = guarded(self._take, "torch's trace")  # type: ignore[method-assign]
+
+    def forget(self) -> None:
+        """Drop the phases of compilations that another recording has seen begin."""
+        self._marks.clear()
+
+    def _take(self, record: logging.LogRecord) -> None:
+        """Keep what one record says."""
+        said: dict[str, Any] = getattr(record, "metadata", None) or {}
+        payload: Any = getattr(record, "payload", None)
+        if not recording():
+            return
+        if "chromium_event" in said:
+            self._mark(said, payload)
+            return
+        if "str" in said:
+            text, number = said["str"]
+            self._names[number] = text
+            return
+        ids = identity(said)
+        artifact = said.get("artifact")
+        name = artifact.get("name") if isinstance(artifact, dict) else None
+        graph = name if name in ARTIFACTS else next((kind for kind in GRAPHS if kind in said), None)
+        if graph is not None and payload:
+            emit({"event": "graph_text", "kind": graph, "blob": blob(str(payload)), **ids})
+            _keep_files(FILE.findall(str(payload)))
+        elif "inductor_output_code" in said and payload is not None:
+            code = said["inductor_output_code"] or {}
+            path = code.get("file_path") or code.get("filename")
+            emit({"event": "graph", "path": path, "blob": blob(payload), **ids})
+            _keep_files(ORIGINAL.findall(str(payload)))
+        elif name in TEXTS and payload is not None:
+            emit({"event": TEXTS[name], **ids, "blob": blob(str(payload))})
+        elif isinstance(name, str) and name.startswith(CACHES) and payload is not None:
+            try:
+                about = json.loads(payload) if isinstance(payload, str) else payload
+            except ValueError:
+                about = {}
+            about = short(about if isinstance(about, dict) else {})
+            emit({"event": "compile_cache", **ids, "name": name, "said": about})
+        elif "dynamo_start" in said:
+            frames = self._frames((said["dynamo_start"] or {}).get("stack"))
+            emit({"event": "compile_start", **ids, "stack": frames})
+            # The user's own files that a compile began in, as they are by now.
+            _keep_files([f["file"] for f in frames if f["file"] and "/torch/" not in f["file"]])
+        elif "dynamo_cpp_guards_str" in said and payload:
+            emit({"event": "guards", **ids, "blob": blob(str(payload))})
+        elif (kind := next((k for k in METRICS if k in said), None)) is not None:
+            emit({"event": "compile_end", **ids, "kind": kind, "figures": short(said[kind] or {})})
+        elif (kind := next((k for k in SYMBOLS if k in said), None)) is not None:
+            about = dict(said[kind] or {})
+            about.pop("stack", None)
+            frames = self._frames(about.pop("user_stack", None))
+            emit({"event": "symbol", **ids, "kind": kind, "stack": frames, "said": short(about)})
+
+    def _mark(self, said: dict[str, Any], payload: Any) -> None:
+        """Keep when a phase began or ended; write all when the outermost phase ends."""
+        if not isinstance(payload, str) or len(payload) > MAX_MARK_CHARACTERS:
+            return
+        mark, ids = json.loads(payload), identity(said)
+        phase, about = mark.get("ph"), mark.get("args") or {}
+        if phase == "i" and (kind := mark.get("name")) == "automatic_dynamic":
+            emit({"event": "symbol", **ids, "kind": kind, "stack": [], "said": short(about)})
+        compile = about.get("compile_id")
+        key = (threading.get_ident(), compile)
+        if phase == "B" and key not in self._marks:
+            if len(self._marks) >= MAX_OPEN_COMPILES:
+                self._marks.pop(next(iter(self._marks)))
+            self._marks[key] = [0]
+        marks = self._marks.get(key)
+        if phase not in ("B", "E") or marks is None:
+            return
+        if len(marks) <= MAX_MARKS:
+            marks.append([phase, str(mark.get("name"))[:200], mark.get("ts")])
+        marks[0] += 1 if phase == "B" else -1
+        if marks[0] <= 0:
+            del self._marks[key]
+            emit({"event": "compile_phases", **ids, "compile": compile, "marks": marks[1:]})
+
+    def _frames(self, stack: Any) -> list[dict[str, Any]]:
+        """A stack with its files' names, which torch gives as numbers, the innermost frame last."""
+        out = []
+        for frame in (stack or [])[-MAX_FRAMES:]:
+            file = frame.get("filename")
+            if isinstance(file, int) and file not in self._names:
+                # What torch numbered before anybody listened.
+                table = private_names.get("torch._logging.structured:INTERN_TABLE") or {}
+                for text, number in list(table.items()):
+                    self._names.setdefault(number, text)
+            out.append(
+                {
+                    "file": self._names.get(file) if isinstance(file, int) else file,
+                    "line": frame.get("line"),
+                    "name": frame.get("name"),
+                    "code": str(frame.get("loc") or "")[:MAX_VALUE_CHARACTERS],
+                }
+            )
+        return out
+
+
+def identity(said: dict[str, Any]) -> dict[str, Any]:
+    """Which compile a record is of."""
+    names = ("frame_id", "frame_compile_id", "compiled_autograd_id", "attempt", "rank")
+    return {name: said[name] for name in names if said.get(name) is not None}
+
+
+def short(about: dict[str, Any]) -> dict[str, Any]:
+    """What torch said, without what is null or longer than anybody reads in a table."""
+    out: dict[str, Any] = {}
+    for name, value in about.items():
+        if isinstance(value, bool | int | float):
+            out[str(name)] = value
+        elif value is not None:
+            text = value if isinstance(value, str) else json.dumps(value, default=str)
+            if len(text) <= MAX_VALUE_CHARACTERS:
+                out[str(name)] = value
+            elif str(name) in ("fail_reason", "expr", "cache_bypass_reason"):
+                out[str(name)] = text[:MAX_VALUE_CHARACTERS]
+    return out
+
+
+def attach(module: Any) -> None:
+    """Dynamo's or Inductor's first module: keep why torch compiled, its graphs and its code."""
+    logger = logging.getLogger("torch.__trace")
+    if not any(isinstance(handler, Listener) for handler in logger.handlers):
+        listener = Listener()
+        at_new_recording(listener.forget)
+        logger.addHandler(listener)
+
+
+# Texts that tie a graph's kernels to the user's lines; the rest of the trace is left alone.
+GRAPHS = (
+    "dynamo_output_graph",
+    "aot_forward_graph",
+    "aot_backward_graph",
+    "aot_inference_graph",
+    "aot_joint_graph",
+    "inductor_post_grad_graph",
+)
+ARTIFACTS = (
+    "before_pre_grad_graph",
+    "after_pre_grad_graph",
+    "before_joint_graph",
+    "after_joint_graph",
+    "before_post_grad_graph",
+    "inductor_post_grad_graph",
+    "triton_kernel_info",
+    "inductor_provenance_tracking_node_mappings",
+    "inductor_provenance_tracking_kernel_stack_traces",
+)
+# Artifacts that are events of their own.
+TEXTS = {"dynamo_graph_break_reason": "graph_break", "recompile_reasons": "recompile"}
+
+# Above the nodes that came of a line, each graph names it; such a file is small.
+FILE = re.compile(
+    r"^[ \t]*+# (?:Backward of forward node: )?File: ([^\n]{1,4096}?):\d{1,9} in ", re.MULTILINE
+)
+# Above the copy of a kernel that the user wrote, the code names the kernel's own file.
+ORIGINAL = re.compile(r"^# Original path: ([^\n]{1,4096}):\d{1,9}$", re.MULTILINE)
+MAX_FILE_BYTES = 8 << 20
+_seen: set[str] = per_recording(set())
+
+
+def _keep_files(paths: list[str]) -> None:
+    """Keep the user's files as they are while they are compiled, each once."""
+    for path in paths:
+        if path in _seen:
+            continue
+        _seen.add(path)
+        try:
+            fits = os.path.isfile(path) and os.path.getsize(path) <= MAX_FILE_BYTES
+        except (OSError, ValueError):
+            fits = False
+        digest = file_blob(path) if fits else None
+        if digest is not None:
+            emit({"event": "user_file", "path": path, "blob": digest})

@@ -1,0 +1,335 @@
+"""Compiles the shim once for each version of torch, and finds it again.
+
+The library depends on torch's headers and on nothing of Python: one file for each torch version,
+in the user's cache folder, compiled under a lock and put in place by one rename.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import Any
+
+from .. import children
+
+SOURCES = Path(__file__).parent / "shim"
+INCLUDE = Path(__file__).parent / "include"
+RUNTIME = INCLUDE / "ptxview_runtime.cpp"
+CPU_BUILD = INCLUDE / "cpu_build"  # c10/cuda files that torch's CPU wheels lack
+LIBRARY = "libptxview_target.so"
+
+
+class CannotBuild(Exception):
+    """The shim cannot be made on this machine; the text says what is missing."""
+
+
+def torch_folder() -> Path | None:
+    """Where torch is installed, without importing it."""
+    spec = PathFinder.find_spec("torch")
+    return Path(spec.origin).parent if spec and spec.origin else None
+
+
+def torch_version(torch: Path) -> str:
+    """``2.13.0+cpu`` and the commit, as torch/version.py says."""
+    text = (torch / "version.py").read_text(encoding="utf-8")
+    versions = dict(re.findall(r"^(__version__|git_version)[^=]*= *'([^']*)'", text, re.MULTILINE))
+    return f"{versions.get('__version__', 'unknown')} {versions.get('git_version', '')}"
+
+
+def cache_root() -> Path:
+    """``$XDG_CACHE_HOME/ptxview``, or ``~/.cache/ptxview``."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "ptxview"
+
+
+def compiler() -> str | None:
+    """A C++ compiler: ``$CXX``, g++, c++ or clang++."""
+    for name in (os.environ.get("CXX", "").split(" ")[0], "g++", "c++", "clang++"):
+        compiler = shutil.which(name) if name else None
+        if compiler:
+            return compiler
+    return None
+
+
+def writable(folder: Path) -> Path:
+    """The folder, made; a temporary one where it cannot be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            return folder
+    except OSError:
+        pass
+    return Path(tempfile.mkdtemp(prefix="ptxview-"))
+
+
+def made(place: Path, name: str, make: Callable[[Path], None]) -> Path:
+    """A file that is made once for all processes: ``make`` writes it, it is renamed into place.
+
+    Raises CannotBuild, as ``make`` does. A failure is remembered for this compiler, so that child
+    processes do not try again.
+    """
+    file = place / name
+    if file.exists():
+        return file
+    place = writable(place)
+    cxx = compiler()
+    tried = f"{cxx} {os.stat(cxx).st_mtime_ns if cxx else ''}"
+    failed = place / f"failed-{hashlib.sha256(tried.encode()).hexdigest()[:16]}"
+    file = place / name
+    with open(place / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if failed.exists():
+            raise CannotBuild(failed.read_text(encoding="utf-8"))
+        if not file.exists():
+            part = file.with_name(f".{os.getpid()}.{name}")
+            try:
+                make(part)
+            except CannotBuild as error:
+                failed.write_text(str(error), encoding="utf-8")
+                raise
+            os.replace(part, file)
+    return file
+
+
+def _digest(torch: Path, *files: Path, more: str = "") -> str:
+    digest = hashlib.sha256(f"{torch_version(torch)} {platform.machine()} {more}".encode())
+    for file in files:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:20]
+
+
+def shim() -> Path:
+    """The compiled shim for the installed torch; compiles it the first time (6 to 12 seconds).
+
+    Raises CannotBuild with one line that says what is missing.
+    """
+    torch = torch_folder()
+    if torch is None:
+        raise CannotBuild("torch is not installed in this Python")
+    digest = _digest(torch, *sorted(SOURCES.iterdir()), Path(__file__))
+    return made(cache_root() / "target" / digest, LIBRARY, lambda part: _compile(torch, part))
+
+
+def new_abi(torch: Path) -> int:
+    """1 for GCC's present std::string, 0 for the old one: wheels before 2.7 exist with both.
+
+    One mangled name of libc10 tells: the old string is ``Ss`` in it.
+    """
+    symbol = b"_ZN3c105ErrorC2ENS_14SourceLocationESs"
+    return int(symbol not in (torch / "lib" / "libc10.so").read_bytes())
+
+
+def _flags(torch: Path) -> list[str]:
+    """A compiler's options for torch's headers."""
+    include = torch / "include"
+    abi = f"-D_GLIBCXX_USE_CXX11_ABI={new_abi(torch)}"
+    return [abi, f"-I{include}", f"-I{include}/torch/csrc/api/include", "-O1", "-fPIC", "-w"]
+
+
+def _compile(torch: Path, library: Path) -> None:
+    cxx = compiler()
+    if cxx is None:
+        raise CannotBuild("no C++ compiler was found (g++, or $CXX)")
+    if not (torch / "include" / "torch" / "library.h").exists():
+        raise CannotBuild(f"torch's C++ headers are not in {torch / 'include'}")
+    argv = [cxx, "-shared", *_flags(torch), str(SOURCES / "shim.cpp"), "-o", str(library)]
+    argv += [f"-L{torch / 'lib'}", "-lc10", "-ltorch_cpu"]
+    log = ""
+    for standard in ("c++20", "c++17"):  # torch 2.12 and later need 20; older compilers know 17
+        done = subprocess.run(
+            [*argv, f"-std={standard}"], capture_output=True, text=True, errors="replace"
+        )
+        if done.returncode == 0:
+            _try(torch, library)
+            return
+        log = log or done.stderr
+    library.with_name("log").write_text(log, encoding="utf-8")
+    first = next((line for line in log.splitlines() if "error" in line), log[:200])
+    raise CannotBuild(
+        f"{cxx} could not compile the shim against torch {torch_version(torch).split()[0]}: "
+        f"{first.strip()} (the log: {library.with_name('log')})"
+    )
+
+
+def _try(torch: Path, library: Path) -> None:
+    """Load the library in a separate process, which an exception of its registrations would end."""
+    script = "import ctypes, sys; [ctypes.CDLL(p, ctypes.RTLD_GLOBAL) for p in sys.argv[1:]]"
+    names = ("libc10.so", "libtorch_cpu.so", "libtorch_cuda.so")
+    paths = [str(torch / "lib" / name) for name in names if (torch / "lib" / name).exists()]
+    argv = [sys.executable, "-S", "-c", script, *paths, str(library)]
+    with children.OfOurs():
+        done = subprocess.run(argv, capture_output=True, text=True, errors="replace")
+    if done.returncode:
+        library.unlink()
+        lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        reason = next((x for x in lines if "what()" in x), lines[-1])
+        raise CannotBuild(f"the shim does not load beside this torch: {reason.strip()}")
+
+
+# -- the CUDA runtime's stand-in -----------------------------------------------------------------
+
+
+def cpu_build() -> list[str]:
+    """The include path that completes torch's CPU wheels; empty for a CUDA build."""
+    torch = torch_folder()
+    whole = torch and (torch / "include/c10/cuda/impl/cuda_cmake_macros.h").exists()
+    return [] if whole else ["-isystem", str(CPU_BUILD)]
+
+
+def runtime_archive(home: str) -> Path:
+    """Path of the library that replaces libcudart and libc10_cuda; one for each torch and toolkit.
+
+    Raises CannotBuild.
+    """
+    torch = torch_folder()
+    if torch is None or compiler() is None:
+        raise CannotBuild("no C++ compiler was found (g++, or $CXX)")
+    digest = _digest(torch, RUNTIME, INCLUDE / "ptxview_launch.h", more=home)
+    return writable(cache_root() / "runtime" / digest) / "libptxview_cudart.a"
+
+
+def build_runtime(home: str) -> Path:
+    """Build ``runtime_archive`` unless it exists. Raises CannotBuild."""
+    archive, torch = runtime_archive(home), torch_folder()
+    assert torch is not None
+    argv = [str(compiler()), "-std=c++20", *_flags(torch), f"-I{INCLUDE}", *cpu_build(), "-isystem"]
+    argv += [f"{home}/include", "-c", str(RUNTIME), "-o"]
+
+    def make(part: Path) -> None:
+        item = part.with_suffix(".o")
+        done = subprocess.run([*argv, str(item)], capture_output=True, text=True, errors="replace")
+        if done.returncode:
+            raise CannotBuild(f"the CUDA runtime's replacement: {done.stderr[:400]}")
+        subprocess.run(["ar", "rcs", str(part), str(item)], check=True)
+        item.unlink()
+
+    return made(archive.parent, archive.name, make)
+
+
+_library: ctypes.CDLL | None = None
+
+
+def load() -> None:
+    """Load torch's libraries and the shim, in the order that lets the shim's registrations win.
+
+    Must run before ``import torch``: torch looks for CUDA once. Raises build.CannotBuild.
+    """
+    global _library
+    if _library is not None:
+        return
+    path = shim()
+    torch = torch_folder()
+    assert torch is not None
+    # libtorch_cuda, where it is, before the shim: its registrations are the ones replaced.
+    for name in ("libc10.so", "libtorch_cpu.so", "libtorch_cuda.so"):
+        if (torch / "lib" / name).exists():
+            try:
+                ctypes.CDLL(str(torch / "lib" / name), ctypes.RTLD_GLOBAL)
+            except OSError as error:
+                if name != "libtorch_cuda.so":
+                    raise CannotBuild(f"{name} does not load: {error}") from error
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise CannotBuild(f"{path} does not load: {error}") from error
+    word, text, number, small = ctypes.c_uint64, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int
+    words = ctypes.POINTER(word)
+    for name, result, types in (
+        ("memory", number, (small, small)),
+        ("get_stream", number, (small,)),
+        ("set_stream", None, (small, number)),
+        ("range", small, (word, word, words, words)),
+        ("ranges", number, (words, words, number)),
+        ("absence_at", small, (word, text, number)),
+        ("mark_absent_at", None, (word, text)),
+        ("pinned_range", small, (word, words, words)),
+    ):
+        function = getattr(library, f"ptxview_{name}")
+        function.restype, function.argtypes = result, types
+    _library = library
+
+
+def loaded() -> bool:
+    """Whether the emulated device is there."""
+    return _library is not None
+
+
+def library() -> ctypes.CDLL:
+    """The shim; load() must have succeeded."""
+    assert _library is not None
+    return _library
+
+
+def memory_around(start: int, end: int) -> tuple[int, int] | None:
+    """The bounds of the device memory that holds the bytes [start, end), or None."""
+    return _bounds("ptxview_range", start, end)
+
+
+def pinned_around(address: int) -> tuple[int, int] | None:
+    """The bounds of the host's pinned memory that holds the address, or None."""
+    return _bounds("ptxview_pinned_range", address)
+
+
+def _bounds(function: str, *given: int) -> tuple[int, int] | None:
+    if _library is None:
+        return None
+    first, last = ctypes.c_uint64(), ctypes.c_uint64()
+    is_inside = getattr(_library, function)(*given, ctypes.byref(first), ctypes.byref(last))
+    return (first.value, last.value) if is_inside else None
+
+
+def memory() -> list[tuple[int, int]]:
+    """Where each piece of device memory starts and ends, in order."""
+    if not loaded():
+        return []
+    room = 0
+    while True:
+        starts, ends = (ctypes.c_uint64 * room)(), (ctypes.c_uint64 * room)()
+        count = int(library().ptxview_ranges(starts, ends, room))
+        if count <= room:
+            return list(zip(starts[:count], ends[:count], strict=True))
+        room = count
+
+
+def absence_at(address: int) -> str:
+    """Why the memory at the address is absent; empty where it is there."""
+    if not loaded():
+        return ""
+    text = ctypes.create_string_buffer(2000)
+    is_absent = library().ptxview_absence_at(address, text, len(text))
+    return text.value.decode(errors="replace") if is_absent else ""
+
+
+def mark_absent_at(address: int, why: str) -> None:
+    """Make every later read of the memory around the address raise, with this reason."""
+    library().ptxview_mark_absent_at(address, why.encode(errors="replace"))
+
+
+def absence(tensor: Any) -> str:
+    """Why the tensor's value is absent; empty where it is there."""
+    import torch
+
+    if not loaded():
+        return ""
+    return str(torch.ops.ptxview_target.absence(tensor.detach()))
+
+
+def mark_absent(tensor: Any, why: str) -> None:
+    """Make every later read of the tensor's memory raise, with this reason."""
+    import torch
+
+    if not loaded():
+        # Nothing could make a later read of a plain CPU tensor raise: this launch does.
+        raise RuntimeError(f"ptxview: {why}")
+    torch.ops.ptxview_target.mark_absent(tensor.detach(), why)

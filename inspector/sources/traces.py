@@ -1,0 +1,574 @@
+"""Reads traces: TORCH_LOGS text, TORCH_TRACE folders, traces of tritonparse.
+
+tritonparse writes one JSON event a line, plain or through gzip (structured_logging.py of 0.6):
+``compilation`` events carry the texts of all stages but SASS, Triton's metadata and the kernel's
+Python; ``launch`` events the grid and every argument. Events that it adds when it parses a trace
+(``launch_diff``, mappings) follow from those, and are ignored.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from inspector.base.errors import Unreadable
+from inspector.base.model import Content, Stage
+from inspector.recording.facts import as_int, as_map, as_text
+from inspector.recording.layout import BytesContent
+from inspector.system import files
+from inspector.system.files import unpacking
+
+_PREFIX = re.compile(
+    r"^(?:\[rank\d+\]:)?[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ (\d+) (?:[^\]\s]*\] )"
+    r"(?:\[(\d+/\d+)(?:_\d+)?\] )?"
+)
+_MARK = "[__output_code]"
+# Graphs as text, which name the user's lines.
+GRAPHS = (
+    "dynamo_output_graph",
+    "aot_forward_graph",
+    "aot_backward_graph",
+    "aot_inference_graph",
+    "aot_joint_graph",
+    "inductor_post_grad_graph",
+    # Before and after Inductor's own passes.
+    "before_pre_grad_graph",
+    "after_pre_grad_graph",
+    "before_joint_graph",
+    "after_joint_graph",
+    "before_post_grad_graph",
+)
+
+
+def is_log(text: str) -> bool:
+    """Whether a text looks like saved ``TORCH_LOGS=output_code``."""
+    return _MARK in text
+
+
+def is_torch_trace(text: str) -> bool:
+    """Whether a text looks like a file that TORCH_TRACE wrote."""
+    head = text[:65536]
+    return bool(_PREFIX.match(head)) and '{"' in head.split("\n", 1)[0]
+
+
+def from_log(text: str) -> Iterator[dict[str, object]]:
+    """Graph events of a saved log; lines of other loggers and of the program are ignored."""
+    open_listings: dict[str, tuple[str | None, list[str]]] = {}
+
+    def flush(thread: str) -> Iterator[dict[str, object]]:
+        if thread in open_listings:
+            compiled, lines = open_listings.pop(thread)
+            yield _graph(_joined(lines), compiled, None)
+
+    for line in text.split("\n"):
+        prefix = _PREFIX.match(line)
+        rest = line[prefix.end() :] if prefix else ""
+        if not prefix or not rest.startswith(_MARK):
+            continue
+        message = rest[len(_MARK) :]
+        message = message.removeprefix(" ")
+        thread = prefix[1]
+        if message.rstrip() == "Output code:":
+            yield from flush(thread)
+            open_listings[thread] = (prefix[2], [])
+        elif message.startswith("Output code written to: "):
+            if thread in open_listings:
+                compiled, lines = open_listings.pop(thread)
+                yield _graph(_joined(lines), compiled, message.partition(": ")[2].strip())
+        elif thread in open_listings:
+            open_listings[thread][1].append(message)
+    for thread in list(open_listings):
+        yield from flush(thread)
+
+
+def _joined(lines: list[str]) -> Content:
+    return BytesContent("\n".join(lines).encode("utf-8", "surrogateescape"))
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """The lines beneath a record of a TORCH_TRACE file, each indented by a tab.
+
+    They are read only on request, since traces of a gigabyte are not unusual.
+    """
+
+    path: Path
+    inside: Path | None
+    start: int
+    size: int
+
+    def read(self) -> bytes:
+        data = files.part(self.path, self.start, self.size, inside=self.inside)
+        if len(data) != self.size or data[:1] != b"\t":
+            raise Unreadable(f"{self.path} has changed since it was opened", "Open it again.")
+        return b"\n".join(line[1:] for line in data.removesuffix(b"\n").split(b"\n"))
+
+
+def from_torch_trace(path: Path, inside: Path | None = None) -> Iterator[dict[str, object]]:
+    """Graph events of a TORCH_TRACE file: JSON records, each with a payload indented by a tab.
+
+    ``inside``: the opened folder out of which the file must not lead. Raises ``Unreadable``.
+    """
+    # A whole graph's code may be one line, so a line may be as long as a file read at once.
+    rows = files.lines(files.opened(path, inside=inside), longest=files.limits().one)
+    compiles = CompileRecords()
+    record_line: bytes | None = None
+    position = start = 0
+    kept: list[bytes] | None = None  # the payload, of a record that is read with it
+    for row in chain(rows, (b"",)):
+        if row[:1] == b"\t":
+            position += len(row)
+            if kept is not None:
+                kept.append(row[1:])
+                if position - start > MAX_PAYLOAD_BYTES:
+                    kept = None
+            continue
+        has_payload = position > start
+        if (
+            record_line is not None
+            and (has_payload or wanted(record_line))
+            and (record := _record(record_line)) is not None
+        ):
+            payload = Payload(path, inside, start, position - start) if has_payload else None
+            if payload is not None:
+                yield from _of_trace(record, payload)
+            prefix = _PREFIX.match(record_line.decode("utf-8", "surrogateescape"))
+            process = prefix[1] if prefix else ""
+            yield from compiles.take(record, payload, b"".join(kept or ()), process)
+        position += len(row)
+        start, record_line = position, row
+        kept = [] if read_at_once(row) else None
+
+
+def _record(row: bytes) -> dict[str, Any] | None:
+    """The JSON of a record's line, None if it is not one."""
+    line = row.decode("utf-8", "surrogateescape").removesuffix("\n")
+    start = line.find("{") if _PREFIX.match(line) else -1
+    if start < 0:
+        return None
+    try:
+        loaded = files.parsed(line[start:].encode("utf-8", "surrogatepass"), what="a record")
+    except ValueError:
+        return None
+    return loaded if isinstance(loaded, dict) else None
+
+
+def _of_trace(record: dict[str, Any], payload: Content) -> Iterator[dict[str, object]]:
+    graph = record.get("inductor_output_code")
+    if graph is None:
+        artifact = record.get("artifact")
+        named = artifact.get("name") if isinstance(artifact, dict) else None
+        kind = next((k for k in GRAPHS if k in record or k == named), None)
+        if kind is not None:
+            yield {
+                "event": "graph_text",
+                "kind": kind,
+                "blob": payload,
+                "frame_id": record.get("frame_id"),
+                "frame_compile_id": record.get("frame_compile_id"),
+            }
+        return
+    path = graph.get("file_path") or graph.get("filename") if isinstance(graph, dict) else None
+    frame, compiled = record.get("frame_id"), record.get("frame_compile_id")
+    # An integer in JSON may have more digits than Python turns into a text.
+    ids = [str(n) if type(n) is not int or abs(n) < 1 << 63 else "" for n in (frame, compiled)]
+    path = path if isinstance(path, str) else None
+    yield _graph(payload, "/".join(ids) if frame is not None else None, path)
+
+
+def _number(text: str) -> int | None:
+    """A frame's number; None for other texts, such as a superscript 2 or thousands of digits."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
+
+
+def _graph(content: Content, compiled: str | None, path: str | None) -> dict[str, object]:
+    frame, _, number = (compiled or "").partition("/")
+    return {
+        "event": "graph",
+        "path": path,
+        "blob": content,
+        "frame_id": _number(frame),
+        "frame_compile_id": _number(number),
+    }
+
+
+# -- records about compilations -------------------------------------------------------------------
+
+SYMBOLS = (
+    "create_symbol",
+    "create_unbacked_symbol",
+    "symbolic_shape_specialization",
+    "guard_added_fast",
+)
+METRICS = ("compilation_metrics", "bwd_compilation_metrics", "aot_autograd_backward_metrics")
+CACHES = ("fx_graph_cache_", "fx_graph_bundled_cache_", "aotautograd_cache_")
+BARE = tuple(f'{{"{name}"'.encode() for name in ("str", "dynamo_start", *METRICS, *SYMBOLS))
+"""How records begin that are wanted although there is nothing beneath them."""
+READ = (b'{"chromium_event"', b'{"artifact"')
+"""How records begin whose payload is read at once."""
+IDS = ("frame_id", "frame_compile_id", "compiled_autograd_id", "attempt")
+MAX_PAYLOAD_BYTES = 4 << 20
+MAX_VALUE_CHARS = 600
+MAX_MARKS = 4000
+MAX_OPEN = 256
+MAX_DEPTH = 64
+
+
+def wanted(line: bytes) -> bool:
+    """Whether a record's line is about a compile although it may have no payload."""
+    return any(start in line[:200] for start in BARE)
+
+
+def read_at_once(line: bytes) -> bool:
+    """Whether a record's payload is small and is read with it."""
+    return any(start in line[:200] for start in READ)
+
+
+class CompileRecords:
+    """Turns the records of one file, in order, into events."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, str] = {}
+        self._marks: dict[object, list[Any]] = {}
+        self._depth: dict[object, int] = {}
+
+    def take(
+        self, record: dict[str, Any], payload: Content | None, text: bytes, process: str
+    ) -> Iterator[dict[str, object]]:
+        """The events of a record. ``text`` is its payload where that is read at once."""
+        ids: dict[str, object] = {name: record[name] for name in IDS if name in record}
+        ids["pid"] = int(process) if process.isascii() and process.isdecimal() else None
+        artifact = record.get("artifact")
+        if "chromium_event" in record:
+            yield from self._mark(ids, text, process)
+        elif isinstance(record.get("str"), list):
+            pair = record["str"]
+            if len(pair) == 2 and isinstance(pair[0], str) and type(pair[1]) is int:
+                self._names[pair[1]] = pair[0]
+        elif isinstance(artifact, dict):
+            yield from _artifact(artifact.get("name"), payload, text, ids)
+        elif "dynamo_start" in record:
+            frames = self._frames(_map(record["dynamo_start"]).get("stack"))
+            yield {"event": "compile_start", **ids, "stack": frames}
+        elif "dynamo_cpp_guards_str" in record and payload is not None:
+            yield {"event": "guards", **ids, "blob": payload}
+        elif (kind := next((k for k in METRICS if k in record), None)) is not None:
+            figures = short(_map(record[kind]))
+            yield {"event": "compile_end", **ids, "kind": kind, "figures": figures}
+        elif (kind := next((k for k in SYMBOLS if k in record), None)) is not None:
+            about = dict(_map(record[kind]))
+            about.pop("stack", None)
+            frames = self._frames(about.pop("user_stack", None))
+            yield {"event": "symbol", **ids, "kind": kind, "stack": frames, "said": short(about)}
+
+    def _mark(
+        self, ids: dict[str, object], text: bytes, process: str
+    ) -> Iterator[dict[str, object]]:
+        mark = _parsed(text)
+        phase, about = mark.get("ph"), _map(mark.get("args"))
+        if phase == "i" and mark.get("name") == "automatic_dynamic":
+            yield {
+                "event": "symbol",
+                **ids,
+                "kind": "automatic_dynamic",
+                "stack": [],
+                "said": short(about),
+            }
+        if phase not in ("B", "E"):
+            return
+        key = (process, str(about.get("compile_id")), str(mark.get("tid")))
+        if key not in self._marks:
+            if phase == "E":
+                return
+            if len(self._marks) >= MAX_OPEN:
+                first = next(iter(self._marks))
+                del self._marks[first], self._depth[first]
+            self._marks[key], self._depth[key] = [], 0
+        marks = self._marks[key]
+        if len(marks) < MAX_MARKS:
+            marks.append([phase, str(mark.get("name"))[:200], mark.get("ts")])
+        self._depth[key] += 1 if phase == "B" else -1
+        if self._depth[key] <= 0:
+            del self._marks[key], self._depth[key]
+            packed = json.dumps(marks, default=str).encode("utf-8", "surrogatepass")
+            yield {"event": "compile_phases", **ids, "marks": BytesContent(packed)}
+
+    def _frames(self, stack: object) -> list[dict[str, object]]:
+        out: list[dict[str, object]] = []
+        for item in stack[-MAX_DEPTH:] if isinstance(stack, list) else []:
+            frame = _map(item)
+            number = frame.get("filename")
+            file = self._names.get(number) if type(number) is int else number
+            out.append(
+                {
+                    "file": file,
+                    "line": frame.get("line"),
+                    "name": frame.get("name"),
+                    "code": str(frame.get("loc") or "")[:MAX_VALUE_CHARS],
+                }
+            )
+        return out
+
+
+def short(about: dict[str, Any]) -> dict[str, object]:
+    """What torch said, without what is null or longer than anybody reads in a table."""
+    out: dict[str, object] = {}
+    for name, value in about.items():
+        if isinstance(value, bool | int | float):
+            out[name] = value
+        elif value is not None:
+            text = value if isinstance(value, str) else json.dumps(value, default=str)
+            if len(text) <= MAX_VALUE_CHARS:
+                out[name] = value
+            elif name in ("fail_reason", "expr", "cache_bypass_reason"):
+                out[name] = text[:MAX_VALUE_CHARS]
+    return out
+
+
+def _artifact(
+    name: object, payload: Content | None, text: bytes, ids: dict[str, object]
+) -> Iterator[dict[str, object]]:
+    if payload is None or not isinstance(name, str):
+        return
+    if name == "dynamo_graph_break_reason":
+        yield {"event": "graph_break", **ids, "blob": payload}
+    elif name == "recompile_reasons":
+        yield {"event": "recompile", **ids, "blob": payload}
+    elif name.startswith(CACHES):
+        yield {"event": "compile_cache", **ids, "name": name, "said": short(_parsed(text))}
+
+
+def _parsed(text: bytes) -> dict[str, Any]:
+    """The JSON of a payload; empty if it is malformed."""
+    try:
+        return _map(files.parsed(text, what="a payload"))
+    except (ValueError, files.TooLarge):
+        return {}
+
+
+def _map(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+ENDINGS = (".ndjson", ".ndjson.gz")
+HEAD = 1 << 12
+"""Bytes at the beginning of a trace, in which its first event says what it is."""
+
+DISTINCT = 64
+"""Calls of one variant that are listed, as in a recording; the rest are counted."""
+
+MAX_LISTED_CALLS = 20
+PADDING = 1 << 20
+"""Lines before a kernel in its file, at most: where it begins is what the trace says."""
+
+ALIGNED = 512
+STAGES = {
+    f".{stage.value}": stage.value for stage in (Stage.TTIR, Stage.TTGIR, Stage.LLIR, Stage.PTX)
+}
+_FIRST = re.compile(rb'\s*\{\s*"event_type"\s*:\s*"\w+"')
+_INDEX = re.compile(r"\((\d+),\)")
+Event = dict[str, object]
+
+
+def is_tritonparse(head: bytes) -> bool:
+    """Whether a text begins as a trace does."""
+    return _FIRST.match(head) is not None
+
+
+@dataclass
+class _Launches:
+    """Calls of one variant: where their numbers begin, and how often each was made."""
+
+    numbers: dict[str, int] = field(default_factory=dict)
+    counts: dict[int, int] = field(default_factory=dict)
+    others: int = 0
+    names: tuple[str, ...] = ()
+    pid: int = 0
+
+
+def from_tritonparse(path: Path, inside: Path | None = None) -> Iterator[Event]:
+    """Events of a trace. A malformed line becomes a problem, and the others are read.
+
+    Raises ``Unreadable`` where there is nothing that can be read.
+    """
+    compiled: list[Event] = []
+    calls: list[Event] = []
+    launches: dict[str, _Launches] = {}
+    problems: list[str] = []
+    damaged = first = 0
+    try:
+        for number, line in enumerate(unpacking.packed_lines(path, inside=inside), 1):
+            try:
+                entry = as_map(files.parsed(line, what=f"{path}: line {number}"))
+            except files.TooLarge as error:
+                problems.append(error.message)
+                continue
+            except ValueError:
+                damaged += 1
+                if damaged <= MAX_LISTED_CALLS and line.strip():
+                    problems.append(f"line {number} is no JSON, or was cut short")
+                continue
+            if entry.get("event_type") == "compilation":
+                event = _compiled(entry, problems)
+                compiled += [event] if event is not None else []
+            elif entry.get("event_type") == "launch":
+                call = _launched(entry, launches, first)
+                first += 1
+                calls += [call] if call is not None else []
+    except Unreadable as error:
+        if not compiled:
+            raise
+        problems.append(f"{error.message}; all before that is kept")
+    _name_constants(compiled, calls, launches)
+    yield from compiled
+    yield from calls
+    yield from _counted(launches)
+    for text in problems:
+        yield {"event": "problem", "where": str(path), "text": text.removeprefix(f"{path} ")}
+
+
+def _compiled(entry: Mapping[str, object], problems: list[str]) -> Event | None:
+    payload = as_map(entry.get("payload"))
+    metadata, paths = as_map(payload.get("metadata")), as_map(payload.get("file_path"))
+    name, digest = as_text(metadata.get("name")), as_text(metadata.get("hash"))
+    if name is None or digest is None:
+        problems.append("a compilation has no name or no hash: it was left out")
+        return None
+    contents: dict[str, object] = {}
+    places: dict[str, str] = {}
+    for file, text in as_map(payload.get("file_content")).items():
+        stage = STAGES.get(Path(file).suffix)
+        if stage is None or not isinstance(text, str):
+            continue
+        if text.startswith("<") and text.endswith(">") and "\n" not in text:
+            problems.append(f"{file[:200]}: tritonparse says {text[:200]}")
+            continue
+        contents[stage] = BytesContent(text.encode("utf-8", "surrogatepass"))
+        places[stage] = str(paths.get(file) or file)
+    return {
+        "event": "triton",
+        "name": name,
+        "hash": digest,
+        "cache_hit": metadata.get("cache_hit"),
+        "metadata": metadata,
+        "files": contents,
+        "paths": places,
+        "source": _source(as_map(payload.get("python_source"))),
+        "lacks": "a trace of tritonparse holds no machine code",
+        "pid": as_int(entry.get("pid")) or 0,
+    }
+
+
+def _source(source: Mapping[str, object]) -> Event:
+    """The kernel's Python, each line at its place in the file: lines before it are blank,
+    as a trace has the function alone."""
+    code, file = source.get("code"), as_text(source.get("file_path"))
+    first = as_int(source.get("start_line")) or 1
+    if not isinstance(code, str) or file is None or not 1 <= first <= PADDING:
+        return {}
+    begin = as_int(source.get("function_start_line")) or first
+    end = as_int(source.get("function_end_line")) or first + code.rstrip("\n").count("\n")
+    padded = "\n" * (first - 1) + code
+    data = BytesContent(padded.encode("utf-8", "surrogatepass"))
+    return {"file": file, "blob": data, "first": begin, "last": end}
+
+
+def _launched(
+    entry: Mapping[str, object], launches: dict[str, _Launches], first: int
+) -> Event | None:
+    """The call of a launch unlike all before it; the others are counted."""
+    metadata = as_map(entry.get("compilation_metadata"))
+    digest = as_text(metadata.get("hash"))
+    if digest is None:
+        return None
+    known = launches.setdefault(digest, _Launches(pid=as_int(entry.get("pid")) or 0))
+    arguments = as_map(entry.get("extracted_args"))
+    known.names = known.names or tuple(arguments)
+    described = [_argument(name, as_map(value)) for name, value in arguments.items()]
+    grid = entry.get("grid")
+    blocks = [n for n in grid if as_int(n) is not None] if isinstance(grid, list) else []
+    times = as_int(as_map(entry.get("ptxview")).get("count")) or 1
+    identity = json.dumps((blocks, described))
+    if identity in known.numbers:
+        known.counts[known.numbers[identity]] += times
+        return None
+    if len(known.numbers) >= DISTINCT:
+        known.others += times
+        return None
+    number = known.numbers[identity] = sum(len(each.numbers) for each in launches.values())
+    known.counts[number] = times
+    warps, warp = as_int(metadata.get("num_warps")), as_int(metadata.get("warp_size")) or 32
+    return {
+        "event": "call",
+        "id": number,
+        "pid": known.pid,
+        "kind": "triton",
+        "subject": digest,
+        "name": as_text(entry.get("name")) or "",
+        "hash": digest,
+        "first": first,
+        "grid": [*blocks, 1, 1, 1][:3] if blocks else None,
+        "block": [warps * warp, 1, 1] if warps else None,
+        "shared_bytes": as_int(metadata.get("shared")),
+        "arguments": described,
+    }
+
+
+def _argument(name: str, value: Mapping[str, object]) -> Event:
+    if value.get("type") != "tensor":
+        return {"name": name, "value": value.get("value")}
+    device = as_text(value.get("device"))
+    return {
+        "name": name,
+        "dtype": str(value.get("dtype")).removeprefix("torch."),
+        "shape": value.get("shape"),
+        "strides": value.get("stride"),
+        "alignment": _alignment(value.get("data_ptr")),
+        "device": None if device is None else device.partition(":")[0],
+    }
+
+
+def _alignment(address: object) -> int | None:
+    """The largest power of two, 512 at most, that an address is a multiple of."""
+    try:
+        number = int(str(address), 16)
+    except ValueError:
+        return None
+    return min(number & -number, ALIGNED) or None
+
+
+def _counted(launches: Mapping[str, _Launches]) -> Iterator[Event]:
+    for digest, known in launches.items():
+        subject = {"kind": "triton", "subject": digest, "others": known.others, "benchmarks": 0}
+        counts = {str(number): count for number, count in known.counts.items()}
+        yield {"event": "calls", "pid": known.pid, "counts": counts, "subjects": [subject]}
+
+
+def _name_constants(
+    compiled: list[Event], calls: list[Event], launches: Mapping[str, _Launches]
+) -> None:
+    """Constants by name: a compilation has their places among the arguments, a launch the names."""
+    constant: dict[object, Event] = {}
+    # Of what was compiled and never launched, as a tuner does: as another variant's launch says.
+    of_name = {str(call["name"]): launches[str(call["hash"])].names for call in calls}
+    for event in compiled:
+        known = launches.get(str(event["hash"]))
+        names = known.names if known is not None else of_name.get(str(event["name"]), ())
+        constants = as_map(as_map(event["metadata"]).get("src_constants"))
+        named: Event = {}
+        for place, value in constants.items():
+            index = _INDEX.fullmatch(place)
+            if index is not None and int(index[1]) < len(names):
+                named[names[int(index[1])]] = value
+        if named:
+            event["constexprs"] = constant[event["hash"]] = named
+    for call in calls:
+        arguments = call["arguments"]
+        for argument in arguments if isinstance(arguments, list) else []:
+            if argument["name"] in constant.get(call["hash"], ()):
+                argument["type"] = "constexpr"

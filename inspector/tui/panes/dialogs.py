@@ -1,0 +1,200 @@
+"""Dialogs: what the analysis and the reference say, columns to choose, and how to leave."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from rich.text import Text
+from textual import on
+from textual.binding import Binding
+from textual.content import Content
+from textual.widgets import OptionList, SelectionList
+
+from inspector.analyse.hints.subject import Finding
+from inspector.analyse.line_annotations import Explained
+from inspector.base.model import Recording, Stage
+from inspector.base.text import shown
+from inspector.reader.reader import Reader
+from inspector.recording.layout import is_recording, kept_cache
+from inspector.report import card as card_report
+from inspector.system.printing import page
+from inspector.tui.code.code_rows import SEVERITY_SIGNS, Gutter, title
+from inspector.tui.program.live import Choice
+from inspector.tui.widgets.choice_list import ChoiceList
+from inspector.tui.widgets.figures import UNKNOWN
+from inspector.tui.widgets.notice import Notice
+from inspector.tui.widgets.subject import TreeSubject
+from inspector.tui.widgets.visible import label
+
+MAX_PROFILE_ROWS = 40
+"""Rows of each table: what takes longest."""
+
+NO_HINTS = "No hint: none of the rules found anything to say about this variant."
+
+
+HEADINGS = {"profile": "Profile", "explain": "Reference"}
+"""What is above an answer; elsewhere it is the kernel's name."""
+
+
+def answer(
+    reads: Reader,
+    what: str,
+    subject: TreeSubject,
+    stage: Stage | None,
+    n: int,
+    times: Sequence[str],
+    width: int,
+) -> Content | tuple[Finding, ...] | Notice:
+    """Answer a question, in a thread.
+
+    Args:
+        reads: The reader of the recording.
+        what: ``card``, ``hints``, ``profile``, or ``explain`` of line ``n`` of ``stage``.
+        subject: The variant that it is about.
+        stage: A stage that the subject has.
+        n: A line of it.
+        times: Lines about measured times.
+        width: The columns that there are.
+    """
+    variant = subject.variant
+    if what == "profile":
+        return _profile(reads.recording, max(60, min(140, width)))
+    if variant is None:
+        return Notice("∅", "No compilation of it was recorded.")
+    if what == "hints":
+        return reads.findings(variant) or Content(NO_HINTS)
+    if what == "card":
+        width = max(40, min(78, width))
+        rows = _times(times, width) + list(card_report.lines(reads.card(variant), width))
+        return Content("\n".join(label(row) for row in rows))
+    words = () if stage is None else reads.explain(variant, stage, n)
+    return _explained(words) if words else Notice("∅", "No instruction to explain on this line.")
+
+
+def _profile(recording: Recording, width: int) -> Content | Notice:
+    """The tables of a recording's last profile; reading a trace may take seconds."""
+    from inspector.measure.profile.read import profiles, why_none
+    from inspector.report import profile as profile_report
+
+    path = Path(recording.path)
+    if not is_recording(path):
+        return Notice("∅", "Only a recording holds profiles.", "ptxview profile SCRIPT makes one.")
+    windows, profile, problems = profiles(path, recording, kept_cache())
+    if profile is None:
+        why = "; ".join((*problems, why_none(path)))
+        return Notice("∅", f"There is no profile: {shown(why)}.")
+    console, written = page(width)
+    for part in profile_report.whole(
+        profile, len(windows), recording.mode, width, MAX_PROFILE_ROWS
+    ):
+        console.print(part)
+    for said in problems:
+        console.print(Text(f"! {shown(said)}"))
+    return Content.from_rich_text(Text.from_ansi(written()))
+
+
+def _times(times: Sequence[str], width: int) -> list[str]:
+    rows = []
+    for said in times or (f"{UNKNOWN} not measured; t takes the time",):
+        head = "" if said in times[1:] else "measured"
+        for line in textwrap.wrap(said, width - card_report.LABEL):
+            rows.append(f"{head:<{card_report.LABEL}}{line}")
+            head = ""
+    return rows
+
+
+def _explained(words: Sequence[Explained]) -> Content:
+    """The words of a line as the reference has them."""
+    parts: list[tuple[str, str]] = []
+    for one in words:
+        entry = one.entry
+        parts.append((entry.word, "bold $primary"))
+        parts.append((f"  {entry.kind}\n" if entry.kind != "instruction" else "\n", "$quiet"))
+        parts.append((f"{entry.summary}\n", ""))
+        parts += [(f"  {operand}\n", "$secondary") for operand in entry.operands]
+        for name, meaning in one.qualifiers.items():
+            parts += [(f"  {label(name)}  ", "bold $accent"), (f"{meaning or UNKNOWN}\n", "")]
+        since = f"since {entry.since}" if entry.since else ""
+        parts.append(("  ".join(p for p in (entry.reference, since) if p) + "\n\n", "$quiet"))
+    return Content.assemble(*parts)
+
+
+class HintList(ChoiceList[Finding | None]):
+    """The hints on a variant; Enter goes to the first line that one was seen on."""
+
+    BINDINGS: ClassVar = [Binding("escape,q,H", "dismiss", show=False)]
+
+    def __init__(self, name: str, findings: tuple[Finding, ...]) -> None:
+        super().__init__(f"Hints · {name}", [*map(_hint, findings)], "Enter goes there, Esc closes")
+        self.findings = findings
+
+    @on(OptionList.OptionSelected)
+    def _chosen(self, message: OptionList.OptionSelected) -> None:
+        self.dismiss(self.findings[message.option_index])
+
+
+def _hint(finding: Finding) -> Content:
+    places = "   ".join(
+        f"{stage.value} {', '.join(map(str, lines[:6]))}{' …' if len(lines) > 6 else ''}"
+        for stage, lines in finding.lines.items()
+        if lines
+    )
+    return Content.assemble(
+        (f"{SEVERITY_SIGNS.get(finding.severity, '·')} {finding.rule}", "bold $warning"),
+        (f"   {places}\n" if places else "\n", "$quiet"),
+        (label(finding.text), ""),
+    )
+
+
+class ColumnList(ChoiceList[tuple[str, ...]]):
+    """The columns that the listing has something for; answers with those that are wanted."""
+
+    BINDINGS: ClassVar = [Binding("escape,q,C", "done", show=False, priority=True)]
+
+    def __init__(self, gutter: Gutter) -> None:
+        super().__init__("Columns", ())
+        self.there = gutter.there
+        # What this listing has nothing for stays as it was wanted.
+        self.kept = tuple(sorted(set(gutter.wanted) - set(gutter.there)))
+        self.columns = SelectionList[str](*((title(c), c, c in gutter.wanted) for c in self.there))
+        self.columns.border_title = "Columns"
+        self.columns.border_subtitle = "Space chooses, Esc closes"
+        self.options = self.columns
+
+    def action_done(self) -> None:
+        """Answer."""
+        self.dismiss(tuple(c for c in self.there if c in self.columns.selected) + self.kept)
+
+
+LEAVING = (
+    (Choice.STAY, "s", "Stay", "go on reading"),
+    (Choice.LEAVE, "l", "Leave it running", "its output comes here until it ends"),
+    (Choice.END, "e", "End it", "as Ctrl-C does; what it recorded so far is kept"),
+)
+
+
+class Leaving(ChoiceList[Choice]):
+    """Stay, leave it running, end it."""
+
+    BINDINGS: ClassVar = [
+        *(Binding(key, f"choose('{choice.value}')", show=False) for choice, key, *_ in LEAVING),
+        Binding("escape,q,ctrl+q", "choose('stay')", show=False),
+    ]
+
+    def __init__(self) -> None:
+        rows = [
+            Content.assemble((key, "bold $primary"), f"  {title}  ", (what, "$quiet"))
+            for _, key, title, what in LEAVING
+        ]
+        super().__init__("The program is still running", rows)
+
+    @on(OptionList.OptionSelected)
+    def _chosen(self, message: OptionList.OptionSelected) -> None:
+        self.dismiss(LEAVING[message.option_index][0])
+
+    def action_choose(self, value: str) -> None:
+        """One of the choices, by its key."""
+        self.dismiss(Choice(value))
