@@ -196,6 +196,31 @@ def test_an_access_past_the_end_is_reported_with_its_place(tmp_path: Path) -> No
     assert "Traceback" not in done.said
 
 
+@pytest.mark.parametrize("address", ["0", "0x7f0000001000", "-1"])
+@pytest.mark.parametrize(
+    "access",
+    [
+        "ld.global.u32 %r4, [%rd3];",
+        "st.global.u32 [%rd3], %r1;",
+        "atom.global.add.u32 %r4, [%rd3], 1;",
+        "st.u32 [%rd3], %r1;",
+        "cp.async.ca.shared.global [tile], [%rd3], 4;",
+    ],
+)
+def test_an_address_of_nobodys_is_a_fault_and_no_access(
+    tmp_path: Path, access: str, address: str
+) -> None:
+    text = kernel(
+        f"    mov.u64 %rd3, {address};\n    {access}", before=".shared .align 16 .b8 tile[64];"
+    )
+    ptx, inputs = written(tmp_path, text, x=np.zeros(64, np.float32))
+    done = call("trace", ptx, "--grid", "1", "--threads", "32", "--inputs", inputs, "--json")
+    assert done.status == 1
+    told = json.loads(done.out)["fault"]
+    assert told["cause"] in ("out of bounds", "null", "misaligned")
+    assert told["statement"] == access
+
+
 def test_the_source_line_of_a_fault_is_reported(tmp_path: Path) -> None:
     """One row less than the recorded call's: the last block's loads have nothing to read."""
     inputs = tmp_path / "short.npz"
