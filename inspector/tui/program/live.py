@@ -17,6 +17,13 @@ from typing import TYPE_CHECKING
 
 from inspector.base.text import ended_by
 
+if TYPE_CHECKING:
+    from inspector.reader.reader import Reader
+
+    Opener = Callable[[], tuple[Reader, "Live | None"]]
+else:
+    Opener = Callable
+
 MAX_LINES = 10_000
 """Lines that are kept, the newest."""
 
@@ -107,13 +114,6 @@ class TerminalText:
             line = self._lines[self._row]
             self._lines[self._row] = "" if many == 2 else line[: self._column]
 
-
-if TYPE_CHECKING:
-    from inspector.reader.reader import Reader
-
-    Opener = Callable[[], tuple[Reader, "Live | None"]]
-else:
-    Opener = Callable
 
 GRACE = 3.0
 """Seconds between Ctrl-C, a request to end, and the end without asking."""
