@@ -22,7 +22,7 @@ from inspector.export.gathering import Found, named
 from inspector.export.markdown import markdown
 from inspector.export.page import page
 from inspector.export.removing import SAID, WHAT, Remover
-from inspector.measure.time.stored import StoredTimes, times
+from inspector.measure.time.results import StoredTimes, times
 from inspector.reader.reader import Reader
 from inspector.report import jsons
 from inspector.sources.opening import is_there, newest, standing

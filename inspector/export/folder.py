@@ -12,7 +12,7 @@ from inspector.base.text import shown
 from inspector.export.gathering import Found
 from inspector.export.markdown import markdown
 from inspector.listing.cuda import is_cuda
-from inspector.measure.time.stored import StoredTimes
+from inspector.measure.time.results import StoredTimes
 from inspector.reader.reader import Reader
 from inspector.report import annotated, card, jsons, tables
 from inspector.report.diff_markdown import code, escaped

@@ -22,7 +22,7 @@ from inspector.base.text import plural, shown
 from inspector.diff.canonical import digest
 from inspector.export.colours import tokens
 from inspector.listing.line import Listing
-from inspector.measure.time.stored import StoredTime, StoredTimes
+from inspector.measure.time.results import StoredTime, StoredTimes
 from inspector.reader.facts import MACHINE
 from inspector.reader.reader import Reader
 from inspector.report import annotated, calls, card, failure, jsons, tables, timings

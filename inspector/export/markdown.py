@@ -11,7 +11,7 @@ from inspector.base.model import Stage
 from inspector.base.names import base_name
 from inspector.base.text import plural, shown
 from inspector.export.gathering import Found, measured, named
-from inspector.measure.time.stored import StoredTimes
+from inspector.measure.time.results import StoredTimes
 from inspector.reader.reader import Reader
 from inspector.report import annotated, card, failure, tables
 from inspector.report.diff_markdown import code, details, escaped, rows_of

@@ -20,8 +20,8 @@ from inspector.base.model import Graph
 from inspector.base.text import shown
 from inspector.export import pairs
 from inspector.export.gathering import Found, Gathered
-from inspector.measure.time.stored import StoredTimes
-from inspector.measure.time.stored import times as stored
+from inspector.measure.time.results import StoredTimes
+from inspector.measure.time.results import times as stored
 from inspector.reader.reader import Reader
 from inspector.system import files
 

@@ -9,9 +9,15 @@ from dataclasses import dataclass, field
 
 from inspector.base.model import Stage
 from inspector.execute import Facts
-from inspector.execute.calls.lines import GLOBAL, SHARED, ExecutedLine, executed_lines, rolled_up
 from inspector.execute.calls.stepper import Stepper
-from inspector.execute.calls.tracing import TracedLaunch
+from inspector.execute.calls.tracing import (
+    GLOBAL,
+    SHARED,
+    ExecutedLine,
+    TracedLaunch,
+    executed_lines,
+    rolled_up,
+)
 from inspector.report import step as report
 from inspector.report import trace as trace_report
 from inspector.tui.code.code_rows import (

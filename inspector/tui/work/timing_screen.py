@@ -13,11 +13,9 @@ from typing import ClassVar
 from textual.content import Content
 
 from inspector.measure.time import take
-from inspector.measure.time.child import TimeWish
 from inspector.measure.time.planning import Plan, plan
-from inspector.measure.time.results import CACHES, Session
-from inspector.measure.time.stored import parts
-from inspector.measure.time.take import Ready
+from inspector.measure.time.results import CACHES, Session, parts
+from inspector.measure.time.take import Ready, TimeWish
 from inspector.reader.reader import Reader
 from inspector.recording.layout import place
 from inspector.tui.keys.command_table import Where, bindings

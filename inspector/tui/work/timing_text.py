@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from math import prod
 
 from inspector.base.text import kibibytes, plural
-from inspector.measure.time.calls import ReplayableCall
-from inspector.measure.time.planning import Plan, PlannedLaunch, inputs
+from inspector.measure.time.planning import Plan, PlannedLaunch, ReplayableCall, inputs
 from inspector.measure.time.results import Session
 from inspector.report import timings
 from inspector.system.printing import page

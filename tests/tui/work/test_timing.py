@@ -21,7 +21,7 @@ from textual.pilot import Pilot
 
 from inspector.base.errors import Stopped
 from inspector.commands.common import open_reader
-from inspector.measure.time import child as running
+from inspector.measure.time import take as running
 from inspector.measure.time import take as time_take
 from inspector.measure.time.results import KernelTime, Session, Timing
 from inspector.reader.reader import Reader
