@@ -11,11 +11,11 @@ from inspector.base.names import base_name
 from inspector.base.text import shown
 from inspector.export.gathering import Found
 from inspector.export.markdown import markdown
-from inspector.listing.cuda import is_cuda
+from inspector.listing.source_code import is_cuda
 from inspector.measure.time.results import StoredTimes
 from inspector.reader.reader import Reader
-from inspector.report import annotated, card, jsons, tables
-from inspector.report.diff_markdown import code, escaped
+from inspector.report import card, jsons, tables
+from inspector.report.diff_text import code, escaped
 
 NAMES = {
     Stage.OUTPUT_CODE: "output_code.py",
@@ -94,7 +94,7 @@ def _card(reader: Reader, found: Found) -> str:
     kernel, variant = found
     parts = (kernel.demangled, variant.id, variant.target or "", tables.config(variant))
     lines = [shown("  ".join(filter(None, parts))), "", *card.lines(reader.card(variant), 100)]
-    lines += [annotated.hint(finding).plain.strip() for finding in reader.findings(variant)]
+    lines += [card.hint(finding).plain.strip() for finding in reader.findings(variant)]
     lines += [f"not known: {shown(why)}" for why in reader.lacking(variant)]
     return "\n".join(lines) + "\n"
 

@@ -25,7 +25,7 @@ from inspector.listing.line import Listing
 from inspector.measure.time.results import StoredTime, StoredTimes
 from inspector.reader.facts import MACHINE
 from inspector.reader.reader import Reader
-from inspector.report import annotated, calls, card, failure, jsons, tables, timings
+from inspector.report import calls, card, jsons, tables, timings
 
 Found = tuple[Kernel, Variant]
 
@@ -125,7 +125,7 @@ class Gathered:
             "launches": variant.launches,
             "hints": len(reader.findings(variant)),
             "worst": _worst(reader.findings(variant)),
-            "failed": failure.how(variant),
+            "failed": tables.how(variant),
             "stages": [s.value for s in jsons.ordered(variant.stages)],
         }
 
@@ -287,7 +287,7 @@ class Gathered:
             notes += ([n, note.rule, note.severity, shown(note.text)] for note in told.notes)
             words = [] if stage not in MACHINE else list(annotations.words(n).said())
             if told.samples is not None and annotations.sampled:
-                words += annotated.sampled(told.samples, annotations.sampled)
+                words += card.sampled(told.samples, annotations.sampled)
             if words:
                 said[n] = "\n".join(map(shown, words))
         return self.blocks.add(
@@ -298,7 +298,7 @@ class Gathered:
                 "stall": stall if any(v is not None for v in stall) else None,
                 "notes": notes,
                 "peaks": list(annotations.peaks),
-                "legend": annotated.legend(annotations, stage) or None,
+                "legend": card.legend(annotations, stage) or None,
             }
         )
 

@@ -13,8 +13,8 @@ from inspector.base.text import plural, shown
 from inspector.export.gathering import Found, measured, named
 from inspector.measure.time.results import StoredTimes
 from inspector.reader.reader import Reader
-from inspector.report import annotated, card, failure, tables
-from inspector.report.diff_markdown import code, details, escaped, rows_of
+from inspector.report import card, tables
+from inspector.report.diff_text import code, details, escaped, rows_of
 
 IN_FULL = 4
 """Kernels shown in full; more get the table only."""
@@ -81,11 +81,11 @@ def _of(reader: Reader, found: Found) -> Iterator[str]:
     kernel, variant = found
     yield f"### {code(base_name(kernel.name))} {code(variant.id)} {escaped(variant.target or '')}"
     yield ""
-    if (said := failure.how(variant)) is not None:
+    if (said := tables.how(variant)) is not None:
         yield f"**✗ {escaped(said)}**"
         yield ""
     for finding in reader.findings(variant):
-        yield f"- {escaped(annotated.hint(finding).plain.strip())}"
+        yield f"- {escaped(card.hint(finding).plain.strip())}"
     for why in reader.lacking(variant):
         yield f"- not known: {escaped(why)}"
     yield ""

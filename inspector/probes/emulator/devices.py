@@ -62,12 +62,12 @@ class Binary(NamedTuple):
 
 
 def read_binary(data: bytes, name: str) -> Binary:
-    """The resources of the kernel ``name`` in a cubin; zeros if the file is none or lacks it."""
-    elf, cubin = executor.load("listing.elf"), executor.load("listing.cubin")
+    """The resources of the kernel ``name`` in a cubin; zeros if the file is invalid or lacks it."""
+    cubin = executor.load("listing.cubin")
     try:
-        sections = {section.name: section for section in elf.read_sections(data)}
-        symbols = list(elf.SYMBOL.iter_unpack(sections[".symtab"].data))
-        names = elf.read_names(sections[".strtab"].data, (symbol[0] for symbol in symbols))
+        sections = {section.name: section for section in cubin.read_sections(data)}
+        symbols = list(cubin.SYMBOL.iter_unpack(sections[".symtab"].data))
+        names = cubin.read_names(sections[".strtab"].data, (symbol[0] for symbol in symbols))
         number = names.index(name)
         registers = sections[f".text.{name}"].header.info >> 24
     except (ValueError, KeyError):

@@ -13,7 +13,7 @@ from inspector.base.text import plural
 from inspector.diff.beside import BesideRow, PassChange, Sign
 from inspector.diff.compare import Compared
 from inspector.report import diff_text
-from inspector.report.naming import differing
+from inspector.report.tables import differing
 from inspector.tui.code.highlight import place
 from inspector.tui.diff.diff_view import DiffView
 from inspector.tui.widgets.figures import configuration

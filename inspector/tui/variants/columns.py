@@ -11,8 +11,7 @@ from rich.cells import cell_len
 
 from inspector.diff.variants import VariantRow
 from inspector.report.diff_text import absent, settings
-from inspector.report.naming import specialised
-from inspector.report.tables import shared
+from inspector.report.tables import shared, specialised
 from inspector.report.timings import duration
 from inspector.tui.tree.rows import Measured
 from inspector.tui.widgets.figures import UNKNOWN, UNREAD, figure, spills

@@ -12,7 +12,7 @@ from textual.strip import Strip
 
 from inspector.diff.variants import VariantRow
 from inspector.report.diff_text import settings
-from inspector.report.naming import apart, specialised
+from inspector.report.tables import apart, specialised
 from inspector.tui.keys.command_table import Where, bindings
 from inspector.tui.tree.rows import Measured
 from inspector.tui.variants.columns import IDENT, KERNEL, VariantColumn, columns, ordered

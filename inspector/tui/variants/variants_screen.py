@@ -18,7 +18,7 @@ from inspector.diff import variants
 from inspector.diff.variants import VariantRow
 from inspector.reader.reader import Reader
 from inspector.report import diff_text
-from inspector.report.failure import refused
+from inspector.report.tables import refused
 from inspector.tui.diff.diff_screen import DiffScreen
 from inspector.tui.keys.command_table import BARE, Where, bindings_of
 from inspector.tui.variants.columns import FIGURES

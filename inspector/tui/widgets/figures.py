@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from inspector.base.model import Resources, Variant
-from inspector.report.naming import setting
+from inspector.report.tables import setting
 
 UNKNOWN = "–"
 UNREAD = "…"

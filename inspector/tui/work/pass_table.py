@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from inspector.analyse.passes import PassRun, searched
-from inspector.report.passes import milliseconds, title
+from inspector.report.compiled import pass_milliseconds, pass_title
 from inspector.tui.keys.command_table import Where, bindings
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.row_list import RowList
@@ -115,13 +115,13 @@ class PassTable(RowList[PassRun], can_focus=True, inherit_bindings=False):
         run, chosen = self.rows[index], index == self.cursor
         line = base + self.part("cursor") if chosen else base
         came, went = run.lines or (0, 0)
-        texts = (str(came or ""), str(went or ""), milliseconds(run))
+        texts = (str(came or ""), str(went or ""), pass_milliseconds(run))
         looks = (self.part("plus"), self.part("minus"), self.part("quiet"))
         cells = [
             (f"{text:>{size}}", line + look)
             for text, look, (_, size) in zip(texts, looks, FIGURES, strict=True)
         ]
-        name = f"{run.number:>3}  {run.stage:<6} {label(title(run))}"
+        name = f"{run.number:>3}  {run.stage:<6} {label(pass_title(run))}"
         look = line if run.changed else line + self.part("quiet")
         return self._row("▸" if chosen else " ", name, cells, line + self.part("mark"), look, width)
 

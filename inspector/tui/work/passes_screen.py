@@ -18,7 +18,7 @@ from inspector.analyse.passes import PassRun
 from inspector.diff.beside import change_of, lines_changed
 from inspector.reader.passes import PassList, graph_passes, variant_passes
 from inspector.recording.layout import kept_cache
-from inspector.report.passes import note, operations
+from inspector.report.compiled import pass_note, pass_operations
 from inspector.tui.code.highlight import highlighter_for, width_of
 from inspector.tui.diff.diff_search import DiffSearching
 from inspector.tui.diff.diff_view import DiffView
@@ -167,7 +167,7 @@ class PassesScreen(DiffSearching):
         if self.focused is self.view:
             self.follow()
             return
-        parts = [] if run is None else [label(operations(run, None)) or "no other operations"]
+        parts = [] if run is None else [label(pass_operations(run, None)) or "no other operations"]
         if run is not None and run.inside:
             parts.append(f"runs {', '.join(dict.fromkeys(run.inside))}")
         head = [f"/{label(table.query_text)}"] if table.query_text else []
@@ -239,7 +239,7 @@ class PassesScreen(DiffSearching):
 def _outcome(run: PassRun, request: DiffRequest) -> DiffOutcome:
     """What a pass changed, laid out; called in a thread."""
     if not run.changed:
-        said = note(run) or "it changed nothing"
+        said = pass_note(run) or "it changed nothing"
         return DiffOutcome(request, notice=Notice("", f"{said[0].upper()}{said[1:]}."))
     change = change_of(run)
     a, b = (highlighter_for(listing, change.stage, None) for listing in change.listings)

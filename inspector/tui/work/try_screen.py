@@ -14,7 +14,7 @@ from inspector.base.model import Stage
 from inspector.measure.experiment import Experiment, experiment_of
 from inspector.reader.reader import Reader
 from inspector.recording.layout import kept_cache
-from inspector.report import trying as report
+from inspector.report import compiled as report
 from inspector.sources.trying import TryRequest, try_stage
 from inspector.tui.keys.command_table import Where, bindings
 from inspector.tui.widgets.notice import Notice
@@ -97,17 +97,17 @@ class TryScreen(WorkScreen):
         parts: list[Part] = []
         made = self.trial
         if made is not None:
-            lines = list(report.table(made, width))
+            lines = list(report.trial_table(made, width))
             for n, line in enumerate(lines):
                 parts.append((f"{label(line.plain)}\n", HEAD if n == 0 else ""))
             parts.append(("\n", ""))
-            for line in report.messages(made):
+            for line in report.trial_messages(made):
                 plain = line.plain
                 own = not plain.startswith("    ")
                 parts += (
                     wrapped(plain, width, "bold", "") if own else [(f"{label(plain)}\n", QUIET)]
                 )
-            for sentence in report.sentences(made):
+            for sentence in report.trial_sentences(made):
                 parts += wrapped(sentence, width, QUIET)
         elif self.notice is None:
             parts.append(("\n◔ It is compiled …\n", "bold"))
