@@ -154,6 +154,8 @@ def _array(data: bytes, what: str) -> Array:
             found = np.lib.format.read_array(stream, allow_pickle=False)
     except Exception as error:  # a dozen types, by what is wrong with the header
         said = next(iter(str(error).splitlines()), type(error).__name__)
+        if said.startswith("Object arrays"):
+            raise Unreadable(f"{what} holds objects, and no numbers") from None
         raise Unreadable(f"{what} is not an array: {said[:200]}") from None
     if found.dtype.names or found.dtype.kind not in "biufc":
         raise Unreadable(f"{what} holds {found.dtype}, and no numbers")
