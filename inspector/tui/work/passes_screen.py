@@ -19,10 +19,9 @@ from inspector.diff.passes import change_of, lines_changed
 from inspector.reader.passes import PassList, graph_passes, variant_passes
 from inspector.recording.layout import kept_cache
 from inspector.report.passes import note, operations
-from inspector.tui.code.highlight import highlighter_for, width_of
-from inspector.tui.diff.diff_search import DiffSearching
-from inspector.tui.diff.diff_view import DiffView
-from inspector.tui.diff.diff_work import DiffOutcome, DiffRequest, Layout, unified
+from inspector.tui.code.highlight import highlighter_for
+from inspector.tui.diff.diff_screen import DiffSearching
+from inspector.tui.diff.diff_view import DiffOutcome, DiffRequest, DiffView, laid_out
 from inspector.tui.keys.command_table import BARE, Where, bindings_of
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.overlay import Overlay
@@ -151,7 +150,6 @@ class PassesScreen(DiffSearching):
                     self.shown = run
                     self.view.show(outcome)
                     self._tell()
-                    self.search_again()
 
             in_thread(self, lambda: _outcome(run, request), compared, "pass")
 
@@ -242,8 +240,5 @@ def _outcome(run: PassRun, request: DiffRequest) -> DiffOutcome:
         said = note(run) or "it changed nothing"
         return DiffOutcome(request, notice=Notice("", f"{said[0].upper()}{said[1:]}."))
     change = change_of(run)
-    a, b = (highlighter_for(listing, change.stage, None) for listing in change.listings)
-    beside = Layout.of(change.rows())
-    one = Layout.of(unified(beside.rows))
-    width = max(width_of(source.texts) for source in (a, b))
-    return DiffOutcome(request, change, (a, b), beside, one, width)
+    sources = tuple(highlighter_for(listing, change.stage, None) for listing in change.listings)
+    return laid_out(request, change, sources)
