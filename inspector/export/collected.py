@@ -10,6 +10,7 @@ import hashlib
 import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -48,23 +49,23 @@ class Collected:
     timings: list[dict[str, object]] = field(default_factory=list)
     blob: Blob = field(default=lambda digest: None)
 
-    def content(self, digest: str) -> bytes | None:
+    def content(self, digest: object) -> bytes | None:
         """Return the content of that name; None if missing or unreadable."""
-        data = self.contents.get(digest)
-        if data is None and (content := self.blob(digest)) is not None:
-            try:
-                data = content.read()
-            except PtxviewError:
-                return None
+        if not isinstance(digest, str):
+            return None
+        if (data := self.contents.get(digest)) is None and (held := self.blob(digest)) is not None:
+            with suppress(PtxviewError):
+                data = held.read()
         return data
 
     def recording(self, path: str) -> Recording:
         """What it holds, as values; ``path`` is what it is called."""
-        return Assembly(self._held).recording(path, [dict(e) for e in self.events])
 
-    def _held(self, digest: object) -> Content | None:
-        data = self.content(digest) if isinstance(digest, str) else None
-        return None if data is None else BytesContent(data)
+        def held(digest: object) -> Content | None:
+            data = self.content(digest)
+            return None if data is None else BytesContent(data)
+
+        return Assembly(held).recording(path, [dict(e) for e in self.events])
 
     def as_json(self) -> bytes:
         """Events and times as they are written."""
@@ -74,15 +75,12 @@ class Collected:
     def write(self, target: Path) -> None:
         """One file of it. Raises ``OSError`` where it cannot be written."""
         with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as name:
-            writer = Writer(Path(name))
-            try:
+            with closing(Writer(Path(name))) as writer:
                 for number, event in enumerate(self.events):
                     for digest in named_in(event):
                         if (data := self.content(digest)) is not None:
                             writer.blob(data)
                     writer.event(**(event if number else event | {"schema": SCHEMA}))
-            finally:
-                writer.close()
             if self.timings:
                 lines = (json.dumps(t, ensure_ascii=True) + "\n" for t in self.timings)
                 (Path(name) / NAME).write_text("".join(lines), "ascii")
@@ -105,22 +103,18 @@ def some_of(given: Collected, found: Iterable[Found]) -> Collected:
     graphs = any(v.embedded is not None or v.fusion is not None for _, v in every)
     builds = any("flags" in v.config for _, v in every)
 
-    def wanted(event: Event) -> bool:
-        kind = event.get("event")
+    def wanted(event: Event, kind: object) -> bool:
         if kind in OF_A_KERNEL:
             return event.get("hash") in hashes
         if kind in ("device_code", "file"):
             # What did not compile has the name of its source.
             held = [event.get(n) for n in ("cubin", "ptx", "blob", "source_blob")]
-            first = next((h for h in held if isinstance(h, str)), None)
-            return first in hashes
+            return next((h for h in held if isinstance(h, str)), None) in hashes
         if kind == "call":
             return called(event)
         if kind == "autotune":
             return event.get("name") in names
-        if kind in OF_GRAPHS:
-            return graphs
-        return builds if kind in OF_BUILDS else True
+        return graphs if kind in OF_GRAPHS else builds if kind in OF_BUILDS else True
 
     def called(call: Event) -> bool:
         kind = call.get("kind")
@@ -128,7 +122,7 @@ def some_of(given: Collected, found: Iterable[Found]) -> Collected:
             return builds if kind == "extension" else graphs
         return call.get("hash", call.get("subject")) in hashes or call.get("name") in names
 
-    events = [e for e in given.events if wanted(e)]
+    events = [e for e in given.events if wanted(e, e.get("event"))]
     for event in events:
         if event.get("event") == "calls" and isinstance(subjects := event.get("subjects"), list):
             event["subjects"] = [s for s in subjects if isinstance(s, dict) and called(s)]
@@ -176,12 +170,11 @@ def _plain(event: Event, contents: dict[str, bytes]) -> dict[str, object]:
     def named(part: object) -> object:
         if not hasattr(part, "read"):
             return part
-        try:
+        with suppress(PtxviewError):
             data = part.read()
-        except PtxviewError:
-            return None
-        contents[digest := digest_of(data)] = data
-        return digest
+            contents[digest := digest_of(data)] = data
+            return digest
+        return None
 
     out: dict[str, object] = mapped(event, named)
     return out

@@ -7,6 +7,7 @@ keyword, one without a colour, four of a variable. The rest of the line has no c
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 from pygments.lexer import Lexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String, Token, _TokenType
@@ -42,8 +43,6 @@ LONGEST = 5000
 MOST = 2 << 20
 """Characters beyond which a text is: some seconds of a lexer."""
 
-_known: dict[_TokenType, str] = {}
-
 
 def tokens(lines: Sequence[str], stage: Stage, path: str | None) -> list[str]:
     """The tokens of each line of a stage's text; [] where it is shown plain."""
@@ -56,27 +55,23 @@ def tokens(lines: Sequence[str], stage: Stage, path: str | None) -> list[str]:
 
 
 def _lines(lines: Sequence[str], lexer: Lexer) -> Iterator[str]:
-    runs: list[str] = []
-    last, length = PLAIN, 0
+    row: list[tuple[int, str]] = []
     for _, token, value in lexer.get_tokens_unprocessed("\n".join(lines) + "\n"):
-        kind = _known.get(token)
-        if kind is None:
-            kind = _known[token] = _class_of(token)
-        rest = value
-        while rest:
-            piece, newline, rest = rest.partition("\n") if "\n" in rest else (rest, "", "")
-            if piece and kind != last:
-                if length:
-                    runs.append(f"{length}{last}")
-                last, length = kind, 0
-            length += len(piece)
-            if newline:
-                if last != PLAIN:
-                    runs.append(f"{length}{last}")
-                yield "".join(runs)
-                runs, last, length = [], PLAIN, 0
+        for n, piece in enumerate(value.split("\n")):
+            if n:
+                if row and row[-1][1] == PLAIN:
+                    row.pop()
+                yield "".join(f"{length}{kind}" for length, kind in row)
+                row = []
+            if not piece:
+                continue
+            kind, length = _class_of(token), len(piece)
+            if row and row[-1][1] == kind:
+                length += row.pop()[0]
+            row.append((length, kind))
 
 
+@cache
 def _class_of(token: _TokenType) -> str:
     """The class of the nearest kind of token above one that has a class."""
     classes = dict(CLASSES)

@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from inspector.base.errors import PtxviewError
-from inspector.base.model import FX_STAGES, GRAPH_STAGES, Stage
+from inspector.base.model import FX_STAGES, GRAPH_STAGES, Kernel, Stage, Variant
 from inspector.base.names import base_name
 from inspector.base.text import shown
-from inspector.export.gathering import Found
+from inspector.export.gathering import COSTLY, Found
 from inspector.export.markdown import markdown
 from inspector.listing.cuda import is_cuda
 from inspector.measure.time.stored import StoredTimes
@@ -50,10 +50,9 @@ def contents(
         for stage in jsons.ordered(variant.stages):
             file = variant.stages[stage]
             label = f"{base_name(kernel.name)} {variant.id}: {stage.value}"
-            if file.costly and not compilers:
-                missing(f"{label}: a compiler would have to be run for it; name the kernel")
-                continue
             try:
+                if file.costly and not compilers:
+                    raise PtxviewError(COSTLY)
                 text = reader.text(variant, stage).text
             except PtxviewError as error:
                 missing(f"{label}: {error.message}")
@@ -62,7 +61,7 @@ def contents(
             leaf = NAMES.get(stage, "source.cu" if cuda else "source.py")
             written.append(leaf)
             yield f"{name}/{leaf}", text.encode("utf-8", "surrogateescape")
-        yield f"{name}/card.txt", _card(reader, (kernel, variant)).encode("utf-8", "replace")
+        yield f"{name}/card.txt", _card(reader, kernel, variant).encode("utf-8", "replace")
         files = " ".join(f"[{leaf}]({name}/{leaf})" for leaf in (*written, "card.txt"))
         config = escaped(tables.config(variant))
         index.append(f"- {code(base_name(kernel.name))} {code(variant.id)} {config}: {files}")
@@ -85,13 +84,11 @@ def contents(
                 yield leaf, text.encode("utf-8", "surrogateescape")
                 leaves.append(f"[{stage.value}]({leaf})")
         index.append(f"- graph {code(graph.id)}: {' '.join(leaves)}")
-    table = markdown(reader, chosen, times, removed)
-    lines = ["# Kernels", "", *index, "", *table, ""]
+    lines = ["# Kernels", "", *index, "", *markdown(reader, chosen, times, removed), ""]
     yield "README.md", "\n".join(lines).encode("utf-8", "replace")
 
 
-def _card(reader: Reader, found: Found) -> str:
-    kernel, variant = found
+def _card(reader: Reader, kernel: Kernel, variant: Variant) -> str:
     parts = (kernel.demangled, variant.id, variant.target or "", tables.config(variant))
     lines = [shown("  ".join(filter(None, parts))), "", *card.lines(reader.card(variant), 100)]
     lines += [annotated.hint(finding).plain.strip() for finding in reader.findings(variant)]
@@ -102,9 +99,7 @@ def _card(reader: Reader, found: Found) -> str:
 def _unique(name: str, taken: set[str]) -> str:
     """Return a portable name, unique regardless of case."""
     plain = _ODD.sub("_", name).strip("._-")[:LONGEST] or "kernel"
-    out, number = plain, 1
-    while out.lower() in taken:
-        number += 1
-        out = f"{plain}-{number}"
+    names = (plain, *(f"{plain}-{n}" for n in range(2, len(taken) + 3)))
+    out = next(name for name in names if name.lower() not in taken)
     taken.add(out.lower())
     return out

@@ -9,6 +9,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import combinations
 
@@ -16,7 +17,7 @@ from inspector import __version__
 from inspector.analyse.hints.subject import Finding
 from inspector.analyse.line_annotations import Told, virtual
 from inspector.base.errors import PtxviewError
-from inspector.base.model import Call, Graph, Kernel, Stage, Variant
+from inspector.base.model import Graph, Kernel, Stage, Variant
 from inspector.base.names import base_name, short_name
 from inspector.base.text import plural, shown
 from inspector.diff.canonical import digest
@@ -41,47 +42,38 @@ OPCODES = 24
 
 
 TOO_LARGE = "left out: the page would be too large"
-
-
-class Blocks:
-    """Values that a page has compressed, each content once; they are named by their number."""
-
-    def __init__(self) -> None:
-        self.pieces: list[bytes] = []
-        self.size = 0
-        self._numbers: dict[bytes, int] = {}
-
-    def add(self, value: object) -> int:
-        """The number of a value that JSON has a form for."""
-        text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
-        data = text.encode("ascii")
-        key = hashlib.sha256(data).digest()
-        number = self._numbers.get(key)
-        if number is None:
-            number = self._numbers[key] = len(self.pieces)
-            piece = zlib.compress(data, 9)
-            self.pieces.append(piece)
-            self.size += len(piece)
-        return number
-
-    @property
-    def full(self) -> bool:
-        """Whether nothing more should be added."""
-        return self.size >= MOST_OF_ALL
+COSTLY = "a compiler would have to be run for it: name the kernel to have it"
 
 
 @dataclass
 class Gathered:
-    """What was gathered so far: the index's rows, the blocks, and sentences on what is missing."""
+    """What was gathered so far: compressed values, named by their number, and sentences on what is
+    missing. ``compilers``: whether one may be run for a stage that was not kept."""
 
     reader: Reader
     times: StoredTimes
     compilers: bool = False
-    """Whether a compiler may be run for a stage that was not kept."""
-    blocks: Blocks = field(default_factory=Blocks)
+    pieces: list[bytes] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
-    _linked: dict[tuple[str, ...], int] = field(default_factory=dict)
-    _texts: dict[tuple[object, ...], int] = field(default_factory=dict)
+    _size: int = 0
+    _numbers: dict[object, int] = field(default_factory=dict)
+    """By the digest of a value, and of a text before its tokens were read."""
+
+    def add(self, value: object) -> int:
+        """The number of a value that JSON has a form for; each content is kept once."""
+        text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+        data = text.encode("ascii")
+        key = hashlib.sha256(data).digest()
+        if key not in self._numbers:
+            self._numbers[key] = len(self.pieces)
+            self.pieces.append(zlib.compress(data, 9))
+            self._size += len(self.pieces[-1])
+        return self._numbers[key]
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing more should be added."""
+        return self._size >= MOST_OF_ALL
 
     # -- the index ------------------------------------------------------------------------------
 
@@ -106,6 +98,7 @@ class Gathered:
         made = own.of(Stage.SASS) or own.of(Stage.PTX)
         mix = None if made is None else made.mix
         time = self.times.of(kernel, variant)
+        severities = [finding.severity for finding in reader.findings(variant)]
         return {
             "kernel": at,
             "id": shown(variant.id),
@@ -123,8 +116,8 @@ class Gathered:
             "counted": None if made is None else made.stage.value,
             "time": None if time is None else _time(time),
             "launches": variant.launches,
-            "hints": len(reader.findings(variant)),
-            "worst": _worst(reader.findings(variant)),
+            "hints": len(severities),
+            "worst": next((s for s in ("warn", "hint", "info") if s in severities), None),
             "failed": failure.how(variant),
             "stages": [s.value for s in jsons.ordered(variant.stages)],
         }
@@ -163,16 +156,18 @@ class Gathered:
         for stage in self.reader.graph_stages(graph):
             if stage is Stage.SOURCE:
                 continue  # it is a whole file, and each kernel has it
-            if self.blocks.full and stage is not Stage.OUTPUT_CODE:
-                texts.append({"stage": stage.value, "text": TOO_LARGE, "of": []})
-                continue
+            text: int | str
+            of: list[list[object]] = []
             try:
+                if self.full and stage is not Stage.OUTPUT_CODE:
+                    raise PtxviewError(TOO_LARGE)
                 held = graph.stages.get(stage)
                 path = None if held is None else held.origin_path
                 text = self._text(self.reader.graph_listing(graph, stage), stage, path, graph.id)
+                if Stage.OUTPUT_CODE in graph.stages:
+                    of = self._kernels_of(graph, stage)
             except PtxviewError as error:
                 text = shown(error.message)
-            of = self._kernels_of(graph, stage) if Stage.OUTPUT_CODE in graph.stages else []
             texts.append({"stage": stage.value, "text": text, "of": of})
         out["texts"] = texts
         return out
@@ -193,27 +188,30 @@ class Gathered:
     def variant(self, kernel: Kernel, variant: Variant) -> int:
         """Return the block of a variant; texts are separate blocks."""
         reader = self.reader
-        if self.blocks.full:
+        if self.full:
             self.left_out.append(
                 f"{base_name(kernel.name)} {variant.id}: a page of more than "
                 f"{MOST_OF_ALL >> 20} MiB is no longer opened quickly; name it to have it alone"
             )
-            return self.blocks.add({"why": TOO_LARGE})
-        findings = reader.findings(variant)
+            return self.add({"why": TOO_LARGE})
         stages, missing = self._stages(kernel, variant)
-        return self.blocks.add(
+        flags = variant.config.get("flags")
+        return self.add(
             {
                 "card": _card(reader, variant),
                 "mix": _mix(reader, variant),
-                "hints": [_hint(f) for f in findings],
+                "hints": [_hint(f) for f in reader.findings(variant)],
                 "lacking": [shown(why) for why in reader.lacking(variant)],
-                "calls": [_call(c) for c in variant.calls],
-                "flags": [shown(str(f)) for f in _flags(variant)],
+                "calls": [
+                    {"count": call.count, "what": [shown(text) for text in calls.described(call)]}
+                    for call in variant.calls
+                ],
+                "flags": [shown(str(f)) for f in flags] if isinstance(flags, list | tuple) else [],
                 "signature": {shown(k): shown(v) for k, v in variant.signature.items()},
                 "hash": shown(variant.hash),
                 "stages": stages,
                 "missing": missing,
-                "links": self._all_links(variant, list(stages)),
+                "links": self.add(dict(self._links(variant, list(stages)))),
                 "same": self._digests(variant, list(stages)),
             }
         )
@@ -227,18 +225,12 @@ class Gathered:
         missing = {s.value: shown(w) for s, w in variant.missing.items() if s not in variant.stages}
         for stage in jsons.ordered(variant.stages):
             file = variant.stages[stage]
-            if file.costly and not self.compilers:
-                missing[stage.value] = (
-                    "a compiler would have to be run for it: name the kernel to have it"
-                )
-                continue
             try:
+                if file.costly and not self.compilers:
+                    raise PtxviewError(COSTLY)
                 listing = reader.listing(variant, stage)
                 label = f"{base_name(kernel.name)} {variant.id} {stage.value}"
                 text = self._text(listing, stage, file.origin_path, label)
-                if isinstance(text, str):
-                    missing[stage.value] = text
-                    continue
                 own = reader.function(variant, stage)
                 stages[stage.value] = {
                     "text": text,
@@ -253,21 +245,20 @@ class Gathered:
                 missing[stage.value] = shown(error.message)
         return stages, missing
 
-    def _text(self, listing: Listing, stage: Stage, path: str | None, label: str) -> int | str:
-        """Return the block of a text with its tokens, or why it is too large."""
+    def _text(self, listing: Listing, stage: Stage, path: str | None, label: str) -> int:
+        """The block of a text with its tokens. Raises ``PtxviewError`` where it is too large."""
         whole = listing.text
-        size = len(whole)
-        if size > MOST_OF_A_STAGE:
-            why = f"{size:,} characters are too many for a page"
+        if len(whole) > MOST_OF_A_STAGE:
+            why = f"{len(whole):,} characters are too many for a page"
             self.left_out.append(shown(f"{label}: {why}; ptxview show prints it"))
-            return why
+            raise PtxviewError(why)
         # The kernels of a file, or of a graph, have one text: its tokens are read once.
         key = (stage, path, hashlib.sha256(whole.encode("utf-8", "surrogatepass")).digest())
-        if key not in self._texts:
+        if key not in self._numbers:
             lines = [shown(text.rstrip("\r")) for text in whole.split("\n")]
             held = {"text": "\n".join(lines), "tokens": tokens(lines, stage, path)}
-            self._texts[key] = self.blocks.add(held)
-        return self._texts[key]
+            self._numbers[key] = self.add(held)
+        return self._numbers[key]
 
     def _told(self, variant: Variant, stage: Stage, listing: Listing) -> int:
         """Return the block of line annotations: sentences, live registers, stalls, notes."""
@@ -290,7 +281,7 @@ class Gathered:
                 words += annotated.sampled(told.samples, annotations.sampled)
             if words:
                 said[n] = "\n".join(map(shown, words))
-        return self.blocks.add(
+        return self.add(
             {
                 "from": first,
                 "said": said,
@@ -302,34 +293,22 @@ class Gathered:
             }
         )
 
-    def _all_links(self, variant: Variant, stages: Sequence[str]) -> int:
-        """The block of the links between all stages; of the kernels of one file it is made once."""
-        alone = variant.fusion is not None or variant.copied is not None
-        key = (variant.hash, variant.symbol if alone else "", *stages)
-        if key not in self._linked:
-            self._linked[key] = self.blocks.add(dict(self._links(variant, stages)))
-        return self._linked[key]
-
     def _links(self, variant: Variant, stages: Sequence[str]) -> Iterator[tuple[str, str]]:
         """By pairs of stages, the upper first: which lines of one belong to which of the other."""
         for upper, lower in combinations(map(Stage, stages), 2):
-            try:
-                yield (
-                    f"{upper.value}|{lower.value}",
-                    grouped(self.reader.links(variant, upper, lower)),
-                )
-            except PtxviewError:
-                continue
+            with suppress(PtxviewError):
+                links = self.reader.links(variant, upper, lower)
+                yield f"{upper.value}|{lower.value}", grouped(links)
 
     def _digests(self, variant: Variant, stages: Sequence[str]) -> dict[str, str]:
         """The digest of the code's canonical form at the stages of machine code: two that have one
         are the same to ``diff``."""
-        out = {}
-        for stage in MACHINE:
-            own = self.reader.function(variant, stage) if stage.value in stages else None
-            if own is not None:
-                out[stage.value] = digest(self.reader.listing(variant, stage), own).hex()
-        return out
+        own = {s: self.reader.function(variant, s) for s in MACHINE if s.value in stages}
+        return {
+            stage.value: digest(self.reader.listing(variant, stage), function).hex()
+            for stage, function in own.items()
+            if function is not None
+        }
 
 
 # -- values ---------------------------------------------------------------------------------------
@@ -360,11 +339,6 @@ def _live(told: Told, stage: Stage) -> int | None:
     if counts is None:
         return None
     return virtual(counts) if stage is Stage.PTX else counts.get("gpr")
-
-
-def _worst(findings: Sequence[Finding]) -> str | None:
-    severities = {f.severity for f in findings}
-    return next((s for s in ("warn", "hint", "info") if s in severities), None)
 
 
 def _hint(finding: Finding) -> dict[str, object]:
@@ -398,15 +372,6 @@ def _mix(reader: Reader, variant: Variant) -> list[dict[str, object]]:
         for made in reader.card(variant).made
         if made.mix is not None
     ]
-
-
-def _call(call: Call) -> dict[str, object]:
-    return {"count": call.count, "what": [shown(text) for text in calls.described(call)]}
-
-
-def _flags(variant: Variant) -> Sequence[object]:
-    flags = variant.config.get("flags")
-    return flags if isinstance(flags, list | tuple) else ()
 
 
 def _time(time: StoredTime) -> dict[str, object]:

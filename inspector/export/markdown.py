@@ -22,6 +22,7 @@ LONGEST = {Stage.SOURCE: 150, Stage.OUTPUT_CODE: 150, Stage.PTX: 250}
 """Lines of a stage's excerpt: an issue on GitHub may have 65,536 characters."""
 MOST = 60_000
 LANGUAGES = {Stage.PTX: "ptx", Stage.OUTPUT_CODE: "python"}
+HEADS = ("kernel", "registers", "spills", "shared", "occupancy", "instructions", "time", "hints")
 _SILENT = re.compile(r"\s*(?:\.loc\b.*|//.*|\$L__tmp\d+:)?")
 """Lines of PTX that an issue can do without."""
 
@@ -32,17 +33,7 @@ def markdown(
     """Lines of Markdown that nothing in the recording can break out of."""
     written = 0
     rec = reader.recording
-    heads = (
-        "kernel",
-        "registers",
-        "spills",
-        "shared",
-        "occupancy",
-        "instructions",
-        "time",
-        "hints",
-    )
-    yield from rows_of(heads, [_row(reader, found, times) for found in chosen])
+    yield from rows_of(HEADS, [_row(reader, found, times) for found in chosen])
     if len(chosen) > IN_FULL:
         yield f"Name up to {plural(IN_FULL, 'kernel')} to have their hints and their code."
         yield ""

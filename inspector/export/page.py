@@ -14,9 +14,9 @@ import html
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from inspector import __version__
-from inspector.base.model import Graph
 from inspector.base.text import shown
 from inspector.export import pairs
 from inspector.export.gathering import Found, Gathered
@@ -54,10 +54,12 @@ def page(
     index = _index(gathered, found, [*map(shown, removed)])
     if left_out is not None:
         left_out += gathered.left_out
-    yield from _document(index, gathered.blocks.pieces, _first(index))
+    # Before the script stand the blocks that the first variant needs.
+    first = 1 + int(index["variants"][0]["block"]) if found else 0
+    yield from _document(index, gathered.pieces, first)
 
 
-def _index(gathered: Gathered, found: Sequence[Found], removed: list[str]) -> dict[str, object]:
+def _index(gathered: Gathered, found: Sequence[Found], removed: list[str]) -> dict[str, Any]:
     """What the page shows at once; all else is a block that it names by its number."""
     reader = gathered.reader
     kernels = list({id(k): k for k, _ in found}.values())
@@ -71,11 +73,15 @@ def _index(gathered: Gathered, found: Sequence[Found], removed: list[str]) -> di
     firsts: dict[str, int] = {}
     for n, (kernel, _) in enumerate(found):
         firsts.setdefault(kernel.id, n)
-    graphs = [gathered.graph(g, firsts) for g in _graphs(reader, firsts)]
+    graphs = [  # those that have one of the kernels shown, or all where nothing else is
+        gathered.graph(graph, firsts)
+        for graph in reader.recording.graphs
+        if not firsts or not firsts.keys().isdisjoint(graph.kernels)
+    ]
     rows = []
     for a, b in pairs.chosen(found):
         for stage, value in pairs.compared(reader, (found[a][1], found[b][1])):
-            rows.append([a, b, stage.value, gathered.blocks.add(value)])
+            rows.append([a, b, stage.value, gathered.add(value)])
     return {
         **gathered.heading(),
         "kernels": [gathered.kernel(k) for k in kernels],
@@ -87,24 +93,10 @@ def _index(gathered: Gathered, found: Sequence[Found], removed: list[str]) -> di
     }
 
 
-def _graphs(reader: Reader, firsts: dict[str, int]) -> Iterator[Graph]:
-    """The graphs that have one of the kernels shown, or all where nothing else is."""
-    for graph in reader.recording.graphs:
-        if not firsts or not firsts.keys().isdisjoint(graph.kernels):
-            yield graph
-
-
-def _first(index: dict[str, object]) -> int:
-    """Return the number of blocks before the script: those of the first variant."""
-    variants = index["variants"]
-    assert isinstance(variants, list)
-    return int(variants[0]["block"]) + 1 if variants else 0
-
-
 # -- the document ---------------------------------------------------------------------------------
 
 
-def _document(index: dict[str, object], pieces: Sequence[bytes], first: int) -> Iterator[str]:
+def _document(index: dict[str, Any], pieces: Sequence[bytes], first: int) -> Iterator[str]:
     script, style = _script(), _asset("page.css")
     filled = {
         "policy": f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; "

@@ -7,6 +7,7 @@ whether they are the same code.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 
 from inspector.base.errors import PtxviewError
 from inspector.base.model import Kernel, Stage, Variant
@@ -34,15 +35,12 @@ def chosen(variants: Sequence[Found]) -> list[tuple[int, int]]:
     by_kernel: dict[int, list[int]] = {}
     for place, (kernel, _) in enumerate(variants):
         by_kernel.setdefault(id(kernel), []).append(place)
-    out: dict[tuple[int, int], None] = {}
+    out: dict[tuple[int, int], None] = dict.fromkeys([(0, 1)] if len(variants) == 2 else [])
     for places in by_kernel.values():
         best = next((p for p in places if (variants[p][1].autotune or {}).get("winner")), places[0])
-        for n, place in enumerate(places):
-            for other in places[n + 1 :]:
-                if len(places) <= ALL_OF or best in (place, other) or other == places[n + 1]:
-                    out[place, other] = None
-    if len(variants) == 2:
-        out[0, 1] = None
+        for (n, place), (m, other) in combinations(enumerate(places), 2):
+            if len(places) <= ALL_OF or best in (place, other) or m == n + 1:
+                out[place, other] = None
     return list(out)[:MOST]
 
 

@@ -12,6 +12,7 @@ import getpass
 import re
 import socket
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import product
 
 from inspector.base.errors import PtxviewError
@@ -121,17 +122,16 @@ class Remover:
         out = Collected()
         digests: dict[str, str] = {}
         # Events first: contents name files by less than their paths.
-        events = [self._record(self._event(e)) for e in kept]
+        events: list[dict[str, object]] = [mapped(self._event(e), self._changed) for e in kept]
         events.append({"event": "removed", "what": [w for w in WHAT if w in self.what]})
         for event in events:
             for digest in named_in(event):
-                content = given.content(digest)
-                if content is not None and digest not in digests:
+                if digest not in digests and (content := given.content(digest)) is not None:
                     data = self._content(content)
                     out.contents[new := digest_of(data)] = data
                     digests[digest] = new
         # A record of times names kernels and shapes, and the stopwatch; a report of ncu has it all.
-        out.timings = [self._record(t) for t in given.timings]
+        out.timings = [mapped(t, self._changed) for t in given.timings]
         out.events = [mapped(e, lambda part: digests.get(part, part)) for e in events]  # type: ignore[call-overload]
         self._look_through(out)
         return out
@@ -143,17 +143,14 @@ class Remover:
         for event in events:
             fields = _SOURCES.get(str(event.get("event")), ())
             for digest in named_in([event.get(name) for name in fields]):
-                content = given.content(digest)
-                if content is not None and not is_elf(content):
+                if (content := given.content(digest)) is not None and not is_elf(content):
                     yield content.decode("utf-8", "surrogateescape")
 
     def _persons(self, given: Collected, events: Iterable[Event]) -> set[str]:
         """Names of users and machines: of folders of users, and of this machine."""
         names = {socket.gethostname(), socket.gethostname().partition(".")[0]}
-        try:
+        with suppress(KeyError, OSError):
             names.add(getpass.getuser())
-        except (KeyError, OSError):
-            pass
         for text in strings([list(events), given.timings]):
             names.update(re.findall(r"/(?:home|Users)/([\w.-]+)", text))
             names.update(re.findall(r"torchinductor_([\w.-]++)", text))
@@ -166,32 +163,22 @@ class Remover:
         kind = str(event.get("event"))
         out = dict(event)
         if self.what & {"paths", "args"}:
-            for name in _SECRET.get(kind, ()):
-                if name in out:
-                    out[name] = None
+            out |= {name: None for name in _SECRET.get(kind, ()) if name in out}
+        source, files = out.get("source"), out.get("files")
         if "source" in self.what:
-            for name, value in _QUOTING.get(kind, {}).items():
-                if out.get(name) is not None:
-                    out[name] = value
-            if kind in _TRITONS:
-                source = out.get("source")
-                files = out.get("files")
-                if isinstance(source, Mapping):
-                    out["source"] = {k: v for k, v in source.items() if k in _PLACE}
-                if isinstance(files, Mapping):
-                    out["files"] = {k: v for k, v in files.items() if k != "source"}
-        elif kind == "extension":  # its build file has the machine's paths, and is not read
-            files = out.get("files")
-            if isinstance(files, Mapping):
-                out["files"] = {k: v for k, v in files.items() if k.endswith((".cu", ".cpp"))}
-        return out
-
-    def _record(self, record: Event) -> dict[str, object]:
-        """Return a record with its texts changed."""
-        out: dict[str, object] = mapped(record, self._changed)
+            quoting = _QUOTING.get(kind, {})
+            out |= {name: value for name, value in quoting.items() if out.get(name) is not None}
+            if kind in _TRITONS and isinstance(source, Mapping):
+                out["source"] = {k: v for k, v in source.items() if k in _PLACE}
+            if kind in _TRITONS and isinstance(files, Mapping):
+                out["files"] = {k: v for k, v in files.items() if k != "source"}
+        elif kind == "extension" and isinstance(files, Mapping):
+            # Its build file has the machine's paths, and is not read.
+            out["files"] = {k: v for k, v in files.items() if k.endswith((".cu", ".cpp"))}
         return out
 
     def _changed(self, text: object) -> object:
+        """A text of an event without paths."""
         if not isinstance(text, str) or "paths" not in self.what or _OPAQUE.fullmatch(text):
             return text
         if text.startswith("/") and "\n" not in text and not text.startswith("//"):
@@ -202,15 +189,14 @@ class Remover:
 
     def _content(self, data: bytes) -> bytes:
         if is_elf(data):
-            return self._elf(data)
+            return self._elf(data) if "paths" in self.what else data
         text = data.decode("utf-8", "surrogateescape")
-        return self._text(text).encode("utf-8", "surrogateescape")
-
-    def _text(self, text: str) -> str:
         if "source" in self.what:
             text = _NAMED.sub(r"loc(\1)", text)
             text = _COMMENT.sub(self._unquoted, text)
-        return self._pathless(text) if "paths" in self.what else text
+        if "paths" in self.what:
+            text = self._pathless(text)
+        return text.encode("utf-8", "surrogateescape")
 
     def _unquoted(self, comment: re.Match[str]) -> str:
         """Return a comment, or a placeholder if it quotes the source."""
@@ -220,8 +206,6 @@ class Remover:
 
     def _elf(self, data: bytes) -> bytes:
         """Return a cubin with debug sections and notes replaced in place."""
-        if "paths" not in self.what:
-            return data
         out = bytearray(data)
         for first, last in debug_spans(data):
             for text in _PRINTABLE.finditer(data, first, last):
@@ -242,7 +226,7 @@ class Remover:
         """A text whose paths, names of files and of users are other words of the same length."""
         text = _QUOTED.sub(lambda m: self._path(m[0]), text)
         text = _PATH.sub(lambda m: self._path(m[0]), text)
-        text = _NAME.sub(lambda m: self._file(m[0]), text)
+        text = _NAME.sub(lambda m: self._word(m[0]) if m[0].endswith(_ALONE) else m[0], text)
         for old, new in self._mangled.items():
             text = text.replace(old, new)
         return self._who.sub(lambda m: self._word(m[0]), text)
@@ -251,9 +235,6 @@ class Remover:
         if path not in self._paths and path.count("/") > 1:
             self._paths.add(path)
         return "/".join(self._word(part) if part else "" for part in path.split("/"))
-
-    def _file(self, name: str) -> str:
-        return self._word(name) if name.endswith(_ALONE) else name
 
     def _word(self, part: str) -> str:
         """Another word for a part of a path, of the same length; digests stay."""

@@ -11,7 +11,14 @@ from inspector.base.errors import UsageError
 from inspector.base.model import Argument
 from inspector.export.repro import support
 from inspector.export.repro.python_source import CutSource, python_literal
-from inspector.export.repro.script import harmless, kernel_texts, part, script_of, tensor_text
+from inspector.export.repro.script import (
+    docstring,
+    part,
+    reference_part,
+    script_of,
+    tensor_text,
+    which_call,
+)
 
 _PLACE = re.compile(r"(?:arg(?P<number>\d{1,4})|(?P<name>\w{1,400}))(?P<within>(?:\[\d{1,4}\])*)")
 _INDEX = re.compile(r"\[(\d+)\]")
@@ -23,7 +30,7 @@ _BY_TORCH = re.compile(
 )
 """Options that torch gives to every build, and will give again."""
 _WITH_VALUE = ("-isystem", "-ccbin", "-gencode", "--generate-code")
-Tree = dict[int, "Tree | str"]
+Places = dict[tuple[int, ...], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +99,7 @@ def extension_script(call: ExtensionCall) -> str:
         _sources(call),
         part("the arguments, and the call"),
         _arguments(call),
-        *_reference(reference),
+        *reference_part(reference, _COMMENT, _EXPECTED),
         part("values of the arguments"),
         support.INPUTS.strip(),
         part("what it is compared with, and how long it takes"),
@@ -109,20 +116,17 @@ def extension_script(call: ExtensionCall) -> str:
 
 
 def _head(call: ExtensionCall) -> str:
-    which = "" if call.call is None else f" as in call {call.call} of {call.calls}"
-    if call.count is not None and call.count > 1:
-        which += f", which was made {call.count} times alike"
-    on = f" Recorded on {call.recorded_on}." if call.recorded_on else ""
+    on = f"Recorded on {call.recorded_on}. " if call.recorded_on else ""
     name = f"{call.module}.{call.function}"
-    lines = [
-        f"{name}, called{which}.{'' if call.kernel == name else f' It launches {call.kernel}.'}",
+    kernel = "" if call.kernel == name else f" It launches {call.kernel}."
+    return docstring(
+        f"{name}, called{which_call(call.call, call.calls, call.count)}.{kernel}",
         "",
-        f"{on[1:]} Inputs are new ones of the recorded kind: of the same dtypes, shapes,".strip(),
+        f"{on}Inputs are new ones of the recorded kind: of the same dtypes, shapes,",
         "strides, alignment and ranges of integers. It builds the extension, calls it, checks",
         "the results and takes the time. Exits with 0: it agrees, or nothing is compared; 1:",
         "it does not agree; 2: it could not be run.",
-    ]
-    return "\n".join(['"""' + harmless(lines[0]), *map(harmless, lines[1:]), '"""'])
+    )
 
 
 def _sources(call: ExtensionCall) -> str:
@@ -157,23 +161,19 @@ def _sources(call: ExtensionCall) -> str:
 
 
 def _arguments(call: ExtensionCall) -> str:
-    places: Tree = {}
-    named: dict[str, Tree | str] = {}
+    places: Places = {}
+    named: dict[str, Places] = {}
     for one in call.arguments:
         match = _PLACE.fullmatch(one.name)
         if match is None:
             raise UsageError(f"an argument of the name {one.name} cannot be given")
-        path = [int(n) for n in _INDEX.findall(match["within"])]
+        path = tuple(int(n) for n in _INDEX.findall(match["within"]))
         if match["number"] is not None:
-            _put(places, [int(match["number"]), *path], _value(one))
-        elif path:
-            tree = named.setdefault(match["name"], {})
-            if isinstance(tree, dict):
-                _put(tree, path, _value(one))
+            places[int(match["number"]), *path] = _value(one)
         else:
-            named[match["name"]] = _value(one)
-    args = [f"        {_text(places[n]) if n in places else '[]'}," for n in range(_length(places))]
-    given = [f"        {python_literal(name)}: {_text(tree)}," for name, tree in named.items()]
+            named.setdefault(match["name"], {})[path] = _value(one)
+    args = [f"        {text}," for text in _items(places)]
+    given = [f"        {python_literal(name)}: {_list(of)}," for name, of in named.items()]
     return "\n".join(
         [
             "def make_inputs(device, seed, given):",
@@ -215,36 +215,19 @@ def _value(one: Argument) -> str:
     return f"make.number({name}, {python_literal(one.value)})" if number else repr(one.value)
 
 
-def _put(tree: Tree, path: list[int], value: str) -> None:
-    first, *rest = path
-    if not rest:
-        tree[first] = value
-        return
-    inner = tree.setdefault(first, {})
-    if isinstance(inner, dict):
-        _put(inner, rest, value)
+def _list(values: Places) -> str:
+    """A value, or nested lists of values by their places; what is nowhere is an empty list."""
+    return values[()] if () in values else f"[{', '.join(_items(values))}]"
 
 
-def _length(tree: Tree) -> int:
-    return max(tree, default=-1) + 1
+def _items(values: Places) -> list[str]:
+    size = max((path[0] for path in values), default=-1) + 1
+    return [_list({p[1:]: v for p, v in values.items() if p[0] == n}) for n in range(size)]
 
 
-def _text(tree: Tree | str) -> str:
-    if isinstance(tree, str):
-        return tree
-    return f"[{', '.join(_text(tree[n]) if n in tree else '[]' for n in range(_length(tree)))}]"
-
-
-def _reference(reference: CutSource | None) -> list[str]:
-    if reference is None:
-        return [
-            "# A reference of your own: ptxview repro --check-with FILE.py:FUNCTION puts it here.\n"
-            "# It takes the same arguments, and returns what is to come of them."
-        ]
-    named = [] if reference.name == "reference" else [f"reference = {reference.name}"]
-    return [part("the reference"), *kernel_texts(reference, False), *named, _EXPECTED.strip()]
-
-
+_COMMENT = """\
+# A reference of your own: ptxview repro --check-with FILE.py:FUNCTION puts it here.
+# It takes the same arguments, and returns what is to come of them."""
 _EXPECTED = '''
 def expected_by_reference(args):
     """What the reference makes of the same inputs, by the names that launch gives."""

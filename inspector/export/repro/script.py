@@ -112,7 +112,7 @@ def triton_script(launch: TritonLaunch) -> str:
         part("its arguments, and its launch"),
         _arguments(launch),
         _launch(launch),
-        *_reference(launch),
+        *reference_part(launch.reference, _COMMENT, support.CHECK_REFERENCE),
         part("values of the arguments"),
         *([] if launch.inputs is None else [_kept(launch.inputs)]),
         support.INPUTS.strip(),
@@ -153,25 +153,30 @@ def harmless(name: str) -> str:
     return "".join(c if c.isprintable() and c not in '\\"' else "?" for c in name)
 
 
+def which_call(call: int | None, calls: int, count: int | None) -> str:
+    """`` as in call 1 of 3, which was made 5 times alike``."""
+    said = "" if call is None else f" as in call {call} of {calls}"
+    return said if count is None or count < 2 else f"{said}, which was made {count} times alike"
+
+
+def docstring(*lines: str) -> str:
+    """The text at the head of a script; names come from a recording: none of them may end it."""
+    return "\n".join([f'"""{harmless(lines[0])}', *map(harmless, lines[1:]), '"""'])
+
+
 def _head(launch: TritonLaunch) -> str:
-    which = "" if launch.call is None else f" as in call {launch.call} of {launch.calls}"
-    if launch.count is not None and launch.count > 1:
-        which += f", which was made {launch.count} times alike"
-    on = f" Recorded on {harmless(launch.recorded_on)}." if launch.recorded_on else ""
-    lines = [
-        f'"""{harmless(launch.kernel)}, launched{which}.',
+    on = f" Recorded on {launch.recorded_on}." if launch.recorded_on else ""
+    outside = {o for c in (launch.source, launch.reference) if c is not None for o in c.outside}
+    needs = f"It imports {', '.join(sorted(outside))}, which must be installed here."
+    return docstring(
+        f"{launch.kernel}, launched{which_call(launch.call, launch.calls, launch.count)}.",
         "",
         f"Variant {launch.variant}.{on} Inputs are new ones of the recorded kind: of the same",
         "dtypes, shapes, strides, alignment and ranges of integers. It runs the kernel, checks",
         "what it wrote and takes the time. Exits with 0: it agrees, or nothing is compared; 1: it",
         "does not agree; 2: it could not be run, or not be checked.",
-    ]
-    outside = {o for c in (launch.source, launch.reference) if c is not None for o in c.outside}
-    if outside:
-        lines += ["", f"It imports {', '.join(sorted(outside))}, which must be installed here."]
-    lines.append('"""')
-    # Names come from a recording: none of them may end the text.
-    return "\n".join([lines[0], *(harmless(line) for line in lines[1:-1]), lines[-1]])
+        *(["", needs] if outside else []),
+    )
 
 
 def kernel_texts(source: CutSource, jitted: bool = True) -> list[str]:
@@ -218,7 +223,11 @@ def _kept(inputs: Mapping[str, tuple[str, tuple[int, ...], str]]) -> str:
 
 
 def _arguments(launch: TritonLaunch) -> str:
-    rows, groups = [], _grouped(launch.arguments)
+    groups: dict[str, list[Argument]] = {}
+    for one in launch.arguments:  # items of a tuple are recorded as name[0]
+        placed = _PLACED.fullmatch(one.name)
+        groups.setdefault(placed[1] if placed else one.name, []).append(one)
+    rows = []
     for name, several in groups.items():
         values = [_value(one, launch) for one in several]
         text = values[0] if name == several[0].name else f"({', '.join(values)},)"
@@ -236,18 +245,10 @@ def _arguments(launch: TritonLaunch) -> str:
     )
 
 
-def _grouped(arguments: Sequence[Argument]) -> dict[str, list[Argument]]:
-    """Items of a tuple, which are recorded as ``name[0]``, under its name."""
-    out: dict[str, list[Argument]] = {}
-    for one in arguments:
-        placed = _PLACED.fullmatch(one.name)
-        out.setdefault(placed[1] if placed else one.name, []).append(one)
-    return out
-
-
 def _value(one: Argument, launch: TritonLaunch) -> str:
     if one.shape is not None and one.dtype:
-        return _tensor(one)
+        text, block = tensor_text(one), _DESCRIPTOR.match(one.type or "")
+        return text if block is None else f"TensorDescriptor.from_tensor({text}, [{block[1]}])"
     if one.type == "constexpr":
         return _constant(one, launch)
     if (one.type or "").startswith("*"):
@@ -257,12 +258,6 @@ def _value(one: Argument, launch: TritonLaunch) -> str:
     if one.value is None:
         raise _not_made(one.name, "its value was not recorded")
     return f"make.number({python_literal(one.name)}, {python_literal(one.value)})"
-
-
-def _tensor(one: Argument) -> str:
-    text = tensor_text(one)
-    block = _DESCRIPTOR.match(one.type or "")
-    return text if block is None else f"TensorDescriptor.from_tensor({text}, [{block[1]}])"
 
 
 def tensor_text(one: Argument, more: str = "") -> str:
@@ -283,9 +278,7 @@ def tensor_text(one: Argument, more: str = "") -> str:
 def _constant(one: Argument, launch: TritonLaunch) -> str:
     """A value that was compiled in. Recordings hold a type or a function by its name alone."""
     value = one.value if one.value is not None else launch.config.get(one.name)
-    if not isinstance(value, str):
-        return python_literal(value)
-    if one.python_type == "str":
+    if not isinstance(value, str) or one.python_type == "str":
         return python_literal(value)
     if value in TL_TYPES:
         return TL_TYPES[value]
@@ -329,21 +322,19 @@ def _launch(launch: TritonLaunch) -> str:
     )
 
 
-def _reference(launch: TritonLaunch) -> list[str]:
-    if launch.reference is None:
-        return [
-            "# A reference of your own: ptxview repro --check-with FILE.py:FUNCTION puts it here.\n"
-            "# It takes arguments by their names, and returns what the kernel is to have written:\n"
-            "# a tensor, several in the order of the arguments, or a dict by their names."
-        ]
-    reference = launch.reference
+def reference_part(reference: CutSource | None, comment: str, expected: str) -> list[str]:
+    """The reference with what compares with it; a comment where there is none."""
+    if reference is None:
+        return [comment]
     named = [] if reference.name == "reference" else [f"reference = {reference.name}"]
-    return [
-        part("the reference"),
-        *kernel_texts(reference, False),
-        *named,
-        support.CHECK_REFERENCE.strip(),
-    ]
+    texts = kernel_texts(reference, False)
+    return [part("the reference"), *texts, *named, expected.strip()]
+
+
+_COMMENT = """\
+# A reference of your own: ptxview repro --check-with FILE.py:FUNCTION puts it here.
+# It takes arguments by their names, and returns what the kernel is to have written:
+# a tensor, several in the order of the arguments, or a dict by their names."""
 
 
 def _check(checks: Sequence[str]) -> str:
@@ -353,23 +344,24 @@ def _check(checks: Sequence[str]) -> str:
         "        return 0",
         "    wrote = {}",
     ]
+    inside = "    "
     if "reference" in checks:
+        inside = "        "
         lines += [
             '    if args.check == "reference":',
             "        expected = expected_by_reference(args, written)",
             '        compared = "the reference"',
             "    else:",
         ]
-    inside = "        " if "reference" in checks else "    "
-    return "\n".join(
-        [
-            *lines,
-            f"{inside}told, why = interpreted(args)",
-            f"{inside}if told is None:",
-            f'{inside}    print(f"NOT CHECKED: Triton\'s interpreter cannot run it: {{why}}")',
-            f"{inside}    return 2",
-            f'{inside}expected, wrote = told["tensors"], told["wrote"]',
-            f'{inside}some, every = told["programs"]',
-            f'{inside}compared = f"Triton\'s interpreter, {{some}} of {{every}} programs"',
-        ]
-    )
+    return "\n".join([*lines, *(inside + line for line in _INTERPRETED.splitlines())])
+
+
+_INTERPRETED = """\
+told, why = interpreted(args)
+if told is None:
+    print(f"NOT CHECKED: Triton's interpreter cannot run it: {why}")
+    return 2
+expected, wrote = told["tensors"], told["wrote"]
+some, every = told["programs"]
+compared = f"Triton's interpreter, {some} of {every} programs"
+"""

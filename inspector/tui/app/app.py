@@ -23,9 +23,8 @@ from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.main.remembered import Memory
 from inspector.tui.main.title_bar import banner
 from inspector.tui.program.live import Choice, Live, Opener, ending
-from inspector.tui.widgets.notice import Notice
+from inspector.tui.widgets.notice import Notice, in_thread
 from inspector.tui.widgets.theme import DARK, LIGHT
-from inspector.tui.widgets.threads import in_thread
 
 if TYPE_CHECKING:
     # Imported when something is looked for: the first frame does not wait for it.
@@ -233,7 +232,7 @@ class PtxviewApp(App[None]):
     def action_problems(self) -> None:
         """Show what could not be recorded or read."""
         from inspector.tui.find.help import problems_text
-        from inspector.tui.widgets.overlay import Overlay
+        from inspector.tui.widgets.tool_screen import Overlay
 
         recording = self.reads.recording
         self.push_screen(Overlay("Problems", problems_text(recording), banner(recording)))

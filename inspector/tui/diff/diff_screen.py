@@ -38,12 +38,9 @@ from inspector.tui.panes.pane import PATIENCE_SECONDS
 from inspector.tui.panes.search import BAD_EXPRESSION, expression
 from inspector.tui.widgets.figures import configuration
 from inspector.tui.widgets.lines import LineWidget, clickable, ends
-from inspector.tui.widgets.notice import Notice
-from inspector.tui.widgets.overlay import Overlay
-from inspector.tui.widgets.prompt import Prompt
+from inspector.tui.widgets.notice import Notice, in_thread
 from inspector.tui.widgets.subject import TreeSubject, digit, resolve
-from inspector.tui.widgets.threads import in_thread
-from inspector.tui.widgets.tool_screen import ToolScreen
+from inspector.tui.widgets.tool_screen import Overlay, Prompt, ToolScreen
 from inspector.tui.widgets.visible import cut, label, shorten
 
 FIGURES = 78

@@ -495,13 +495,13 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         start = [
             Segment(pointer if here else " ", line + self._part("mark")),
             Segment(f"{numbers} ", quiet),
-            Segment(f"{sign:<2}", line + loud),
+            Segment(f"{sign} ", line + loud),
         ]
         n = (row.a, row.b)[side]
         tail = ""
         if n is not None and row.sign in (Sign.MOVED_AWAY, Sign.MOVED_HERE):
             tail = f" {'→' if row.sign is Sign.MOVED_AWAY else '←'} {row.other}"
-        room = max(0, width - len(numbers) - 4 - len(tail))
+        room = max(0, width - len(numbers) - len(sign) - 3 - len(tail))
         code = Strip.blank(room, line)
         if n is not None:
             code = cropped(self._code(row, side), self.scroll_offset.x, room, line, quiet)
@@ -521,7 +521,7 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         """Cells of code in a row, of the narrower side where there are two."""
         width = self.scrollable_content_region.width
         return max(
-            0, (width - 1) // 2 - self._digits - 4 if self.beside else width - 2 * self._digits - 5
+            0, (width - 1) // 2 - self._digits - 4 if self.beside else width - 2 * self._digits - 6
         )
 
     def _spans(self, row: BesideRow, side: int) -> list[Span]:

@@ -23,8 +23,7 @@ from inspector.tui.find.things import (
 from inspector.tui.keys.command_table import command
 from inspector.tui.keys.keymap import shown
 from inspector.tui.main.main_screen import MainScreen
-from inspector.tui.widgets.notice import Notice
-from inspector.tui.widgets.threads import in_thread
+from inspector.tui.widgets.notice import Notice, in_thread
 
 HINT = "a kernel, an id, settings, a label, a hint, a stage, a command"
 

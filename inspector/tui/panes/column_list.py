@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.widgets import OptionList
 
 from inspector.tui.code.gutter import Gutter, title
-from inspector.tui.widgets.choice_list import ChoiceList
+from inspector.tui.widgets.tool_screen import ChoiceList
 
 
 class ColumnList(ChoiceList[tuple[str, ...]]):

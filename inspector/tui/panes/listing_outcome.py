@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from inspector.base.model import Stage
 from inspector.listing.line import Kind, Listing
 from inspector.tui.code.highlight import Highlighter, highlighter_for, width_of
-from inspector.tui.widgets.notice import Notice
+from inspector.tui.widgets.notice import Notice, attempt
 from inspector.tui.widgets.subject import TreeSubject, digit
-from inspector.tui.widgets.threads import attempt
 
 if TYPE_CHECKING:
     from inspector.reader.reader import Reader

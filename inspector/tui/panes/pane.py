@@ -26,9 +26,8 @@ from inspector.tui.keys.command_table import command, there
 from inspector.tui.keys.keymap import shown
 from inspector.tui.panes.listing_outcome import ListingOutcome, ListingRequest, load, missing
 from inspector.tui.widgets.lines import LineWidget, ends
-from inspector.tui.widgets.notice import Notice
+from inspector.tui.widgets.notice import Notice, attempt, cancelled, in_thread
 from inspector.tui.widgets.subject import TreeSubject, digit, told_alike
-from inspector.tui.widgets.threads import attempt, cancelled, in_thread
 from inspector.tui.widgets.visible import label, shorten
 
 PATIENCE_SECONDS = 0.12

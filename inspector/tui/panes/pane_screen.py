@@ -21,11 +21,9 @@ from inspector.tui.panes.pane import Pane
 from inspector.tui.panes.panes import Panes
 from inspector.tui.panes.reading_line import ReadingLine
 from inspector.tui.panes.search import Search
-from inspector.tui.widgets.notice import Notice
-from inspector.tui.widgets.prompt import Prompt
-from inspector.tui.widgets.recorded_times import RecordingTimes
-from inspector.tui.widgets.threads import in_thread
-from inspector.tui.widgets.tool_screen import ResultType, ToolScreen
+from inspector.tui.widgets.figures import RecordingTimes
+from inspector.tui.widgets.notice import Notice, in_thread
+from inspector.tui.widgets.tool_screen import Prompt, ResultType, ToolScreen
 from inspector.tui.widgets.visible import label, plain
 
 if TYPE_CHECKING:
@@ -234,7 +232,7 @@ class PaneScreen(ToolScreen[ResultType]):
 
     def _answered(self, asked: Question, found: Content | tuple[Finding, ...] | Notice) -> None:
         from inspector.tui.panes.understanding import HintList
-        from inspector.tui.widgets.overlay import Overlay
+        from inspector.tui.widgets.tool_screen import Overlay
 
         if isinstance(found, tuple):
             self.app.push_screen(HintList(asked.heading, found), self._to_hint)

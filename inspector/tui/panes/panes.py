@@ -26,9 +26,8 @@ from inspector.tui.panes.layouts import (
 )
 from inspector.tui.panes.listing_outcome import ListingRequest
 from inspector.tui.panes.pane import Pane, PaneTitle
-from inspector.tui.widgets.notice import Notice
+from inspector.tui.widgets.notice import Notice, in_thread
 from inspector.tui.widgets.subject import TreeSubject, resolve
-from inspector.tui.widgets.threads import in_thread
 
 if TYPE_CHECKING:
     from inspector.reader.reader import Reader

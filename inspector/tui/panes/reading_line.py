@@ -12,8 +12,7 @@ from inspector.analyse.line_annotations import NO_WORDS, NOTHING_TOLD, Register,
 from inspector.base.text import plural
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.code.gutter import SIGNS
-from inspector.tui.widgets.notice import Notice
-from inspector.tui.widgets.threads import in_thread
+from inspector.tui.widgets.notice import Notice, in_thread
 from inspector.tui.widgets.visible import cut, label
 
 

@@ -23,10 +23,10 @@ from inspector.recording.layout import is_recording, kept_cache
 from inspector.report import card as card_report
 from inspector.system.printing import page
 from inspector.tui.code.gutter import SIGNS
-from inspector.tui.widgets.choice_list import ChoiceList
 from inspector.tui.widgets.figures import UNKNOWN
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.subject import TreeSubject
+from inspector.tui.widgets.tool_screen import ChoiceList
 from inspector.tui.widgets.visible import label
 
 MAX_PROFILE_ROWS = 40

@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.widgets import OptionList
 
 from inspector.tui.program.live import Choice
-from inspector.tui.widgets.choice_list import ChoiceList
+from inspector.tui.widgets.tool_screen import ChoiceList
 
 CHOICES = (
     (Choice.STAY, "s", "Stay", "go on reading"),

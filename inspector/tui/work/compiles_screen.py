@@ -18,8 +18,7 @@ from inspector.base.model import Recording, UserFrame
 from inspector.reader.tables import table
 from inspector.report import compiles
 from inspector.report.compile_phases import Phases
-from inspector.tui.widgets.choice_list import ChoiceList
-from inspector.tui.widgets.overlay import Overlay
+from inspector.tui.widgets.tool_screen import ChoiceList, Overlay
 from inspector.tui.widgets.visible import label, visible
 
 FRAME_CELLS = 6
@@ -119,12 +118,12 @@ def file_overlay(place: UserFrame, text: FileText) -> Overlay:
     """A file as it was, at the line that is meant."""
     lines = text.read().decode("utf-8", "surrogateescape").split("\n")
     first = max(place.line - CONTEXT_LINES, 1)
-    last = min(place.line + CONTEXT_LINES, len(lines))
-    wide = len(str(last))
-    rows = []
-    for n in range(first, last + 1):
-        row = f"{n:>{wide}}  {visible(lines[n - 1])}"
-        rows.append((row + "\n", "bold reverse" if n == place.line else ""))
+    shown = lines[first - 1 : place.line + CONTEXT_LINES]
+    wide = len(str(first + len(shown)))
+    rows = [
+        (f"{n:>{wide}}  {visible(line)}\n", "bold reverse" if n == place.line else "")
+        for n, line in enumerate(shown, first)
+    ]
     return Overlay(
         label(place.file),
         Content.assemble(*rows),

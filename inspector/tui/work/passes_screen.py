@@ -5,35 +5,119 @@ The compiler is a child of a thread's, which is ended when one leaves.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
+from rich.segment import Segment
+from rich.style import Style
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container
 from textual.content import Content
 from textual.dom import DOMNode
+from textual.strip import Strip
 from textual.worker import get_current_worker
 
-from inspector.analyse.passes import PassRun
+from inspector.analyse.passes import PassRun, searched
 from inspector.diff.passes import change_of, lines_changed
 from inspector.reader.passes import PassList, graph_passes, variant_passes
 from inspector.recording.layout import kept_cache
-from inspector.report.passes import note, operations
+from inspector.report.passes import milliseconds, note, operations, title
 from inspector.tui.code.highlight import highlighter_for
 from inspector.tui.diff.diff_screen import DiffSearching
 from inspector.tui.diff.diff_view import DiffOutcome, DiffRequest, DiffView, laid_out
-from inspector.tui.keys.command_table import BARE, Where, bindings_of
-from inspector.tui.widgets.notice import Notice
-from inspector.tui.widgets.overlay import Overlay
-from inspector.tui.widgets.prompt import Prompt
+from inspector.tui.keys.command_table import BARE, Where, bindings, bindings_of
+from inspector.tui.widgets.lines import SubjectBar
+from inspector.tui.widgets.notice import Notice, in_thread
+from inspector.tui.widgets.row_list import Table, cell
 from inspector.tui.widgets.subject import TreeSubject
-from inspector.tui.widgets.subject_bar import SubjectBar
-from inspector.tui.widgets.threads import in_thread
+from inspector.tui.widgets.tool_screen import Overlay, Prompt
 from inspector.tui.widgets.visible import label
-from inspector.tui.work.pass_table import PassTable
 
 WIDE = 110
 """Columns from which the passes are beside what one changed, and not above it."""
+
+
+class PassTable(Table[PassRun], can_focus=True, inherit_bindings=False):
+    """One row a pass that changed something, or all of them."""
+
+    BINDINGS = bindings(Where.PASSES)
+    empty_text = "    nothing matches"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: tuple[PassRun, ...] = ()
+        self.every = False
+        self.stage: str | None = None
+        self._last = 0
+        """The number of the pass that was last gone to, which a filter may hide for a while."""
+
+    def say(self, notice: Notice) -> None:
+        """Show a sentence instead of passes."""
+        self.known, self.rows, self.notice = (), (), notice
+        self.refresh()
+
+    def lay(self) -> None:
+        """Take the wanted rows; the cursor stays on its pass, or goes to the nearest."""
+        self.notice = None
+        shown = [p for p in self.known if self.stage in (None, p.stage)]
+        if self.query_text.strip():
+            shown = list(searched(shown, self.query_text))
+        elif not self.every:
+            shown = [p for p in shown if p.changed or not p.finished]
+        after = (i for i, p in enumerate(shown) if p.number >= self._last)
+        self.show_rows(shown, next(after, len(shown)))
+
+    # Commands
+
+    def moved(self) -> None:
+        self._last = 0 if self.row is None else self.row.number
+        super().moved()
+
+    def action_every(self) -> None:
+        """Passes that changed nothing, too, or not."""
+        self.every = not self.every
+        self.lay()
+
+    def action_stage(self) -> None:
+        """Passes of the next stage alone; after the last of all."""
+        stages = [None, *dict.fromkeys(p.stage for p in self.known)]
+        self.stage = stages[(stages.index(self.stage) + 1) % len(stages)]
+        self.lay()
+
+    # Drawing
+
+    def draw_head(self, width: int) -> Strip:
+        head = self.rich_style + self.part("head")
+        return self._line((" ", " #   stage  pass", "lines +", "−", "ms"), (head,) * 5, width)
+
+    def draw_row(self, index: int, width: int, base: Style) -> Strip:
+        """Draw a pass: its number, stage, name, lines changed and milliseconds."""
+        run, chosen = self.rows[index], index == self.cursor
+        line = base + self.part("cursor") if chosen else base
+        quiet = line + self.part("quiet")
+        came, went = run.lines or (0, 0)
+        name = f"{run.number:>3}  {run.stage:<6} {label(title(run))}"
+        return self._line(
+            ("▸" if chosen else " ", name, str(came or ""), str(went or ""), milliseconds(run)),
+            (
+                line + self.part("mark"),
+                line if run.changed else quiet,
+                line + self.part("plus"),
+                line + self.part("minus"),
+                quiet,
+            ),
+            width,
+        )
+
+    @staticmethod
+    def _line(texts: Sequence[str], styles: Sequence[Style], width: int) -> Strip:
+        sizes = (1, max(12, width - 21), 7, 6, 7)
+        cells = [
+            Segment(cell(text, size, right=n > 1), style)
+            for n, (text, size, style) in enumerate(zip(texts, sizes, styles, strict=True))
+        ]
+        return Strip(cells).adjust_cell_length(width, styles[1])
 
 
 class PassesScreen(DiffSearching):
@@ -66,16 +150,12 @@ class PassesScreen(DiffSearching):
 
     def on_mount(self) -> None:
         """Have them read."""
-        self._fit()
         self.table.say(Notice("◔", "Reading the passes …"))
         self.view.show_notice(Notice("", ""))
         self._list()
 
     def on_resize(self) -> None:
         """Beside each other or above."""
-        self._fit()
-
-    def _fit(self) -> None:
         self.body.set_class(self.size.width >= WIDE, "-wide")
 
     @property
@@ -121,7 +201,8 @@ class PassesScreen(DiffSearching):
             self.table.say(answer)
             return
         self.made = answer
-        self.table.know(answer.passes)
+        self.table.known = answer.passes
+        self.table.lay()
         if not answer.passes:
             self.table.say(Notice("✗", answer.failed or "There are no passes.", ""))
         changed = sum(p.changed for p in answer.passes)
@@ -133,8 +214,8 @@ class PassesScreen(DiffSearching):
             told.append("r: remarks")
         self.bar.tell(" · ".join(told))
 
-    @on(PassTable.Chosen)
-    def _chosen(self) -> None:
+    @on(PassTable.Moved)
+    def _moved_to(self) -> None:
         run = self.table.row
         if run is None:
             self.shown = None
@@ -197,7 +278,7 @@ class PassesScreen(DiffSearching):
         self._filtered = self.table.query_text
         self.ask("passes", self._filtered)
 
-    @on(PassTable.Opened)
+    @on(PassTable.Chosen)
     def action_look(self) -> None:
         """Go to what the pass changed."""
         if self.shown is not None:

@@ -20,7 +20,7 @@ from inspector.recording.layout import kept_cache
 from inspector.report.timings import timing
 from inspector.sources.opening import open_path
 from inspector.system.process import run_tool
-from inspector.tui.widgets.recorded_times import RecordingTimes as Shown
+from inspector.tui.widgets.figures import RecordingTimes as Shown
 
 LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 VARIANT = Variant("0123456789", "0123456789abcdef", "k")

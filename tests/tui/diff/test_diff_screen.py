@@ -39,10 +39,9 @@ from inspector.tui.app.app import PtxviewApp
 from inspector.tui.diff.diff_screen import DiffScreen
 from inspector.tui.diff.diff_view import DiffPlace, Layout, moved_spans, unified
 from inspector.tui.main.main_screen import MainScreen
-from inspector.tui.variants.columns import TUNED, ordered
-from inspector.tui.variants.variants_screen import VariantsScreen
-from inspector.tui.widgets.overlay import Overlay
+from inspector.tui.variants.variants_screen import TUNED, VariantsScreen, ordered
 from inspector.tui.widgets.subject import TreeSubject
+from inspector.tui.widgets.tool_screen import Overlay
 from tests.helpers.sample import Bytes, rest, settle, text_of, variant
 from tests.helpers.shared_app import SharedApp
 from tests.tui.main.test_looks import Compare
@@ -687,7 +686,7 @@ async def test_sort_keys_choose_the_column_and_the_direction() -> None:
 
 async def test_every_column_sorts_in_both_directions_with_unknown_values_last() -> None:
     async with table(size=(220, 30)) as (_, screen):
-        for one, _width in screen.table._columns:
+        for one, _width in screen.table.columns:
             for _ in range(2):
                 screen.table.sort(one.name)
                 values = [one.value(row) for row in screen.table.rows]

@@ -17,9 +17,8 @@ from inspector.measure.recorded_launch import ChosenLaunch, LaunchWish, choose_l
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import select_one
 from inspector.tui.code.gutter import CONFLICTS, DIVERGES, LANES, SECTORS, VALUE, WARPS, Gutter
-from inspector.tui.step.lanes import lanes_text
-from inspector.tui.step.registers import register_rows
 from inspector.tui.step.step_figures import SteppedKernel
+from inspector.tui.step.step_panels import lanes_text, register_rows
 
 LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 WIDTH = 15

@@ -14,8 +14,8 @@ from inspector.commands.common import open_profiled, open_reader
 from inspector.recording.layout import Writer
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.main.main_screen import MainScreen
-from inspector.tui.widgets.overlay import Overlay
 from inspector.tui.widgets.theme import DARK, LIGHT
+from inspector.tui.widgets.tool_screen import Overlay
 from inspector.tui.work.compiles_screen import CompilesScreen
 from tests.helpers.contrast import hard_to_read
 from tests.helpers.ptxview import SQUARE

@@ -32,10 +32,10 @@ from inspector.sources.opening import open_path
 from inspector.system.process import Finished
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.main.main_screen import MainScreen
-from inspector.tui.widgets import recorded_times as times
-from inspector.tui.widgets.recorded_times import RecordingTimes
-from inspector.tui.work import timing_text
-from inspector.tui.work.timing_screen import TimingScreen, TimingState
+from inspector.tui.widgets import figures as times
+from inspector.tui.widgets.figures import RecordingTimes
+from inspector.tui.work import work_screen
+from inspector.tui.work.work_screen import TimingScreen, TimingState
 from tests.helpers.sample import reader, rest, settle, text_of
 from tests.tui.main.test_looks import Compare
 
@@ -430,7 +430,7 @@ def test_of_a_call_each_kernel_has_its_own_time() -> None:
     assert said == (
         "4.60 µs (95 %: 4.50…4.70) by cupti, cold L2, 3 days ago; in a call of ext.gelu: float32 64"
     )
-    text = " ".join("".join(text for text, _ in timing_text.measured(session, 140)).split())
+    text = " ".join("".join(text for text, _ in work_screen.measured(session, 140)).split())
     assert "ext.gelu float32 64 20.0 19.0…21.0" in text
     assert f"{variant.id} 2 a call 4.60 4.50…4.70" in text and "elsewhere – 10.8" in text
     assert "one call keeps the CPU for 31.0 µs" in text

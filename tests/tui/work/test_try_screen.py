@@ -19,8 +19,8 @@ from inspector.tui.app.app import PtxviewApp
 from inspector.tui.diff.diff_screen import DiffScreen
 from inspector.tui.main import main_screen as acting
 from inspector.tui.main.main_screen import MainScreen
-from inspector.tui.work import try_screen as trying
-from inspector.tui.work.try_screen import TryScreen
+from inspector.tui.work import work_screen as trying
+from inspector.tui.work.work_screen import TryScreen
 from tests.helpers.sample import rest, settle, text_of
 
 LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
