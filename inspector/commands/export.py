@@ -17,11 +17,10 @@ from pathlib import Path
 from inspector.base.errors import Exit, PtxviewError, UsageError
 from inspector.base.text import shown
 from inspector.commands.common import open_reader, print_json, reader_of, select_all
-from inspector.export import collected, folder
-from inspector.export.gathering import Found, named
-from inspector.export.markdown import markdown
-from inspector.export.page import page
-from inspector.export.removing import SAID, WHAT, Remover
+from inspector.export import collected
+from inspector.export.collected import SAID, WHAT, Remover
+from inspector.export.markdown import File, contents, markdown
+from inspector.export.page import Found, named, page
 from inspector.measure.time.stored import StoredTimes, times
 from inspector.reader.reader import Reader
 from inspector.report import jsons
@@ -220,9 +219,7 @@ def _written(export: Export, target: Path | None) -> None:
     taken, compilers = export.taken, bool(export.selectors)
     if export.form == "folder":
         assert target is not None
-        written = folder.contents(
-            reader, found, taken, export.said, compilers, export.left_out.append
-        )
+        written = contents(reader, found, taken, export.said, compilers, export.left_out.append)
         export.size = _folder(target, written)
         return
     if export.form == "markdown":
@@ -256,7 +253,7 @@ def _one_file(export: Export, target: Path | None) -> None:
     rest.write(target)
 
 
-def _folder(target: Path, written: Iterator[folder.File]) -> int:
+def _folder(target: Path, written: Iterator[File]) -> int:
     """Write a folder, which appears when it is complete; return the bytes of its files."""
     size = 0
     with _appearing(target, is_folder=True) as part:
