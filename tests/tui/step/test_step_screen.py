@@ -6,7 +6,6 @@ import asyncio
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -30,13 +29,12 @@ from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.keys.command_table import BESIDE, TABLE, Where
-from inspector.tui.step import step_figures as running
 from inspector.tui.step.step_panels import LaneGrid
 from inspector.tui.step.step_screen import StepScreen
 from inspector.tui.widgets.tool_screen import Overlay
 from tests.execute.calls.programs import kernel
 from tests.execute.calls.test_block import LOOP, PARTED, at
-from tests.helpers.sample import Bytes, reader, settle, text_of
+from tests.helpers.sample import Bytes, settle, text_of
 from tests.helpers.shared_app import SharedApp, lecture_app
 from tests.tui.main.test_looks import Compare
 
@@ -166,6 +164,7 @@ async def test_leaving_it_restores_the_screen() -> None:
         assert (text_of(ui), main.view) == (before, view)
 
 
+@pytest.mark.nightly
 async def test_escape_ends_a_run_and_what_came_before_is_there() -> None:
     app = made(LOOP.replace("100000", "2000000000"), dtype="int32")
     async with app.run_test(size=(100, 30)) as ui:
@@ -192,41 +191,6 @@ async def test_escape_ends_a_run_and_what_came_before_is_there() -> None:
         await ui.press("escape")
         await ui.pause()
         assert app.screen is not screen
-
-
-async def test_leaving_ends_what_is_counted() -> None:
-    app = made(LOOP.replace("100000", "2000000000"), dtype="int32")
-    async with app.run_test(size=(100, 30)) as ui:
-        await settle(ui)
-        await ui.press("x")
-        await ui.pause(0.05)
-        await ui.press("q")
-        for _ in range(3000):
-            await ui.pause(0.01)
-            if not [w for w in app.workers if w.group in ("block", "count")]:
-                break
-        assert not [w for w in app.workers if w.group in ("block", "count")]
-
-
-async def test_without_a_compilation_there_is_nothing_to_run() -> None:
-    few = reader()
-    kernels = tuple(replace(k, variants=()) for k in few.recording.kernels)
-    app = PtxviewApp(reader(replace(few.recording, kernels=kernels)))
-    async with app.run_test(size=(100, 30)) as ui:
-        await settle(ui)
-        await ui.press("x")
-        await settle(ui)
-        assert "There is no variant here to run." in text_of(ui)
-        assert len(app.screen_stack) == 1
-
-
-async def test_a_long_block_is_kept_up_to_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "MAX_STEPS", 2000)
-    async with made(LOOP, dtype="int32").run_test(size=(120, 30)) as ui:
-        screen = await begin(ui)
-        assert "more than 2,000 steps; the steps before that are here" in text_of(ui)
-        await press(ui, "greater_than_sign")
-        assert screen.stepper.at == 2000
 
 
 async def test_without_a_launch_a_sentence_says_what_to_do() -> None:
@@ -328,6 +292,7 @@ async def test_the_current_line_is_marked_and_followed_in_every_pane() -> None:
                     assert first <= pane.view.cursor <= last and pane.view.cursor in here
 
 
+@pytest.mark.nightly
 async def test_the_block_runs_to_a_line_of_the_source_and_searches_go_on() -> None:
     async with lecture_app.run_test(size=(120, 40)) as ui:
         screen = await begin(ui, SOFTMAX, "shift+tab")
@@ -354,22 +319,6 @@ async def test_the_block_runs_to_a_line_of_the_source_and_searches_go_on() -> No
         await ui.press("escape")
         await settle(ui)
         assert len(ui.app.screen_stack) == 1
-
-
-async def test_another_block_keeps_the_lane() -> None:
-    async with lecture_app.run_test(size=(120, 40)) as ui:
-        await begin(ui, SOFTMAX)
-        await ask(ui, "L", "9")
-        screen = await ask(ui, "B", "7")
-        await press(ui, "n", "n")
-        assert "block 7 of 1,823" in text_of(ui)
-        assert screen.stepper.lane == 9
-        named = {v.name: v.value for v in screen.stepper.live()}
-        assert named["row"] == 7
-        for text, said in (("9999", "there is no block"), ("a", "not one to three whole numbers")):
-            screen = await ask(ui, "B", text)
-            assert said in text_of(ui)
-            assert screen.stepper.live()
 
 
 # Lanes, registers, counts
@@ -418,6 +367,7 @@ async def test_registers_are_beside_the_panes_or_over_them(width: int) -> None:
             assert screen.panel.display
 
 
+@pytest.mark.nightly
 async def test_counts_are_columns_and_the_hottest_line_is_gone_to() -> None:
     async with lecture_app.run_test(size=(160, 50)) as ui:
         screen = await begin(ui, MATMUL, "c")
@@ -451,6 +401,7 @@ async def test_a_launch_that_faults_elsewhere_is_counted_of_the_block_alone() ->
 # The screen as one of many
 
 
+@pytest.mark.nightly
 async def test_every_command_runs_on_a_tiny_terminal() -> None:
     names = [c.id for c in TABLE if c.where is Where.STEP or c.id in BESIDE]
     last = ("step.escape", "step.leave", "palette", "screenshot")
@@ -469,25 +420,6 @@ async def test_every_command_runs_on_a_tiny_terminal() -> None:
         await ui.resize_terminal(120, 40)
         await press(ui, "n")
         assert "step" in text_of(ui)
-
-
-async def test_without_colour_everything_is_said_by_signs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    async with made(PARTED).run_test(size=(100, 40)) as ui:
-        await begin(ui, "", "greater_than_sign")
-        rows = text_of(ui).splitlines()
-        assert any(row.startswith("⇒") and "ret" in row for row in rows)
-        assert any("[·]" in row and "sqrt" in row for row in rows)
-        styles = [s.style for strip in ui.app.screen._compositor.render_strips() for s in strip]
-        assert not [
-            s
-            for s in styles
-            if s
-            and s.color
-            and not s.color.is_default
-            and s.color.triplet
-            and len(set(s.color.triplet)) > 1
-        ]
 
 
 @pytest.fixture(scope="module")
@@ -515,15 +447,3 @@ def test_how_a_block_looks(
 ) -> None:
     keys = stepping(SQUARE, *TO_THE_LOAD)
     assert snap_compare(own_lecture, terminal_size=size, run_before=keys)
-
-
-@pytest.mark.parametrize("size", [(120, 40)], ids=lambda s: f"{s[0]}x{s[1]}")
-def test_how_lanes_look(
-    snap_compare: Compare, own_lecture: SharedApp, size: tuple[int, int]
-) -> None:
-    async def run(ui: Ui) -> None:
-        await stepping(SQUARE, *TO_THE_LOAD, "b", "b", "b", "b")(ui)
-        await ui.press("enter", "3", "5")
-        await ui.pause()
-
-    assert snap_compare(own_lecture, terminal_size=size, run_before=run)
