@@ -15,7 +15,7 @@ import json
 import re
 import socket
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from itertools import product
@@ -98,18 +98,17 @@ class Collected:
 def collect(path: Path) -> Collected:
     """Read the events at a path. Raises ``PtxviewError``."""
     events, blob = raw_events(path)
-    out = Collected(timings=kept(path), blob=blob)
-    out.events = [_plain(_at_hand(event), out.contents) for event in events]
-    return out
+    contents: dict[str, bytes] = {}
+    plain = [_plain(_at_hand(event), contents) for event in events]
+    return Collected(plain, contents, kept(path), blob)
 
 
-def some_of(given: Collected, found: Iterable[Found]) -> Collected:
+def some_of(given: Collected, found: Sequence[Found]) -> Collected:
     """The events that some variants need, and no others."""
-    every = list(found)
-    hashes = {v.hash for _, v in every}
-    names = {k.name for k, _ in every} | {v.symbol for _, v in every}
-    graphs = any(v.embedded is not None or v.fusion is not None for _, v in every)
-    builds = any("flags" in v.config for _, v in every)
+    hashes = {v.hash for _, v in found}
+    names = {k.name for k, _ in found} | {v.symbol for _, v in found}
+    graphs = any(v.embedded is not None or v.fusion is not None for _, v in found)
+    builds = any("flags" in v.config for _, v in found)
 
     def wanted(event: Event, kind: object) -> bool:
         if kind in OF_A_KERNEL:
@@ -168,8 +167,8 @@ def _at_hand(event: Event) -> Event:
     """An event without the content that a compiler would have to be run for."""
     if not event.get("costly"):
         return event
-    why = "the build kept none, and it was not compiled for the copy"
-    return {k: v for k, v in event.items() if k not in ("ptx", "costly")} | {"why": why}
+    kept = {name: value for name, value in event.items() if name not in ("ptx", "costly")}
+    return kept | {"why": "the build kept none, and it was not compiled for the copy"}
 
 
 def _plain(event: Event, contents: dict[str, bytes]) -> dict[str, object]:
@@ -319,8 +318,7 @@ class Remover:
         with suppress(KeyError, OSError):
             names.add(getpass.getuser())
         for text in strings([list(events), given.timings]):
-            names.update(re.findall(r"/(?:home|Users)/([\w.-]+)", text))
-            names.update(re.findall(r"torchinductor_([\w.-]++)", text))
+            names.update(re.findall(r"(?:/home/|/Users/|torchinductor_)([\w.-]++)", text))
         return {n for n in names if len(n) > 3 and n.lower() not in _COMMON}
 
     # -- events -------------------------------------------------------------------------------

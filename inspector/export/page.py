@@ -575,9 +575,7 @@ def _index(gathered: Gathered, found: Sequence[Found], removed: list[str]) -> di
         variants.append(row | {"block": gathered.variant(kernel, variant)})
         if len(found) > KEPT and (n + 1 == len(found) or found[n + 1][1].hash != variant.hash):
             reader.forget([variant])
-    firsts: dict[str, int] = {}
-    for n, (kernel, _) in enumerate(found):
-        firsts.setdefault(kernel.id, n)
+    firsts = {kernel.id: n for n, (kernel, _) in reversed([*enumerate(found)])}
     graphs = [  # those that have one of the kernels shown, or all where nothing else is
         gathered.graph(graph, firsts)
         for graph in reader.recording.graphs
@@ -619,11 +617,9 @@ def _document(index: dict[str, Any], pieces: Sequence[bytes], first: int) -> Ite
         head = after
     before, _, after = head.partition("{{blocks}}")
     yield before
-    for number, piece in enumerate(pieces[:first]):
-        yield _block(number, piece)
-    yield f"<script>{script}</script>\n"
-    for number, piece in enumerate(pieces[first:], first):
-        yield _block(number, piece)
+    blocks = [_block(number, piece) for number, piece in enumerate(pieces)]
+    blocks.insert(first, f"<script>{script}</script>\n")
+    yield from blocks
     yield after
 
 

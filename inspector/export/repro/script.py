@@ -99,7 +99,10 @@ def triton_script(launch: TritonLaunch) -> str:
     source = launch.source
     cut = [source] if launch.reference is None else [source, launch.reference]
     future = sorted({f for c in cut for f in c.future})
-    text = source.text
+    # How far single precision may be off: by the precision that the kernel's text computes in.
+    chosen = " ".join(str(a.value) for a in launch.arguments if a.type == "constexpr")
+    text = f"{source.text} {chosen}"
+    tolerance = max(far for word, far in COARSE.items() if re.search(word, text))
     imports = {"import torch", "import triton", "import triton.language as tl"}
     imports |= {line for c in cut for line in c.imports}
     descriptors = any(_DESCRIPTOR.match(a.type or "") for a in launch.arguments)
@@ -118,7 +121,7 @@ def triton_script(launch: TritonLaunch) -> str:
         *([] if launch.inputs is None else [_kept(launch.inputs)]),
         support.INPUTS.strip(),
         part("what it is compared with, and how long it takes"),
-        support.COMPARE.strip() % {"float32": _tolerance(launch, text)},
+        support.COMPARE.strip() % {"float32": tolerance},
         support.TIME.strip(),
         support.INTERPRETER.strip(),
         support.MAIN.strip()
@@ -136,12 +139,6 @@ def script_of(head: str, future: Iterable[str], imports: set[str], parts: Sequen
     lines = [f"from __future__ import {', '.join(future)}", ""] if future else []
     ours = sorted(imports - standard, key=lambda i: (i.startswith("from"), i))
     return "\n".join([head, "", *lines, *sorted(standard), "", *ours, "", "", body])
-
-
-def _tolerance(launch: TritonLaunch, text: str) -> float:
-    """How far single precision may be off: by the precision that the kernel's text computes in."""
-    chosen = " ".join(str(a.value) for a in launch.arguments if a.type == "constexpr")
-    return max(far for word, far in COARSE.items() if re.search(word, f"{text} {chosen}"))
 
 
 def part(title: str) -> str:
@@ -377,6 +374,12 @@ _BY_TORCH = re.compile(
     r"-gencode|-arch|--generate-code|-shared$|-L|-lc10|-ltorch|-lcudart$|'-fPIC'$|-std=c\+\+"
 )
 """Options that torch gives to every build, and will give again."""
+FLAGS = {
+    "cflags": "extra_cflags",
+    "cuda_cflags": "extra_cuda_cflags",
+    "ldflags": "extra_ldflags",
+}
+"""The names of torch's arguments by those of a build file's variables."""
 _WITH_VALUE = ("-isystem", "-ccbin", "-gencode", "--generate-code")
 Places = dict[tuple[int, ...], str]
 
@@ -405,17 +408,10 @@ class ExtensionCall:
 
 def own_flags(ninja: str) -> dict[str, tuple[str, ...]]:
     """The options of a build.ninja that are not torch's own: for C++, for CUDA, for the linker."""
-    out: dict[str, tuple[str, ...]] = {}
-    for line in ninja.splitlines():
-        name, equals, value = line.partition(" = ")
-        wanted = {
-            "cflags": "extra_cflags",
-            "cuda_cflags": "extra_cuda_cflags",
-            "ldflags": "extra_ldflags",
-        }.get(name)
-        if equals and wanted is not None:
-            out[wanted] = tuple(_own(value))
-    return out
+    lines = (line.partition(" = ") for line in ninja.splitlines())
+    return {
+        FLAGS[name]: tuple(_own(value)) for name, equals, value in lines if name in FLAGS and equals
+    }
 
 
 def _own(text: str) -> Iterable[str]:

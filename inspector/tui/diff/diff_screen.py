@@ -148,7 +148,6 @@ class DiffBar(LineWidget):
         self.refresh()
 
     def render(self) -> Content:
-        """Stages at the left, the count at the right."""
         width = self.size.width
         head = " diff "
         words = [f"{digit(s)} {s}" for s in self.stages]
@@ -179,7 +178,6 @@ class DiffHeads(Widget):
         self.refresh()
 
     def render(self) -> Content:
-        """``a square_kernel a4fe74f3 …│b square_kernel 9c81a042 …``."""
         width = self.size.width
         half = (width - 2) // 2 if self.beside else width
         parts: list[tuple[str, str]] = []
@@ -227,7 +225,6 @@ class DiffSummary(Widget):
                 yield (head if not n else " " * len(head)) + part, style
 
     def render(self) -> Content:
-        """Draw the rows that fit, and the key that shows all."""
         lines, most = list(self._lines(self.size.width - 2)), max(1, self.size.height)
         if len(lines) > most:
             over = f"… {len(lines) - most + 1} more lines: i shows all"
@@ -263,7 +260,6 @@ class DiffSearching(ToolScreen[None]):
         """Row and pattern from before the prompt."""
 
     def action_search(self) -> None:
-        """Ask for a regular expression."""
         pattern = self.view.pattern
         self._origin = (self.view.cursor, pattern)
         self.ask("search", pattern.pattern if pattern else "")
@@ -335,7 +331,6 @@ class DiffSearching(ToolScreen[None]):
         self.status.show(left, " · ".join(right))
 
     def action_again(self, step: int) -> None:
-        """The next match, round the ends; the next change where nothing is searched for."""
         view = self.view
         if view.pattern is None:
             view.action_change(step)
@@ -374,7 +369,6 @@ class DiffScreen(DiffSearching):
         """Whether the requested comparison is shown."""
 
     def compose(self) -> ComposeResult:
-        """From top to bottom."""
         yield self.bar
         yield self.summary
         yield self.heads
@@ -384,7 +378,6 @@ class DiffScreen(DiffSearching):
         yield self.footer
 
     def on_mount(self) -> None:
-        """Compare at once."""
         self._ask()
 
     def on_resize(self) -> None:
@@ -393,7 +386,6 @@ class DiffScreen(DiffSearching):
 
     @property
     def home(self) -> DiffView:
-        """The widget that has the focus when nobody types."""
         return self.view
 
     def renew(self, reads: Reader) -> None:
@@ -455,11 +447,9 @@ class DiffScreen(DiffSearching):
     # Commands
 
     def action_stage(self, stage: str) -> None:
-        """Show another stage, with the cursor on a linked line."""
         self._ask(stage=Stage(stage), at=self.view.place or self.request.at)
 
     def action_next_stage(self, by: int) -> None:
-        """The next stage that both have."""
         stages = shared_stages(self.request.a, self.request.b)
         if self.stage in stages:
             self.action_stage(stages[(stages.index(self.stage) + by) % len(stages)].value)
@@ -467,23 +457,19 @@ class DiffScreen(DiffSearching):
             self.action_stage(stages[0 if by > 0 else -1].value)
 
     def action_exchange(self) -> None:
-        """Exchange a and b."""
         asked, here = self.request, self.view.place
         at = None if here is None else DiffPlace(here.stage, here.b, here.a)
         self._ask(a=asked.b, b=asked.a, stage=self.stage, at=at)
 
     def action_exact(self) -> None:
-        """Switch between comparing texts and comparing meanings."""
         at = self.view.place or self.request.at
         self._ask(exact=not self.request.exact, stage=self.stage, at=at)
 
     def action_words(self) -> None:
-        """Show or hide what explains what."""
         self.summary.wanted = not self.summary.wanted
         self.summary.fit()
 
     def action_figures(self) -> None:
-        """Every figure, over the screen."""
         comparison = self.summary.comparison
         if comparison is None:
             self.status.say("There is nothing to show yet.")
@@ -493,6 +479,5 @@ class DiffScreen(DiffSearching):
         self.app.push_screen(Overlay("What differs", Content(text)))
 
     def action_escape(self) -> None:
-        """Forget the search; without one, close it."""
         if not self.forget():
             self.dismiss()

@@ -328,7 +328,6 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
             self.scroll_to(y=at + margin - height + 1, animate=False, force=True)
 
     def on_resize(self) -> None:
-        """Beside each other or not, as it is wide; the cursor stays in view."""
         if self._fits() != self.beside:
             self._lay(self.place)
         self._measure()
@@ -364,25 +363,20 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         return at if _stretch_at(self.changes, self.cursor) else -at
 
     def action_move(self, by: int) -> None:
-        """Up or down by rows."""
         self.go_visible(self.at() + by)
 
     def action_page(self, pages: float) -> None:
-        """Up or down by pages, the view and the cursor together."""
         rows = max(1, int((self.size.height - 1) * abs(pages))) * (1 if pages > 0 else -1)
         self.scroll_to(y=self.scroll_offset.y + rows, animate=False, force=True)
         self.go_visible(self.at() + rows)
 
     def action_edge(self, side: int) -> None:
-        """To the first or the last row."""
         self.go_visible(0 if side < 0 else self.virtual_size.height - 1)
 
     def action_sideways(self, cells: int) -> None:
-        """Left or right, both sides together."""
         self.scroll_to(x=max(0, self.scroll_offset.x + cells), animate=False, force=True)
 
     def action_change(self, step: int) -> None:
-        """To the next or previous change, round the ends."""
         if not self.changes:
             return
         here = self.change()
@@ -401,7 +395,6 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
     # Folding
 
     def action_unfold(self) -> None:
-        """Unfold what the cursor is on, or fold what it is in."""
         fold = self._fold_at(self.cursor)
         if fold is not None:
             self._open(self.cursor)
@@ -414,7 +407,6 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         self.post_message(self.Moved())
 
     def action_unfold_all(self) -> None:
-        """Everything in view, or everything equal folded."""
         above = self.at() - self.scroll_offset.y
         self._close(() if self._shut else self.shown.stretches)
         fold = self._fold_at(self.cursor)
@@ -424,13 +416,11 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         self.post_message(self.Moved())
 
     def action_turn(self) -> None:
-        """Beside each other, or in one column."""
         self.wanted = not self.beside
         self._lay(self.place)
         self.post_message(self.Moved())
 
     def on_click(self, event: events.Click) -> None:
-        """The row that was clicked; a fold is unfolded."""
         offset = event.get_content_offset(self)
         if offset is not None and self.scroll_offset.y + offset.y < len(self._visible):
             self.go(self._visible[self.scroll_offset.y + offset.y])
@@ -445,7 +435,6 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         self._code.cache_clear()
 
     def render_line(self, y: int) -> Strip:
-        """Row ``y`` of the view."""
         width = self.scrollable_content_region.width
         base = self.rich_style
         if not self._visible:

@@ -109,7 +109,6 @@ class RegisterPanel(VerticalScroll, can_focus=False):
     """A panel beside the panes on wide terminals."""
 
     def compose(self) -> ComposeResult:
-        """One text."""
         yield Static(markup=False)
 
     def show(self, stepper: Stepper) -> None:
@@ -215,7 +214,6 @@ class LaneGrid(ModalScreen[int | None]):
         self.text = Static(markup=False)
 
     def compose(self) -> ComposeResult:
-        """The lanes in a frame."""
         frame = VerticalScroll(self.text)
         frame.border_title = Content(self.heading)
         more = "Tab the next register, " if len(self.strips) > 1 else ""
@@ -223,7 +221,6 @@ class LaneGrid(ModalScreen[int | None]):
         yield frame
 
     def on_resize(self) -> None:
-        """Other rows fit."""
         self._show()
 
     def _show(self) -> None:
@@ -247,16 +244,13 @@ class LaneGrid(ModalScreen[int | None]):
                 return
 
     def action_move(self, by: int) -> None:
-        """So many lanes on, or back."""
         self.typed = ""
         self.lane = max(0, min(self.lane + by, self.threads - 1))
         self._show()
 
     def action_register(self) -> None:
-        """The line's next register."""
         self.which = (self.which + 1) % len(self.strips)
         self._show()
 
     def action_done(self) -> None:
-        """Answer."""
         self.dismiss(self.lane)

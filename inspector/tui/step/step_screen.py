@@ -101,7 +101,6 @@ class StepScreen(PaneScreen[None]):
         self.step_line = StepLine()
 
     def compose(self) -> ComposeResult:
-        """From top to bottom."""
         yield self.bar
         with Horizontal(id="body"):
             yield self.panes
@@ -134,13 +133,11 @@ class StepScreen(PaneScreen[None]):
 
     @property
     def settled(self) -> bool:
-        """Whether nothing is under way."""
         return self.running is None and not self.looking
 
     # Coming and going
 
     def on_mount(self) -> None:
-        """Show the listings, and run the block."""
         self.query_one("#trouble").display = False
         self.panel.display = False
         self.panes.show(self.subject)
@@ -341,7 +338,6 @@ class StepScreen(PaneScreen[None]):
             self.warn(cut(label(answer.note), self.size.width))
 
     def action_until(self) -> None:
-        """Go to the next step on the cursor's line."""
         stage, n, lines = self._ptx_lines()
         if stage is Stage.PTX and lines:
             self.action_go(f"until {lines[0]}")
@@ -349,7 +345,6 @@ class StepScreen(PaneScreen[None]):
             self._went(self.stepper.enter(lines, f"line {n} of the {stage}"))
 
     def action_before(self) -> None:
-        """Go to the last step before this one on the cursor's line."""
         stage, n, lines = self._ptx_lines()
         if lines:
             self._went(self.stepper.leave(lines, f"line {n} of the {stage}"))
@@ -363,13 +358,11 @@ class StepScreen(PaneScreen[None]):
         return stage, n, lines
 
     def action_where(self) -> None:
-        """Back to the line of the step, in the pane of the PTX."""
         if (place := self.stepper.place()) is not None:
             self.panes.to(Stage.PTX, place.line)
             self._stand()
 
     def action_lane(self, by: int) -> None:
-        """Another lane, by its distance."""
         if 0 <= self.stepper.lane + by < self.stepper.threads:
             self._choose_lane(self.stepper.lane + by)
 
@@ -381,7 +374,6 @@ class StepScreen(PaneScreen[None]):
     # Lanes, registers, counts
 
     def action_lanes(self) -> None:
-        """What the cursor's line gave each lane."""
         stage, n, lines = self._ptx_lines()
         stepper, names = self.stepper, self.view.rows.text(n) if lines else ""
         each = [(line, strip) for line in lines for strip in stepper.strips(line)]
@@ -402,7 +394,6 @@ class StepScreen(PaneScreen[None]):
             self.warn(f"Line {n} has not run by this step.")
 
     def action_registers(self) -> None:
-        """Show or hide the panel, where there is room; else the registers over the screen."""
         if self.size.width >= MIN_PANEL_CELLS:
             self._panel_wanted = not self._panel_wanted
             self.fit()
@@ -412,7 +403,6 @@ class StepScreen(PaneScreen[None]):
         self.app.push_screen(Overlay(f"Registers of lane {self.stepper.lane}", rows))
 
     def action_hottest(self) -> None:
-        """To the line that warps executed most; again to the next."""
         stage = self.panes.active.stage
         figures = None if stage is None else self.kernel.figures(stage)
         hottest = () if figures is None else figures.hottest()
@@ -429,7 +419,6 @@ class StepScreen(PaneScreen[None]):
         self.call_after_refresh(self.say, f"{said}, of {self.kernel.sample}{more}.")
 
     def action_facts(self) -> None:
-        """Counts of the block alone, or of more."""
         self.kernel.other()
         self._stand()
         self._tell()
@@ -440,14 +429,12 @@ class StepScreen(PaneScreen[None]):
     # Prompts
 
     def action_ask(self, kind: str) -> None:
-        """Ask for what a move needs."""
         begin = {"parts": f"{self.stepper.lane} ", "block": ",".join(map(str, self.block))}
         self.ask(kind, begin.get(kind, self._typed.get(kind, "")))
         if kind == "parts":
             self.prompt.input.action_end()
 
     def action_search(self) -> None:
-        """Ask for a regular expression."""
         self._typed["search"] = self.search.begin()
         self.ask("search", self._typed["search"])
 
@@ -467,7 +454,6 @@ class StepScreen(PaneScreen[None]):
             self.action_go(f"{kind} {text}")
 
     def action_escape(self) -> None:
-        """End what runs; forget the search; else leave."""
         running, view = self.running, self.view
         if running is not None and not running.stop.is_set():
             running.stop.set()
@@ -479,17 +465,14 @@ class StepScreen(PaneScreen[None]):
             self.search.clear()
 
     def action_next_pane(self, by: int) -> None:
-        """Pane after pane, and round again."""
         panes = self.panes.panes
         self.panes.activate(panes[(panes.index(self.panes.active) + by) % len(panes)])
 
     def action_zoom(self) -> None:
-        """The active pane alone, and back."""
         self._turned = True
         super().action_zoom()
 
     def action_turn(self) -> None:
-        """Beside or above each other."""
         self._turned = True
         super().action_turn()
 
@@ -501,6 +484,5 @@ class StepScreen(PaneScreen[None]):
             self._tell()
 
     def action_columns(self) -> None:
-        """Take the next choice of columns, in all panes."""
         self.view.action_columns()
         self.show_columns(self.view.rows.gutter.wanted)

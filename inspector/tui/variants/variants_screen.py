@@ -333,7 +333,6 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
         self._names: dict[str, str] = {}
 
     def on_resize(self) -> None:
-        """Other columns may fit."""
         self.lay()
 
     def renew(self, rows: tuple[VariantRow, ...]) -> None:
@@ -373,18 +372,15 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
         self.lay()
 
     def action_sort(self, by: int) -> None:
-        """By the next column."""
         names = [c.name for c, _ in self.columns]
         at = names.index(self.sorted) + by if self.sorted in names else (0 if by > 0 else -1)
         self.sorted, self.reversed = names[at % len(names)], False
         self.lay()
 
     def action_reverse(self) -> None:
-        """The other way round."""
         self.sort(self.sorted or IDENT.name)
 
     def action_mark(self) -> None:
-        """Mark the variant, or take its mark away; a third takes the place of the second."""
         own = None if self.row is None else self.subject(self.row)
         if own is not None:
             self.marked = own.marked_in(self.marked)
@@ -392,7 +388,6 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
             self.post_message(self.Moved())
 
     def on_click(self, event: events.Click) -> None:
-        """Sort by the head that was clicked."""
         offset = event.get_content_offset(self)
         if offset is not None and offset.y == 0:
             at = 4
@@ -405,7 +400,6 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
     # Drawing
 
     def draw_row(self, index: int, width: int, base: Style) -> Strip:
-        """Draw a variant, a cell a column."""
         row = self.rows[index]
         if row.variant is None:
             base += self.part("quiet")
@@ -425,7 +419,6 @@ class VariantTable(Table[VariantRow], can_focus=True, inherit_bindings=False):
         return Strip(parts).adjust_cell_length(width, base)
 
     def draw_head(self, width: int) -> Strip:
-        """Draw the heads of the columns, the one that sorts with a sign."""
         plain, loud = (self.rich_style + self.part(name) for name in ("head", "sorted"))
         parts = [Segment("    ", plain)]
         for column, size in self.columns:
@@ -604,7 +597,6 @@ class VariantsScreen(ToolScreen[Left]):
         self.table.cursor = next((i for i, r in enumerate(rows) if at and r.variant is at), 0)
 
     def compose(self) -> ComposeResult:
-        """From top to bottom."""
         yield self.bar
         yield self.table
         yield self.status
@@ -612,7 +604,6 @@ class VariantsScreen(ToolScreen[Left]):
         yield self.footer
 
     def on_mount(self) -> None:
-        """Read every variant."""
         self._read()
 
     def _read(self) -> None:
@@ -674,7 +665,6 @@ class VariantsScreen(ToolScreen[Left]):
 
     @property
     def home(self) -> VariantTable:
-        """The widget that has the focus when nobody types."""
         return self.table
 
     @property
@@ -684,7 +674,6 @@ class VariantsScreen(ToolScreen[Left]):
 
     @property
     def settled(self) -> bool:
-        """Whether every variant was read."""
         return self.left == 0
 
     @on(VariantTable.Moved)
@@ -735,7 +724,6 @@ class VariantsScreen(ToolScreen[Left]):
     # Commands
 
     def action_diff(self) -> None:
-        """Compare the two that are marked, or the one that is marked with the one here."""
         row, marked = self.table.row, self.table.marked
         here = None if row is None else self.table.subject(row)
         pair = (*marked, here) if len(marked) < 2 and here not in marked else marked
@@ -746,7 +734,6 @@ class VariantsScreen(ToolScreen[Left]):
             self.app.push_screen(DiffScreen(self.reads, a, b))
 
     def action_open(self) -> None:
-        """Go to the variant, and close the table."""
         row = self.table.row
         own = None if row is None else self.table.subject(row)
         if own is None:
@@ -760,11 +747,9 @@ class VariantsScreen(ToolScreen[Left]):
             self.dismiss(Left(self.table.marked, own))
 
     def action_filter(self) -> None:
-        """Only rows with the words that one types."""
         self.ask("filter", self.table.query_text)
 
     def action_wider(self) -> None:
-        """Every variant of the recording, where it was less."""
         wider = self.scope.wider
         if wider is None:
             self.status.say("This is every variant of the recording.")
@@ -774,12 +759,10 @@ class VariantsScreen(ToolScreen[Left]):
         self._read()
 
     def action_escape(self) -> None:
-        """Forget the filter, else close the table."""
         if self.table.query_text:
             self.table.filter("")
         else:
             self.action_back()
 
     def action_back(self) -> None:
-        """Close the table."""
         self.dismiss(Left(self.table.marked))

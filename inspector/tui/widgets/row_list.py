@@ -90,15 +90,12 @@ class RowList(ScrollView, Generic[RowType], can_focus=True, inherit_bindings=Fal
         return index if index < len(self.rows) else None
 
     def action_move(self, by: int) -> None:
-        """Go up or down by rows."""
         self.go(self.cursor + by)
 
     def action_page(self, pages: int) -> None:
-        """Go up or down by pages."""
         self.go(self.cursor + pages * max(1, self.rows_in_view - 1))
 
     def action_edge(self, side: int) -> None:
-        """Go to the first or the last row."""
         self.go(0 if side < 0 else len(self.rows) - 1)
 
     def part(self, name: str) -> Style:
@@ -106,7 +103,6 @@ class RowList(ScrollView, Generic[RowType], can_focus=True, inherit_bindings=Fal
         return self.get_component_rich_style(f"row--{name}", partial=True)
 
     def render_line(self, y: int) -> Strip:
-        """Draw one line of the view."""
         width, base = self.scrollable_content_region.width, self.rich_style
         if self.notice is not None:
             return notice_row(self.notice, y, width, base, self.part("notice"), self.part("quiet"))
@@ -156,7 +152,6 @@ class Table(RowList[RowType], can_focus=True, inherit_bindings=False):
         self.post_message(self.Moved())
 
     def on_click(self, event: events.Click) -> None:
-        """Go to a row, or choose it with a second click."""
         if (index := self.clicked(event)) is not None:
             self.go(index)
             if event.chain == 2:

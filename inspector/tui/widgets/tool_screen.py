@@ -70,7 +70,6 @@ class Prompt(Horizontal):
         self.display = False
 
     def compose(self) -> ComposeResult:
-        """The sign and the input."""
         yield self.sign
         yield self.input
 
@@ -158,7 +157,6 @@ class ToolScreen(Screen[ResultType]):
         await self.app.run_action(chosen.action, self.home_of(chosen.where))
 
     def action_back(self) -> None:
-        """Close the screen."""
         self.dismiss()
 
 
@@ -184,20 +182,17 @@ class Overlay(ModalScreen[None]):
         self.footing = footing
 
     def compose(self) -> ComposeResult:
-        """The text in a frame with its heading."""
         frame = VerticalScroll(Static(self.text))
         frame.border_title = Content(self.heading)
         frame.border_subtitle = Content(self.footing or "Esc closes")
         yield frame
 
     def on_mount(self) -> None:
-        """Scroll to the row, some rows below the top."""
         if self.at:
             scroll = self.query_one(VerticalScroll)
             self.call_after_refresh(scroll.scroll_to, y=max(self.at - 4, 0), animate=False)
 
     def action_scroll(self, rows: int) -> None:
-        """Up or down."""
         self.query_one(VerticalScroll).scroll_relative(y=rows, animate=False)
 
 
@@ -216,9 +211,7 @@ class ChoiceList(ModalScreen[ResultType]):
         self.options.border_subtitle = Content(footing)
 
     def compose(self) -> ComposeResult:
-        """The rows."""
         yield self.options
 
     def action_cursor(self, by: int) -> None:
-        """Go up or down."""
         (self.options.action_cursor_down if by > 0 else self.options.action_cursor_up)()

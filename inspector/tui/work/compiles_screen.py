@@ -69,7 +69,6 @@ class CompilesScreen(ChoiceList[UserFrame | str | None]):
         self.rows: list[compiles.CompileLine] = []
 
     def on_resize(self, event: events.Resize) -> None:
-        """The bars are as wide as there is room for."""
         width = max(event.size.width - FRAME_CELLS, 20)
         at = self.options.highlighted
         self.rows = list(compiles.lines(self.recording, self.phases, width))
@@ -95,7 +94,6 @@ class CompilesScreen(ChoiceList[UserFrame | str | None]):
         self.options.border_subtitle = Content(f"{enter}n next part · Esc closes")
 
     def action_section(self, by: int) -> None:
-        """The next part: a row after an empty one."""
         heads = [0, *(n + 1 for n, row in enumerate(self.rows) if not row.text.plain)]
         here = self.options.highlighted or 0
         there = [n for n in heads if (n > here if by > 0 else n < here)]

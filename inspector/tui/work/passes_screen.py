@@ -75,12 +75,10 @@ class PassTable(Table[PassRun], can_focus=True, inherit_bindings=False):
         super().moved()
 
     def action_every(self) -> None:
-        """Passes that changed nothing, too, or not."""
         self.every = not self.every
         self.lay()
 
     def action_stage(self) -> None:
-        """Passes of the next stage alone; after the last of all."""
         stages = [None, *dict.fromkeys(p.stage for p in self.known)]
         self.stage = stages[(stages.index(self.stage) + 1) % len(stages)]
         self.lay()
@@ -92,7 +90,6 @@ class PassTable(Table[PassRun], can_focus=True, inherit_bindings=False):
         return self._line((" ", " #   stage  pass", "lines +", "−", "ms"), (head,) * 5, width)
 
     def draw_row(self, index: int, width: int, base: Style) -> Strip:
-        """Draw a pass: its number, stage, name, lines changed and milliseconds."""
         run, chosen = self.rows[index], index == self.cursor
         line = base + self.part("cursor") if chosen else base
         quiet = line + self.part("quiet")
@@ -139,7 +136,6 @@ class PassesScreen(DiffSearching):
         self._filtered = ""
 
     def compose(self) -> ComposeResult:
-        """From top to bottom."""
         yield self.bar
         with self.body:
             yield self.table
@@ -149,27 +145,22 @@ class PassesScreen(DiffSearching):
         yield self.footer
 
     def on_mount(self) -> None:
-        """Have them read."""
         self.table.say(Notice("◔", "Reading the passes …"))
         self.view.show_notice(Notice("", ""))
         self._list()
 
     def on_resize(self) -> None:
-        """Beside each other or above."""
         self.body.set_class(self.size.width >= WIDE, "-wide")
 
     @property
     def home(self) -> PassTable:
-        """The widget that has the focus when nobody types."""
         return self.table
 
     def home_of(self, where: Where) -> DOMNode:
-        """Return the node that has the actions of a part of the table."""
         return self.view if where is Where.DIFF else super().home_of(where)
 
     @property
     def settled(self) -> bool:
-        """Whether the pass under the cursor is shown."""
         return not self._reading and self.shown is self.table.row
 
     # Reading
@@ -274,23 +265,19 @@ class PassesScreen(DiffSearching):
             self._tell()
 
     def action_find(self) -> None:
-        """Ask for an operation, or a pass."""
         self._filtered = self.table.query_text
         self.ask("passes", self._filtered)
 
     @on(PassTable.Chosen)
     def action_look(self) -> None:
-        """Go to what the pass changed."""
         if self.shown is not None:
             self.set_focus(self.view)
             self._tell()
 
     def action_change(self, step: int) -> None:
-        """The next change of the pass, from the list."""
         self.view.action_change(step)
 
     def action_remarks(self) -> None:
-        """Show remarks on how the passes were read."""
         made = self.made
         if made is None:
             self.status.say("There is nothing to be said yet.")
@@ -303,7 +290,6 @@ class PassesScreen(DiffSearching):
         self.app.push_screen(Overlay("These passes", Content(text)))
 
     def action_escape(self) -> None:
-        """From what a pass changed to the list; there the filter is forgotten, else it closes."""
         if self.focused is self.view:
             if not self.forget():
                 self.set_focus(self.table)

@@ -168,19 +168,16 @@ class WorkScreen(ToolScreen[None]):
         self._progress, self._began = "", 0.0
 
     def compose(self) -> ComposeResult:
-        """From top to bottom."""
         yield self.bar
         yield self.scroller
         yield self.status
         yield self.footer
 
     def on_mount(self) -> None:
-        """Begin."""
         self.set_interval(1.0, self.tick)
         self.begin()
 
     def on_resize(self) -> None:
-        """Lay the text out for another width."""
         self.show()
 
     def on_unmount(self) -> None:
@@ -205,11 +202,9 @@ class WorkScreen(ToolScreen[None]):
 
     @property
     def home(self) -> Static:
-        """The widget that has the focus when nobody types."""
         return self.text
 
     def home_of(self, where: Where) -> DOMNode:
-        """Return the node that has the actions of a part of the table."""
         return self
 
     def starts(self, what: str = "") -> threading.Event:
@@ -236,7 +231,6 @@ class WorkScreen(ToolScreen[None]):
     # Commands
 
     def action_back(self) -> None:
-        """End what runs, else close."""
         if self.working:
             self._stop.set()
             self.tick()
@@ -244,15 +238,12 @@ class WorkScreen(ToolScreen[None]):
             self.dismiss()
 
     def action_move(self, rows: int) -> None:
-        """Scroll by lines."""
         self.scroller.scroll_relative(y=rows, animate=False)
 
     def action_page(self, pages: int) -> None:
-        """Scroll by pages."""
         self.action_move(pages * max(1, self.scroller.size.height - 1))
 
     def action_edge(self, side: int) -> None:
-        """Scroll to the top or the end."""
         (self.scroller.scroll_home if side < 0 else self.scroller.scroll_end)(animate=False)
 
 
@@ -283,7 +274,6 @@ class TimingScreen(WorkScreen):
 
     @property
     def settled(self) -> bool:
-        """Whether nothing is under way."""
         return self.state in (TimingState.IDLE, TimingState.ASKING)
 
     def _past(self) -> tuple[Session, ...]:
@@ -392,7 +382,6 @@ class TimingScreen(WorkScreen):
     # Commands
 
     def action_take(self, stopwatch: str) -> None:
-        """Take the time, by one stopwatch or all."""
         if self.state is TimingState.ASKING:
             self.status.say("First: y runs the recording's code and libraries, n does not.")
         elif self.state is TimingState.IDLE:
@@ -400,7 +389,6 @@ class TimingScreen(WorkScreen):
             self.begin()
 
     def action_cache(self) -> None:
-        """The next state of the L2, for the next time."""
         if self.state in (TimingState.IDLE, TimingState.ASKING):
             at = CACHES.index(self.wish.cache)
             self.wish = replace(self.wish, cache=CACHES[(at + 1) % len(CACHES)])
@@ -439,7 +427,6 @@ class TryScreen(WorkScreen):
 
     @property
     def settled(self) -> bool:
-        """Whether nothing is being compiled."""
         return not self.working
 
     @property
@@ -504,7 +491,6 @@ class TryScreen(WorkScreen):
     # Commands
 
     def action_compare(self) -> None:
-        """The recorded variant and the edited one, at every stage that both have."""
         from inspector.tui.diff.diff_screen import DiffScreen
 
         made = None if self.trial is None or not self.trial.tried else self.trial
