@@ -266,7 +266,8 @@ def columns(
     narrow = [(whole, GIVEN_UP[:count], False) for count in range(len(GIVEN_UP) + 1)]
     for told, spared, full in [*wide, *narrow]:
         kept = [*told, *(c for c in (*figures, *reasons) if c.name not in spared)]
-        over, sized = _fitted([*first, *(kept if full else map(_short, kept))], rows, width)
+        heads = [c if full or c in whole else _short(c) for c in kept]
+        over, sized = _fitted([*first, *heads], rows, width)
         if over <= 0:
             break
     return sized
