@@ -18,7 +18,8 @@ from zlib import crc32
 import hypothesis
 import pytest
 
-from inspector.sources import disassembly, machine
+from inspector.sources import disassembly
+from inspector.system import toolchain
 from tests.helpers import ptxview as programs
 from tests.helpers import samples, warm, warm_python
 from tests.helpers.ptxview import LECTURE, Done, call
@@ -66,7 +67,7 @@ SLOW = (
     "execute/test_values.py",
     "listing/test_lossless.py",
     "execute/calls/test_counted_hints.py",
-    "diff/check",
+    "diff/test_limits.py",
 )
 
 
@@ -212,8 +213,8 @@ def plain_python(common: Path) -> Callable[..., str]:
 @pytest.fixture
 def triton_at_once(plain_python: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> str:
     """The interpreter that ptxview takes where none is asked for has imported Triton."""
-    own, python = machine.interpreter, plain_python()
-    monkeypatch.setattr(machine, "interpreter", lambda asked: own(asked or python))
+    own, python = toolchain.interpreter, plain_python()
+    monkeypatch.setattr(toolchain, "interpreter", lambda asked: own(asked or python))
     return python
 
 

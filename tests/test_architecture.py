@@ -57,7 +57,7 @@ PURE = (
     "inspector.diff",
 )
 # They ask readers for what is compared.
-ASKS = {"inspector.diff.compare", "inspector.diff.check.reading"}
+ASKS = {"inspector.diff.compare", "inspector.diff.check"}
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ def test_what_the_probes_load_is_pure_and_needs_nothing_but_numpy() -> None:
 
 
 def test_only_two_modules_of_system_start_processes() -> None:
-    modules = outside("inspector.system.process", "inspector.system.terminal_program")
+    modules = outside("inspector.system.process", "inspector.system.process")
     faults = imported(modules, "subprocess", "multiprocessing", "pty", "concurrent.futures.process")
     for module in modules:
         faults += [

@@ -307,7 +307,7 @@ def test_what_was_not_counted_is_a_dash_and_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("inspector.reader.summaries.MAX_COUNTED_VARIANTS", 0)
+    monkeypatch.setattr("inspector.reader.reader.MAX_COUNTED_VARIANTS", 0)
     done = call("list", SQUARE, "--json")
     assert done.json["kernels"][0]["variants"][0]["hints"] is None
     assert "hints of 1 variant are not counted yet" in done.said
@@ -366,7 +366,7 @@ def test_a_list_takes_work_in_proportion_to_its_kernels(
 ) -> None:
     """Nothing is asked of the machine for each of them, and no row is laid out cell by cell."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "kept"))
-    monkeypatch.setattr("inspector.reader.summaries.MAX_COUNTED_VARIANTS", 0)
+    monkeypatch.setattr("inspector.reader.reader.MAX_COUNTED_VARIANTS", 0)
     first = next(cache(tmp_path / "one", 1).iterdir())
     folders = [tmp_path / str(count) for count in (100, 300, 500)]
     for folder in folders:
@@ -448,7 +448,7 @@ def test_a_list_counts_no_hints_of_long_variants(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("inspector.reader.summaries.MAX_COUNTED_LINES", 1000)
+    monkeypatch.setattr("inspector.reader.reader.MAX_COUNTED_LINES", 1000)
     for blocks, hints in ((400, 0), (600, None)):
         done = call("list", nested(tmp_path / "x.ptx", blocks), "--json")
         assert done.json["kernels"][0]["variants"][0]["hints"] == hints

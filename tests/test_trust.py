@@ -22,10 +22,11 @@ from inspector.base.errors import ToolMissing
 from inspector.base.model import Stage
 from inspector.measure.time.child import interpreter
 from inspector.measure.time.take import own
-from inspector.recording.kept import keep, kept
 from inspector.recording.layout import (
     BlobContent,
     DerivedCache,
+    keep,
+    kept,
     pack,
     recordings_folder,
     user_cache,
@@ -33,7 +34,7 @@ from inspector.recording.layout import (
 from inspector.sources.opening import open_path
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.keys.command_table import TABLE, Where
-from inspector.tui.main.editing import editor, file_name
+from inspector.tui.main.main_screen import editor, file_name
 from inspector.tui.work.work_screen import TimingScreen, TimingState
 from tests.helpers.ptxview import EXTENSION, REPOSITORY, SQUARE, Done, call, environment, ptxview
 from tests.helpers.ptxview import LECTURE as CACHES
@@ -61,8 +62,8 @@ def watch(event, args):
         print(event, args[0].co_filename, file=log)
     elif event == "ctypes.dlopen":
         print(event, args[0], file=log)
-from inspector.sources import machine
-machine.gpu_present = lambda: True
+from inspector.system import toolchain
+toolchain.gpu_present = lambda: True
 sys.addaudithook(watch)
 from inspector.commands.cli import main
 import inspector.commands.diff, inspector.commands.list, inspector.commands.show
@@ -350,12 +351,12 @@ async def test_no_key_runs_what_a_recording_names(
     stranger: Stranger, shape: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from inspector.commands.common import open_reader
-    from inspector.sources import machine
+    from inspector.system import toolchain
 
     make: Callable[[str], Path] = getattr(stranger, shape)
     path = make("./python3-his")
     monkeypatch.chdir(stranger.home)
-    monkeypatch.setattr(machine, "gpu_present", lambda: True)
+    monkeypatch.setattr(toolchain, "gpu_present", lambda: True)
     monkeypatch.setenv("EDITOR", "true")
     app = PtxviewApp(open_reader(str(path)))
     keys = {c.keys.split(",")[0] for c in TABLE if c.id != "quit"} - {"t", "y"}
@@ -811,10 +812,13 @@ async def test_what_is_no_regular_file_is_not_opened_but_a_copy(
 @pytest.mark.parametrize(
     "words", [["vim"], ["nano"], ["emacs", "-nw"], ["hx"], ["code", "--wait"], ["/usr/bin/codium"]]
 )
-def test_every_editor_is_given_a_path_from_the_root_on(tmp_path: Path, words: list[str]) -> None:
+def test_every_editor_is_given_a_path_from_the_root_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
     path = tmp_path / "+:!x"
     path.write_text("")
-    given = editor(words, path, 12)[len(words) :]
+    monkeypatch.setenv("VISUAL", " ".join(words))
+    given = editor(path, 12)[len(words) :]
     assert given in (["+12", str(path)], ["--goto", f"{path}:12"])
 
 

@@ -1,4 +1,4 @@
-"""The card of a variant: what it takes of the device, what limits it, what it is made of.
+"""The card of a variant: resources, occupancy, contents, and estimates of one launch.
 
 Gathered from figures and listings that are at hand; nothing is run or read here. What is not
 known is None or empty. What nobody measured is an ``Estimate``; occupancy is the theoretical one.
@@ -6,32 +6,284 @@ known is None or empty. What nobody measured is an ``Estimate``; occupancy is th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from inspector.analyse.accesses import (
+    ATOMIC,
+    COPY,
+    LOAD,
+    REDUCTION,
+    STORE,
     Access,
     Mix,
+    OpcodeLines,
     Product,
     accesses,
+    base_of,
+    dot_shape,
     mix,
     products,
-)
-from inspector.analyse.estimates import (
-    Estimate,
-    accessed_bytes,
-    blocks_of,
-    operations,
-    tensor_bytes,
-    threads_of,
+    total,
 )
 from inspector.analyse.flow.graph import Flow
 from inspector.analyse.flow.ptx_steps import declared
 from inspector.analyse.function_facts import FunctionFacts
 from inspector.analyse.occupancy import Device, Occupancy, occupancy
-from inspector.analyse.opcodes import OpcodeLines, base_of
-from inspector.base.model import Call, Resources, Stage
-from inspector.listing.line import Function, Listing
+from inspector.analyse.tensors import Tensors
+from inspector.base.model import Argument, Call, Resources, Stage
+from inspector.base.text import words
+from inspector.listing.line import Function, Kind, Line, Listing
+
+# -- what a launch moves and computes -------------------------------------------------------------
+# Estimates, from shapes, static counts and TTIR.
+#
+# Nothing here is measured. Caches, partial cache lines, masks and values that decide how often a
+# loop runs are not seen; what cannot be known is None.
+
+_BITS = re.compile(r"\D+(\d{1,9}+)(?!\d)")
+_ODD_BITS = {
+    "bool": 8, "half": 16, "float": 32, "double": 64, "long": 64, "int": 32, "short": 16, "i1": 8,
+    "byte": 8, "char": 8, "complex64": 64, "complex128": 128, "bfloat16": 16, "tf32": 32,
+}  # fmt: skip
+
+TENSORS_ONCE = "each tensor read or written once"
+EACH_ONCE = "each access once by every thread"
+EACH_AT_MOST_ONCE = "each access at most once by every thread"
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A figure of one launch that nobody measured, with what it was made of.
+
+    ``at_most``: predicates or branches may leave some of it out.
+    """
+
+    value: int
+    how: str
+    at_most: bool = False
+
+
+def blocks_of(call: Call) -> int | None:
+    """Blocks (programs) of a launch."""
+    return None if call.grid is None else call.grid[0] * call.grid[1] * call.grid[2]
+
+
+def threads_of(call: Call) -> int | None:
+    """Threads of a block."""
+    return None if call.block is None else call.block[0] * call.block[1] * call.block[2]
+
+
+def tensor_bytes(call: Call) -> Estimate | None:
+    """Global memory by the tensors among the arguments: every element once.
+
+    A dimension of stride 0 is stored once. What a tensor that is read and written, or read by
+    many programs, adds to this depends on the caches. None without tensors, or if one has no
+    known size.
+    """
+    sizes = [_bytes(a) for a in call.arguments if a.shape is not None]
+    if not sizes or any(size is None for size in sizes):
+        return None
+    return Estimate(sum(size for size in sizes if size is not None), TENSORS_ONCE)
+
+
+def _bytes(argument: Argument) -> int | None:
+    element = element_bytes(argument.dtype or (argument.type or "").lstrip("*"))
+    if element is None or argument.shape is None:
+        return None
+    strides = argument.strides or (1,) * len(argument.shape)
+    count = 1
+    for size, stride in zip(argument.shape, strides, strict=False):
+        count *= size if stride else min(size, 1)
+    return count * element
+
+
+def element_bytes(dtype: str) -> int | None:
+    """Bytes of an element of torch's or Triton's type: 4 of ``float32`` and of ``fp32``."""
+    dtype = dtype.removeprefix("torch.")
+    bits = _ODD_BITS.get(dtype)
+    if bits is None:
+        match = _BITS.match(dtype)
+        bits = int(match[1]) if match else 0
+    return bits // 8 if bits and bits % 8 == 0 else None
+
+
+def accessed_bytes(
+    call: Call, accesses: Iterable[Access], flow: Flow, branches: bool
+) -> Estimate | None:
+    """Bytes that the instructions of a kernel ask of global memory, by static counts.
+
+    Every access once for every thread: known where there is no loop; predicates and ``branches``
+    (exits too) make it an upper bound. None with loops, or where a width is not known.
+    """
+    blocks, threads = blocks_of(call), threads_of(call)
+    if blocks is None or threads is None or flow.loops:
+        return None
+    every = tuple(accesses)
+    if any(a.space == "generic" for a in every):
+        return None
+    bytes_a_thread = total(every, (LOAD, STORE, COPY, ATOMIC, REDUCTION), "global")
+    if bytes_a_thread is None:
+        return None
+    at_most = branches or any(a.guarded for a in every if a.space == "global")
+    how = EACH_AT_MOST_ONCE if at_most else EACH_ONCE
+    return Estimate(bytes_a_thread * threads * blocks, how, at_most)
+
+
+HOW = "counted in TTIR, masked lanes included"
+
+_WEIGHTS: Mapping[str, int] = {
+    **dict.fromkeys(
+        words(
+            "arith.addf arith.subf arith.mulf arith.divf arith.remf arith.negf arith.maximumf "
+            "arith.minimumf arith.maxnumf arith.minnumf tt.precise_divf tt.precise_sqrt "
+            "tt.extern_elementwise"
+        ),
+        1,
+    ),
+    "math.fma": 2,
+    "tt.clampf": 2,
+}
+_UNCOUNTED = frozenset(("math.absi", "math.ctpop", "math.ctlz", "math.cttz", "math.ipowi"))
+_DOT = "tt.dot"
+_SHAPED = re.compile(r"tensor<((?:\d{1,9}+x)*+)(?:f|bf)\d")
+_SCALAR = re.compile(r":\s*(?:\([^)]*\)\s*->\s*)?(?:f|bf)\d+\b")
+_FOR = re.compile(
+    r"scf\.for\s+(?:unsigned\s+)?(%[\w.$-]+)\s*=\s*(%[\w.$#-]+)\s+to\s+(%[\w.$#-]+)"
+    r"\s+step\s+(%[\w.$#-]+)"
+)
+_AXIS = re.compile(r"axis = (\d{1,9}+)(?!\d)")
+_TENSOR = re.compile(r"tensor<((?:\d{1,9}+x)++)")
+
+
+@dataclass(slots=True)
+class _Region:
+    """``times``: how often it is run in one program; ``combined`` counts what a reduction does
+    for each pair of elements, ``axis`` along which."""
+
+    times: int | None
+    combines: bool = False
+    combined: int | None = 0
+    axis: int | None = None
+
+
+@dataclass(slots=True)
+class _Count:
+    scalars: Tensors
+    regions: list[_Region] = field(default_factory=list)
+    total: int | None = 0
+
+    def add(self, operations: int | None) -> None:
+        """Count something that the innermost region does once."""
+        if operations == 0 or self.total is None:
+            return
+        inner = self.regions[-1] if self.regions else _Region(1)
+        if inner.combines:
+            both = (operations, inner.combined)
+            inner.combined = None if None in both else (operations or 0) + (inner.combined or 0)
+        elif operations is None or inner.times is None:
+            self.total = None
+        else:
+            self.total += operations * inner.times
+
+
+def operations(listing: Listing, function: Function, call: Call) -> Estimate | None:
+    """Floating-point operations of one launch of a TTIR function, all programs together.
+
+    None if the grid is not known, or where what is counted is in a branch, in a called
+    function or in a loop whose bounds do not follow from constants and the call's arguments.
+    """
+    programs = blocks_of(call)
+    if programs is None or listing.language != "ttir":
+        return None
+    lines = listing.between(function.first, function.last)
+    known = {a.name: a.value for a in call.arguments if type(a.value) is int}
+    count = _Count(Tensors(lines, known, None, turns=False))
+    for line in lines:
+        _count(count, line)
+    return None if count.total is None else Estimate(count.total * programs, HOW)
+
+
+def _count(count: _Count, line: Line) -> None:
+    text = line.text.strip()
+    body = text[: text.rfind(" loc(")] if " loc(" in text else text
+    if body.startswith("}"):
+        if not body.endswith("{") and count.regions:
+            _close(count, body)
+        return
+    if line.kind is not Kind.INSTRUCTION or line.base is None:
+        return
+    if line.base == "tt.call":
+        count.add(None)
+    elif line.base.startswith(_DOT):
+        shape = dot_shape(body)
+        count.add(2 * shape[0] * shape[1] * shape[2] * shape[3] if shape else None)
+    else:
+        count.add(_weight(line.base) * _elements(body))
+    if body.endswith("{"):
+        _open(count, line.base, body)
+
+
+def _weight(base: str) -> int:
+    if base in _WEIGHTS:
+        return _WEIGHTS[base]
+    return 1 if base.startswith("math.") and base not in _UNCOUNTED else 0
+
+
+def _elements(body: str) -> int:
+    """Elements of the floating-point type that an operation ends in; 0 where it has none."""
+    found = list(_SHAPED.finditer(body))
+    if found:
+        return _product(found[-1][1])
+    return 1 if _SCALAR.search(body) else 0
+
+
+def _product(dimensions: str) -> int:
+    out = 1
+    for dimension in dimensions.split("x"):
+        out *= int(dimension) if dimension else 1
+    return out
+
+
+def _open(count: _Count, base: str, body: str) -> None:
+    outer = count.regions[-1].times if count.regions else 1
+    if base in ("tt.func", "builtin.module", "module"):
+        count.regions.append(_Region(outer))
+    elif base == "scf.for":
+        trips = _trips(count.scalars, body)
+        count.regions.append(_Region(None if trips is None or outer is None else trips * outer))
+    elif base in ("tt.reduce", "tt.scan"):
+        axis = _AXIS.search(body)
+        count.regions.append(_Region(outer, True, 0, int(axis[1]) if axis else None))
+    else:  # a branch, or what this does not know
+        count.regions.append(_Region(None))
+
+
+def _close(count: _Count, body: str) -> None:
+    """The end of a region; of a reduction, where its operands' types stand."""
+    region = count.regions.pop()
+    if not region.combines or region.combined == 0:
+        return
+    shape = _TENSOR.search(body)
+    dimensions = [int(d) for d in shape[1].split("x") if d] if shape else []
+    if region.axis is None or region.axis >= len(dimensions) or region.combined is None:
+        count.add(None)
+        return
+    along = dimensions[region.axis]
+    pairs = _product(shape[1] if shape else "") // along * (along - 1) if along else 0
+    count.add(pairs * region.combined)
+
+
+def _trips(scalars: Tensors, body: str) -> int | None:
+    match = _FOR.search(body)
+    if match is None:
+        return None
+    first, last, step = (scalars.at(match[i])[0] for i in (2, 3, 4))
+    if first is None or last is None or step is None or step <= 0:
+        return None
+    return max(0, -(-(last - first) // step))
+
 
 __all__ = ["Card", "StageContent", "card"]
 

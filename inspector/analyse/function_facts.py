@@ -1,17 +1,450 @@
-"""All that is computed of one function of PTX or SASS, on steps that are read once."""
+"""Analyses of one function of PTX or SASS on steps that are read once, and the schedule of SASS.
+
+The schedule is read off the control words, which the vendor does not document. The stall count of
+an instruction is the least number of cycles before the warp may issue its next one; sums of them
+are therefore lower bounds of the time, to which every wait for a barrier adds.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import heapq
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
+from inspector.analyse.accesses import OpcodeLines
 from inspector.analyse.flow.definitions import Chains, chains
 from inspector.analyse.flow.graph import Flow, FlowGraph, control_flow, make_graph, read_steps
 from inspector.analyse.flow.liveness import Liveness, live_ranges
 from inspector.analyse.flow.steps import Steps
-from inspector.analyse.opcodes import OpcodeLines
-from inspector.analyse.scheduling import Schedule, schedule
-from inspector.listing.line import Function, Listing
+from inspector.base.text import word_for
+from inspector.listing.line import Function, Line, Listing
+
+# -- what is still under way ----------------------------------------------------------------------
+# Which instructions may still be under way at each line of SASS, by the barrier they are to clear.
+#
+# The vendor documents none of this: the fields are those of the control words (``Control``), and
+# the rules were read off what ptxas emits. A barrier is a counter. An instruction that takes an
+# unknown time raises it when it issues and lowers it when its result is there (write barrier) or
+# when its operands have been read (read barrier). An instruction whose wait mask names a barrier
+# does not issue before the counter is 0, and ``DEPBAR.LE SB0, 0x2`` not before it is 2 or less.
+# ``gsb0``, which ``WARPGROUP.DEPBAR`` waits for, counts warp group matrix products as well.
+
+RESULT, OPERANDS = "result", "operands"
+
+_DEPBAR = re.compile(r"\b(SB\d|gsb\d)(?:\s*,\s*(0x[0-9a-f]{1,8}|\d{1,8}))?")
+_LISTED = re.compile(r"\{([\d,\s]*)\}")
+_GROUP = re.compile(r"\bgsb\d\b")
+MAX_PENDING = (
+    256  # of the instructions that one barrier represents, the last ones are enough to tell
+)
+MAX_DEPBAR_COUNT = 64  # the greatest count that DEPBAR.LE can name
+
+
+@dataclass(frozen=True, slots=True)
+class Mnemonic:
+    """What the table says of an opcode; ``noun`` is what a sentence calls it.
+
+    Of the instructions of one ``pipe`` a later one's barrier covers those before it. Those that
+    are ``chained`` take the result of one before them without waiting for it.
+    """
+
+    noun: str = ""
+    scoreboard: str | None = None
+    pipe: str | None = None
+    chained: bool = False
+
+
+def mnemonics(table: Mapping[str, object]) -> dict[str, Mnemonic]:
+    """``reference/scheduling.toml`` by opcode."""
+    out: dict[str, Mnemonic] = {}
+    for entry in table.values():
+        if isinstance(entry, Mapping):
+            scoreboard, pipe = entry.get("scoreboard"), entry.get("pipe")
+            mnemonic = Mnemonic(
+                str(entry.get("noun", "")),
+                str(scoreboard) if scoreboard else None,
+                str(pipe) if pipe else None,
+                entry.get("chained") is True,
+            )
+            out.update((opcode, mnemonic) for opcode in str(entry.get("opcodes", "")).split())
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What one line has to do with barriers.
+
+    ``waits`` are the barriers that must be clear, with the count that may be left; ``sets`` those
+    it raises, with what for. ``loose`` is the pipe of an instruction of unknown latency that
+    raises none, ``carries`` of one whose write barrier represents the loose ones before it.
+    """
+
+    line: int
+    waits: tuple[tuple[str, int], ...]
+    sets: tuple[tuple[str, str], ...]
+    loose: str | None
+    carries: str | None
+
+
+Ages = dict[tuple[int, str], tuple[int, int]]
+"""Instructions under way: (line, what for) → how many raised the barrier since: least, most."""
+
+
+@dataclass(slots=True)
+class InFlight:
+    """What may be under way: by barrier, and by pipe the loose ones."""
+
+    pending: dict[str, Ages]
+    loose: dict[str, frozenset[int]]
+
+    def copy(self) -> InFlight:
+        return InFlight({b: dict(ages) for b, ages in self.pending.items()}, dict(self.loose))
+
+    def join(self, other: InFlight) -> bool:
+        """Add what may be under way in ``other``; whether that was anything new."""
+        grown = False
+        for barrier, theirs in other.pending.items():
+            ours = self.pending.setdefault(barrier, {})
+            before = dict(ours)
+            for key, (least, most) in theirs.items():
+                span = ours.get(key)
+                ours[key] = (
+                    (least, most) if span is None else (min(span[0], least), max(span[1], most))
+                )
+            if len(ours) > MAX_PENDING:
+                for key in sorted(ours)[:-MAX_PENDING]:
+                    del ours[key]
+            grown = grown or ours != before
+        for pipe, lines in other.loose.items():
+            before_lines = self.loose.get(pipe, frozenset())
+            together = _latest(before_lines | lines)
+            if together != before_lines:
+                self.loose[pipe] = together
+                grown = True
+        return grown
+
+
+def _latest(lines: frozenset[int]) -> frozenset[int]:
+    return lines if len(lines) <= MAX_PENDING else frozenset(sorted(lines)[-MAX_PENDING:])
+
+
+def event(line: Line, by_mnemonic: Mapping[str, Mnemonic]) -> Event | None:
+    """What a line has to do with barriers, None if that is nothing."""
+    control = line.control
+    if control is None or line.base is None:
+        return None
+    waits = [(f"SB{b}", 0) for b in range(6) if control.wait >> b & 1]
+    sets: list[tuple[str, str]] = []
+    if line.base == "DEPBAR" or (line.opcode or "").startswith("WARPGROUP.DEPBAR"):
+        waits += _depbar(line.text)
+    elif "gsb" in line.text and (group := _GROUP.search(line.text)):
+        sets.append((group[0], RESULT))
+    if control.write_barrier is not None:
+        sets.append((f"SB{control.write_barrier}", RESULT))
+    if control.read_barrier is not None:
+        sets.append((f"SB{control.read_barrier}", OPERANDS))
+    mnemonic = by_mnemonic.get(line.base)
+    pipe = mnemonic.pipe if mnemonic else None
+    results = any(what == RESULT for _, what in sets)
+    loose = pipe if pipe and line.defs and not results else None
+    if not waits and not sets and loose is None:
+        return None
+    return Event(line.n, tuple(waits), tuple(sets), loose, pipe if results else None)
+
+
+def _depbar(text: str) -> list[tuple[str, int]]:
+    text = text.partition("/*")[2].partition("*/")[2] or text
+    code = text.partition("/*")[0].partition(";")[0]
+    out = [(name, int(count, 0) if count else 0) for name, count in _DEPBAR.findall(code)]
+    if listed := _LISTED.search(code):
+        out += [(f"SB{int(b)}", 0) for b in listed[1].replace(",", " ").split()]
+    return out
+
+
+def counted(events: Sequence[Event]) -> frozenset[str]:
+    """The barriers of which some instruction waits for a count other than 0."""
+    return frozenset(barrier for e in events for barrier, left in e.waits if left)
+
+
+def step(state: InFlight, e: Event, ages: frozenset[str]) -> list[tuple[str, int, str]]:
+    """Pass a line; return what it waited for: barrier, line, what for."""
+    cleared: list[tuple[str, int, str]] = []
+    for barrier, left in e.waits:
+        pending = state.pending.get(barrier)
+        if not pending:
+            continue
+        cleared += [(barrier, *key) for key, (_, most) in pending.items() if most >= left]
+        if left:
+            kept = {
+                k: (least, min(most, left - 1))
+                for k, (least, most) in pending.items()
+                if least < left
+            }
+            state.pending[barrier] = kept
+        else:
+            del state.pending[barrier]
+    for barrier, what in e.sets:
+        pending = state.pending.setdefault(barrier, {})
+        if barrier in ages:
+            for key, (least, most) in pending.items():
+                pending[key] = (min(least + 1, MAX_DEPBAR_COUNT), min(most + 1, MAX_DEPBAR_COUNT))
+        own = (e.line, what)
+        before = pending.get(own)
+        pending[own] = (0, before[1] if before and barrier in ages else 0)
+        if what == RESULT and e.carries is not None:
+            for line in state.loose.pop(e.carries, ()):
+                pending.setdefault((line, RESULT), (0, 0))
+        if len(pending) > MAX_PENDING:
+            for key in sorted(pending)[:-MAX_PENDING]:
+                del pending[key]
+    if e.loose is not None:
+        state.loose[e.loose] = _latest(state.loose.get(e.loose, frozenset()) | {e.line})
+    return cleared
+
+
+def waited(
+    flow: Flow, lines: Sequence[Line], by_mnemonic: Mapping[str, Mnemonic]
+) -> dict[int, tuple[tuple[str, int, str], ...]]:
+    """By waiting line, the (barrier, line, what for) that it may wait for, in order of lines."""
+    blocks = flow.blocks
+    events = [
+        [e for n in range(b.first, b.last + 1) if (e := event(lines[n - 1], by_mnemonic))]
+        for b in blocks
+    ]
+    ages = counted([e for waiting in events for e in waiting])
+    into: list[InFlight | None] = [None] * len(blocks)
+    todo: list[int] = []
+    for i, block in enumerate(blocks):
+        if not block.predecessors or i == 0:
+            into[i] = InFlight({}, {})
+            todo.append(i)
+    queued = set(todo)
+    while todo:
+        i = heapq.heappop(todo)
+        queued.discard(i)
+        start = into[i]
+        if start is None:
+            continue
+        state = start.copy()
+        for e in events[i]:
+            step(state, e, ages)
+        for j in blocks[i].successors:
+            there = into[j]
+            if there is None:
+                into[j], grown = state.copy(), True
+            else:
+                grown = there.join(state)
+            if grown and j not in queued:
+                heapq.heappush(todo, j)
+                queued.add(j)
+    out: dict[int, tuple[tuple[str, int, str], ...]] = {}
+    for i in range(len(blocks)):
+        state = (into[i] or InFlight({}, {})).copy()
+        for e in events[i]:
+            if cleared := step(state, e, ages):
+                out[e.line] = tuple(sorted(set(cleared), key=lambda c: (c[1], c[0], c[2])))
+    return out
+
+
+_GUARD = re.compile(r"@!?U?P\d")
+MAX_SEARCHED = 4096  # instructions that are looked at for a first consumer
+MAX_NAMED = 3  # instructions that a sentence lists one by one
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """An instruction that another one waits for.
+
+    ``line``, ``address`` and ``opcode`` are of the one waited for; ``barrier`` is ``SB0`` to
+    ``SB5``, or ``gsb0`` of warp group matrix products. ``kind`` is ``result`` or ``operands``
+    (until they have been read). ``scoreboard`` is ``long`` or ``short`` where the vendor's
+    profiler documents which one a warp stalls on, else None.
+    """
+
+    line: int
+    barrier: str
+    address: int | None
+    opcode: str | None
+    kind: str
+    scoreboard: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """The first instruction that uses a result, on the way that takes the fewest cycles.
+
+    ``distance`` is in instructions, 1 for the next one; ``cycles`` is the sum of the stall counts
+    from the producer up to the consumer: a lower bound.
+    """
+
+    line: int
+    distance: int
+    cycles: int
+    address: int | None = None
+    opcode: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """What the control words of one function say. Lines count from 1, cycles are issue cycles."""
+
+    _lines: Sequence[Line] = ()
+    _flow: Flow | None = None
+    _known: Mapping[str, Mnemonic] = field(default_factory=dict)
+    _waited: Mapping[int, tuple[tuple[str, int, str], ...]] = field(default_factory=dict)
+    _waiters: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+
+    def stall(self, n: int) -> int | None:
+        """The stall count of a line, None if it is not known."""
+        control = self._lines[n - 1].control if 0 < n <= len(self._lines) else None
+        return None if control is None else control.stall
+
+    def waits(self, n: int) -> tuple[Wait, ...]:
+        """What line ``n`` may wait for, in the order of the listing."""
+        out: list[Wait] = []
+        for barrier, line, kind in self._waited.get(n, ()):
+            by = self._lines[line - 1]
+            mnemonic = self._known.get(by.base or "")
+            scoreboard = mnemonic.scoreboard if mnemonic and kind != OPERANDS else None
+            out.append(Wait(line, barrier, by.address, by.opcode, kind, scoreboard))
+        return tuple(out)
+
+    def waiters(self, n: int) -> tuple[int, ...]:
+        """The lines that may wait for line ``n``, in the order of the listing."""
+        return self._waiters.get(n, ())
+
+    def consumer(self, n: int) -> Consumer | None:
+        """Who first uses what line ``n`` loads or computes in a time that is not known before.
+
+        None for instructions of fixed latency, without a result, or whose result nobody uses.
+        """
+        if self._flow is None or not 0 < n <= len(self._lines):
+            return None
+        line = self._lines[n - 1]
+        mnemonic = self._known.get(line.base or "")
+        if line.control is None or (line.control.write_barrier is None and mnemonic is None):
+            return None
+        if all(register[0] != "R" and register[:2] != "UR" for register in line.defs):
+            return None
+        return _first_use(self._flow, self._lines, line, mnemonic.chained if mnemonic else False)
+
+    def sentences(self, n: int) -> tuple[str, ...]:
+        """What is to be said of line ``n``: what it waits for, and who waits for it."""
+        out = _waiting(self.waits(n), self._known)
+        if used := self.consumer(n):
+            many = "the next instruction" if used.distance == 1 else _at(used.address, used.line)
+            far = "" if used.distance == 1 else f", {used.distance} instructions on"
+            cycles = f"{used.cycles} cycle{'' if used.cycles == 1 else 's'}"
+            out.append(f"its result is first used by {many}{far}, at least {cycles} later")
+        return tuple(out)
+
+    def sentence(self, n: int) -> str | None:
+        """``sentences`` as one, None if there is nothing to say."""
+        return "; ".join(self.sentences(n)) or None
+
+
+def schedule(
+    lines: Sequence[Line], flow: Flow, table: Mapping[str, object] | None = None
+) -> Schedule:
+    """The schedule of one function of SASS: the lines of its listing, and its control flow.
+
+    ``table`` is ``reference/scheduling.toml``, which names the scoreboards. Without control words
+    nothing is known.
+    """
+    by_mnemonic = mnemonics(table or {})
+    waits = waited(flow, lines, by_mnemonic)
+    waiters: dict[int, dict[int, None]] = {}
+    for n in sorted(waits):
+        for _, line, _ in waits[n]:
+            waiters.setdefault(line, {})[n] = None
+    return Schedule(lines, flow, by_mnemonic, waits, {n: tuple(by) for n, by in waiters.items()})
+
+
+# -- who uses a result first ----------------------------------------------------------------------
+
+
+def _first_use(flow: Flow, lines: Sequence[Line], producer: Line, chained: bool) -> Consumer | None:
+    """The nearest use by cycles: a search outwards over the control flow.
+
+    ``chained``: a following instruction of the same kind goes on with the result without a wait.
+    """
+    at = flow.block_at(producer.n)
+    if at is None:
+        return None
+    wanted = frozenset(producer.defs)
+    # cycles before it issues, instructions since, block, line to begin with, still unchanged
+    todo = [(0, 0, at, producer.n, wanted)]
+    entered: set[int] = set()
+    looked = 0
+    best: Consumer | None = None
+    while todo and looked < MAX_SEARCHED:
+        cycles, many, block, n, left = heapq.heappop(todo)
+        if best is not None and cycles >= best.cycles:
+            break
+        last = flow.blocks[block].last
+        while n <= last and left:
+            line = lines[n - 1]
+            if line.opcode is not None:
+                same = chained and line.base == producer.base
+                if many and not same and not left.isdisjoint(line.uses):
+                    if best is None or cycles < best.cycles:
+                        best = Consumer(n, many, cycles, line.address, line.opcode)
+                    break
+                looked += 1
+                if many and not same and not _GUARD.search(line.text):
+                    left = left.difference(line.defs)
+                cycles += line.control.stall if line.control else 0
+                many += 1
+            n += 1
+        else:
+            for following in flow.blocks[block].successors if left else ():
+                if following not in entered:
+                    entered.add(following)
+                    first = flow.blocks[following].first
+                    heapq.heappush(todo, (cycles, many, following, first, left))
+    return best
+
+
+# -- in words -------------------------------------------------------------------------------------
+
+
+def _at(address: int | None, line: int) -> str:
+    return f"line {line}" if address is None else f"0x{address:x}"
+
+
+def _waiting(waits: Sequence[Wait], by_mnemonic: Mapping[str, Mnemonic]) -> list[str]:
+    """``waits here for the load at 0x1e0: the long scoreboard``, one for each kind of thing."""
+    groups: dict[tuple[str, str, str | None], list[Wait]] = {}
+    for wait in waits:
+        base = (wait.opcode or "").partition(".")[0]
+        noun = by_mnemonic[base].noun if base in by_mnemonic else ""
+        if not noun or noun == "result of":
+            noun = "result of " + base
+        groups.setdefault((noun, wait.kind, wait.scoreboard), []).append(wait)
+    out: list[str] = []
+    for (noun, kind, scoreboard), group in groups.items():
+        what = _named(noun.removeprefix("result of ") if kind == OPERANDS else noun, group)
+        if kind == OPERANDS:
+            their = "its" if len(group) == 1 else "their"
+            out.append(f"waits here for {what} until {their} operands have been read")
+        else:
+            board = f": the {scoreboard} scoreboard" if scoreboard else ""
+            out.append(f"waits here for {what}{board}")
+    return out
+
+
+def _named(noun: str, waits: Sequence[Wait]) -> str:
+    """``the load at 0x1e0``, ``the loads at 0x10 and 0x20``, ``7 loads from 0x10 to 0x90``."""
+    places = [_at(wait.address, wait.line) for wait in waits]
+    if len(places) == 1:
+        return f"the {noun} at {places[0]}"
+    head, of, _ = noun.partition(" of ")
+    many = noun if not of and head.isupper() else word_for(2, noun)  # a mnemonic has no plural
+    if len(places) > MAX_NAMED:
+        return f"{len(places)} {many} from {places[0]} to {places[-1]}"
+    return f"the {many} at {', '.join(places[:-1])} and {places[-1]}"
 
 
 class FunctionFacts:

@@ -1,20 +1,251 @@
 """Which lines of one stage belong to which lines of another.
 
 Lines are joined by the place that they come from, inlining respected; where several operations
-come from one place, by what they do; where one operation became several of the same kind, in
-order. SASS and PTX are joined by the PTX line that nvdisasm names.
+come from one place, by what they do (``Operations``); where one operation became several of the
+same kind, in order. SASS and PTX are joined by the PTX line that nvdisasm names. The lines of a
+generated kernel are joined to the user's model by the operators that were fused (``model_lines``).
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from inspector.analyse.operations import Does, Operations
-from inspector.base.model import Location, Stage
+from inspector.base.model import Fusion, Location, MadeFrom, Stage
 from inspector.listing.line import Function, Kind, Line, Listing
+
+Table = Mapping[str, Mapping[str, Sequence[str]]]
+Does = frozenset[str]
+
+NOTHING: Does = frozenset()
+LANGUAGE = {
+    Stage.TTIR: "mlir",
+    Stage.TTGIR: "mlir",
+    Stage.LLIR: "llvm",
+    Stage.PTX: "ptx",
+    Stage.SASS: "sass",
+}
+# PTX in a string of LLVM IR: an opcode at the string's beginning or after a separator.
+_ASSEMBLY = re.compile(
+    r"(?:[\"{;]|0[9A]|\}|p\d|\$\d)\s*+([a-z][a-z0-9_]{1,15}(?:[.:]+[a-z0-9_]++)*+)"
+)
+_CALLED = re.compile(r"@(?:llvm\.)?([\w.]++)\(")
+_PYTHON = re.compile(
+    r"(?<!\w)(?<!\w\.)([A-Za-z_]\w*+(?:\.\w++)*+)\(|(\.to)\(|\s([-+*/<>&|^]|[<>=!]=|<<|>>)\s"
+)
+_FLOAT = re.compile(r"(?:bf|f|tf|e\dm|ue\dm)\d")
+_WORD = re.compile(r"[a-z]\d")
+
+
+class Operations:
+    """Opcodes to operations. Without a table no opcode is known, and all links are by place."""
+
+    def __init__(self, table: Table | None = None) -> None:
+        self._names: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+        for operation, languages in (table or {}).items():
+            for language, names in languages.items():
+                for name in names:
+                    self._names[language][name].add(operation)
+        self._memo: dict[tuple[str, str], Does] = {}
+
+    def of(self, line: Line, stage: Stage) -> Does:
+        """What a line of a lowered stage does; empty where that is not known."""
+        if line.opcode is None:
+            return NOTHING
+        language = LANGUAGE.get(stage)
+        if language == "llvm" and (line.base == "call" or "call" in line.opcode):
+            return self._call(line.text)
+        return self.named(language, line.opcode) if language else NOTHING
+
+    def named(self, language: str, opcode: str) -> Does:
+        """What an opcode (or a name of ``python`` or ``aten``) does."""
+        key = (language, opcode)
+        known = self._memo.get(key)
+        if known is None:
+            known = self._memo[key] = self._find(language, opcode)
+        return known
+
+    def _find(self, language: str, opcode: str) -> Does:
+        names = self._names.get(language)
+        if not names:
+            return NOTHING
+        word = opcode.split(None, 1)[0] if " " in opcode else opcode
+        parts = word.split(".")
+        for end in range(len(parts), 1, -1):
+            if found := names.get(".".join(parts[:end])):
+                return frozenset(found)
+        kind = _kind(parts) if language == "ptx" else None
+        found = names.get(parts[0]) or (names.get(f"{parts[0]}/{kind}") if kind else None)
+        return frozenset(found or ())
+
+    def _call(self, text: str) -> Does:
+        # One call may hold a whole statement of PTX; it does all that is in it.
+        out: set[str] = set()
+        _, assembly, rest = text.partition(" asm ")
+        if assembly:
+            for name in _ASSEMBLY.findall(rest):
+                out |= self.named("ptx", name)
+        elif called := _CALLED.search(text):
+            out |= self.named("llvm", called[1])
+        return frozenset(out)
+
+    def python(self, text: str) -> Does:
+        """What a line of generated Python calls and computes."""
+        out: set[str] = set()
+        for called, method, sign in _PYTHON.findall(text):
+            out |= self.named("python", called or method or sign)
+            if called.endswith(".to"):
+                out |= self.named("python", ".to")
+        return frozenset(out)
+
+    def aten(self, target: str) -> Does:
+        """What ``aten.mul.Tensor`` does; empty where the operator is not in the table."""
+        parts = target.removeprefix("torch.ops.").split(".")
+        if len(parts) > 1 and parts[0] in ("aten", "prims", "inductor"):
+            return self.named("aten", parts[1])
+        return NOTHING
+
+
+def _kind(parts: Sequence[str]) -> str | None:
+    """``f`` or ``i`` by the type that an opcode of PTX ends with, None if it names none."""
+    for part in reversed(parts[1:]):
+        if _FLOAT.match(part):
+            return "f"
+        if _WORD.match(part):
+            return "i"
+    return None
+
+
+Found = tuple[int, ...]
+_VALUE = re.compile(r"\b_?tmp\d{1,9}(?:_\w{1,40})?\b")
+# A masked reduction is written with tl.where: no operator of the graph.
+_MASK = re.compile(r"tl\.where\([^,\n]{0,400}mask")
+
+
+def model_lines(
+    listing: Listing,
+    span: tuple[int, int] | None,
+    fusion: Fusion,
+    file: str,
+    operations: Operations,
+) -> dict[int, Found]:
+    """Lines of ``output_code`` to lines of the user's ``file``; ``span`` is the kernel's text."""
+    made = [m for m in fusion.made_from if m.file == file]
+    every = tuple(sorted({m.line for m in made}))
+    if not every:
+        return {}
+    total = len(listing.lines)
+    out = {n: every for n in fusion.calls if 1 <= n <= total}
+    if span is None:
+        return out
+    body = _body(listing, span)
+    narrowed = _narrowed([text for _, text in body], fusion, operations)
+    for (n, _), owners in zip(body, narrowed, strict=True):
+        # Owners of other files alone: the line is from none of this one.
+        held = [fusion.made_from[at] for at in owners]
+        lines = {m.line for m in held if m.file == file}
+        if lines or not owners:
+            out[n] = tuple(sorted(lines)) or every
+    return out
+
+
+def _body(listing: Listing, span: tuple[int, int]) -> list[tuple[int, str]]:
+    """The kernel's function: from its ``def`` to its last line."""
+    first, last = max(1, span[0]), min(span[1], len(listing.lines))
+    lines = [listing.lines[n - 1] for n in range(first, last + 1)]
+    start = next((at for at, line in enumerate(lines) if line.text.startswith("def ")), None)
+    if start is None:
+        return []
+    quiet = (Kind.BLANK, Kind.COMMENT)
+    return [
+        (line.n, line.text)
+        for line in lines[start:]
+        if line.kind not in quiet and not line.text.startswith("'''")
+    ]
+
+
+def _narrowed(body: Sequence[str], fusion: Fusion, operations: Operations) -> list[Found]:
+    """For each line which of ``made_from`` it may come of, by index; empty: any of them."""
+    made = fusion.made_from
+    does = [_does(m, operations) for m in made]
+    # What Inductor added itself may be of any line.
+    vague: set[str] = set()
+    for target in fusion.unplaced:
+        what = operations.aten(target)
+        if not what:
+            return [()] * len(body)
+        vague |= what
+    owners: list[Found | None] = [_owners(text, does, vague, operations) for text in body]
+    values = [_values(text) for text in body]
+    _follow(body, values, owners)
+    return [owner or () for owner in owners]
+
+
+def _does(made: MadeFrom, operations: Operations) -> Does | None:
+    """All that the operators of a line do; None if one of them is not in the table."""
+    out: set[str] = set()
+    for target in made.targets:
+        if target.startswith(("operator.", "aten.view", "aten.reshape")):
+            continue
+        what = operations.aten(target)
+        if not what:
+            return None
+        out |= what
+    return frozenset(out)
+
+
+def _owners(
+    text: str, does: Sequence[Does | None], vague: set[str], operations: Operations
+) -> Found | None:
+    """Who a line may come of; None if it moves values and computes none."""
+    name, is_value, right = text.strip().partition(" = ")
+    if not is_value or not _VALUE.fullmatch(name):
+        return None
+    what = NOTHING if _MASK.search(right) else operations.python(f" {right} ") - {"load", "convert"}
+    if not what or "tl.load(" in right:
+        return None
+    if what & vague:
+        return ()
+    found = tuple(at for at, each in enumerate(does) if each is None or each & what)
+    return found or ()
+
+
+def _values(text: str) -> tuple[set[str], set[str]]:
+    """The temporaries that a line makes, and those that it takes."""
+    name, is_value, right = text.strip().partition(" = ")
+    made = {name} if is_value and _VALUE.fullmatch(name) else set()
+    return made, set(_VALUE.findall(right if made else text))
+
+
+def _follow(
+    body: Sequence[str], values: Sequence[tuple[set[str], set[str]]], owners: list[Found | None]
+) -> None:
+    """A load, a constant or a mask is of who takes it; a store of who made what it stores."""
+    users: dict[str, set[int]] = {}
+    whole: set[str] = set()
+    for at in range(len(body) - 1, -1, -1):
+        made, taken = values[at]
+        if owners[at] is None and made:
+            name = next(iter(made))
+            owners[at] = () if name in whole else tuple(sorted(users.get(name, ())))
+        if "tl.store" not in body[at]:
+            for name in taken:
+                if owners[at]:
+                    users.setdefault(name, set()).update(owners[at] or ())
+                else:
+                    whole.add(name)
+    makers: dict[str, Found] = {}
+    for at, text in enumerate(body):
+        made, taken = values[at]
+        for name in made:
+            makers[name] = owners[at] or ()
+        if "tl.store" in text or "tl.atomic" in text:
+            found = [makers.get(name, ()) for name in taken]
+            owners[at] = tuple(sorted({x for f in found for x in f})) if all(found) else ()
+
 
 # -- lines by where they come from ----------------------------------------------------------------
 # Lines of one stage by where they come from, and the best of another's for each such place.

@@ -19,9 +19,17 @@ from inspector.base.errors import Exit, Unreadable, UsageError
 from inspector.base.model import Variant
 from inspector.base.text import plural, shown
 from inspector.commands.common import open_reader, print_json, select_all
-from inspector.diff.check import judging, limits, reading
-from inspector.diff.check.judging import Outcome, Verdict
-from inspector.diff.check.limits import FIGURES, NOT_WORSE, OPTIONS, SWITCHES, Limits, Rules
+from inspector.diff import check
+from inspector.diff.check import (
+    FIGURES,
+    NOT_WORSE,
+    OPTIONS,
+    SWITCHES,
+    Limits,
+    Outcome,
+    Rules,
+    Verdict,
+)
 from inspector.measure.time.stored import times
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import select
@@ -133,8 +141,8 @@ def _each(rules: Rules) -> Iterator[Limits]:
         yield part
 
 
-def _reading(reader: Reader) -> reading.Reading:
-    return reading.Reading(reader, times(reader.recording.path))
+def _reading(reader: Reader) -> check.Reading:
+    return check.Reading(reader, times(reader.recording.path))
 
 
 # -- what is allowed ------------------------------------------------------------------------------
@@ -149,7 +157,7 @@ def _rules(args: argparse.Namespace) -> Rules:
     }
     words = [word.partition("=") for word in args.allow]
     settings["allow"] = {name.strip(): worse for name, _, worse in words}
-    own = limits.limits_of(settings, "--", RULES)
+    own = check.limits_of(settings, "--", RULES)
     config = _config(args.config)
     # An option is of all kernels, and wins over the file's tables too.
     parts = tuple((selector, own.over(part)) for selector, part in config.kernels)
@@ -175,7 +183,7 @@ def _config(asked: str | None) -> Rules:
         if asked is not None:
             raise UsageError(f"{path} has no [tool.ptxview.check]")
         return Rules()
-    rules = limits.read(table, str(path), RULES)
+    rules = check.read(table, str(path), RULES)
     if rules.baseline is None:
         return rules
     return replace(rules, baseline=str(path.parent / rules.baseline))
@@ -198,14 +206,14 @@ def _found() -> Path | None:
 
 
 def _checked(
-    args: argparse.Namespace, rules: Rules, now: reading.Reading, before: reading.Reading | None
+    args: argparse.Namespace, rules: Rules, now: check.Reading, before: check.Reading | None
 ) -> report.Checked:
     recording = now.reader.recording
     chosen = select_all(recording, args.kernel)
     used = [
         (kernel, variant)
         for kernel, variant in chosen
-        if args.all_variants or reading.in_use(kernel, variant)
+        if args.all_variants or check.in_use(kernel, variant)
     ]
     if not used and not recording.graphs:
         raise UsageError(f"{recording.path} has no variant to check")
@@ -217,7 +225,7 @@ def _checked(
             narrate(f"! nothing here fits the limits of {shown(selector)}")
     partners = {}
     if before is not None:
-        both = reading.partners(before.reader, now.reader)
+        both = check.partners(before.reader, now.reader)
         partners = {_key(variant): other for variant, other in both if other is not None}
     verdicts: list[Verdict] = []
     new = 0
@@ -230,11 +238,11 @@ def _checked(
             new += other is None
             if other is not None:
                 base = before.figures(before.reader.kernel(other), other, allowed)
-        subject = judging.Subject(kernel, variant)
-        verdicts += judging.judge(subject, figures, allowed, base)
+        subject = check.Subject(kernel, variant)
+        verdicts += check.judge(subject, figures, allowed, base)
     if not args.kernel:
         for graph in recording.graphs:
-            verdicts += judging.judge_graph(graph.id, len(graph.kernels), rules.limits)
+            verdicts += check.judge_graph(graph.id, len(graph.kernels), rules.limits)
     if not verdicts:
         raise UsageError(
             f"nothing was checked: no limit is of what {recording.path} holds",

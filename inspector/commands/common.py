@@ -16,8 +16,8 @@ from inspector.system import printing
 
 if TYPE_CHECKING:
     from inspector.base.model import Kernel, Recording, Variant
+    from inspector.diff.beside import PassChange
     from inspector.diff.compare import Compared
-    from inspector.diff.passes import PassChange
     from inspector.measure.ncu.model import Report
     from inspector.measure.ncu.samples import Profiled
     from inspector.reader.reader import Reader

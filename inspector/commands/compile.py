@@ -35,8 +35,15 @@ from inspector.report import compiled as report
 from inspector.report.compiled import CompiledCell, CompiledRow, CompiledTable
 from inspector.sources import compiling
 from inspector.sources.compilers import CompilerInput, check_options
-from inspector.sources.compiling import CompileOutcome, CompileRequest, compile_files
-from inspector.sources.triton_ahead import GivenKernels, constexprs_of, settings_of, signature_of
+from inspector.sources.compiling import (
+    CompileOutcome,
+    CompileRequest,
+    GivenKernels,
+    compile_files,
+    constexprs_of,
+    settings_of,
+    signature_of,
+)
 from inspector.system import printing
 from inspector.system.printing import narrate
 

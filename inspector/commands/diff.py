@@ -22,9 +22,10 @@ from inspector.base.names import base_name
 from inspector.base.text import shown
 from inspector.commands import small
 from inspector.commands.common import open_reader, print_json
-from inspector.diff import beside, compare, summary, variants
+from inspector.diff import beside, compare, variants
 from inspector.diff.beside import BesideRow
 from inspector.diff.compare import Compared, Files
+from inspector.diff.explanation import changed_versions
 from inspector.diff.recordings import Fate
 from inspector.listing.line import Function
 from inspector.reader.reader import Reader
@@ -339,7 +340,7 @@ def _recordings(a: Reader, b: Reader, args: argparse.Namespace) -> Answer:
         (one.pair.a, one.pair.b, one.state, one.resources)
         for one in compare.compare_recordings(a, b, stage, args.exact)
     ]
-    versions = summary.versions(a.recording.tools, b.recording.tools)
+    versions = changed_versions(a.recording.tools, b.recording.tools)
     same = all(state is Fate.SAME for _, _, state, _ in pairs)
     paths = (a.recording.path, b.recording.path)
 

@@ -15,8 +15,7 @@ from rich.text import Text
 from inspector.base.errors import Exit, UsageError
 from inspector.recording.layout import recordings_folder, user_cache
 from inspector.report.jsons import SCHEMA, dumps
-from inspector.sources import machine
-from inspector.system import printing
+from inspector.system import printing, toolchain
 from inspector.system.toolchain import PURPOSE, Tool, every
 
 
@@ -28,7 +27,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def examine(asked: str | None) -> dict[str, Any]:
     """Everything that ptxview may need, found or not."""
-    python = machine.interpreter(asked)
+    python = toolchain.interpreter(asked)
     if asked is not None and shutil.which(python) is None:
         raise UsageError(f"{python} cannot be started", "Give the path of a Python interpreter.")
     tools: list[dict[str, object]] = []
@@ -42,15 +41,15 @@ def examine(asked: str | None) -> dict[str, Any]:
                 "get": remedy,
             }
         )
-    library = machine.driver_library()
+    library = toolchain.driver_library()
     return {
         "schema": SCHEMA,
         "tools": tools,
-        "python": {"path": python, **machine.versions(python)},
+        "python": {"path": python, **toolchain.versions(python)},
         "compilers": {n: shutil.which(n) for n in ("cc", "g++", "ninja")},
         "driver_library": None if library is None else str(library),
-        "gpu": machine.nvidia_smi() if machine.gpu_present() else None,
-        "gpu_present": machine.gpu_present(),
+        "gpu": toolchain.nvidia_smi() if toolchain.gpu_present() else None,
+        "gpu_present": toolchain.gpu_present(),
         "folders": {"recordings": str(recordings_folder()), "cache": str(user_cache())},
         "terminal": {"TERM": os.environ.get("TERM"), "COLORTERM": os.environ.get("COLORTERM")},
     }

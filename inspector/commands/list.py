@@ -28,7 +28,7 @@ from inspector.measure.ncu.attach import Key
 from inspector.measure.ncu.files import is_report
 from inspector.measure.ncu.samples import Profiled
 from inspector.measure.time.stored import times
-from inspector.reader import summaries
+from inspector.reader import reader
 from inspector.reader.facts import GLANCE_SECONDS
 from inspector.reader.reader import Reader
 from inspector.reader.tables import table
@@ -187,7 +187,7 @@ def print_kernels(
     reader: Reader,
     out: Console,
     clock: tables.Clock | None = None,
-    seconds: float = summaries.COUNTING_SECONDS,
+    seconds: float = reader.COUNTING_SECONDS,
 ) -> None:
     """The table of kernels. On a terminal its first rows appear at once, a dash where a tool has
     not said yet, and give way to the whole when every figure is known, and hints have been counted
@@ -204,7 +204,7 @@ def print_kernels(
     narrate_uncounted(left)
 
 
-def _read(reader: Reader, out: Console | None, seconds: float = summaries.COUNTING_SECONDS) -> int:
+def _read(reader: Reader, out: Console | None, seconds: float = reader.COUNTING_SECONDS) -> int:
     """Read the figures of all variants, the tools side by side, and count hints for ``seconds``.
 
     Returns the number of variants without a count. ``out`` is a terminal for the progress.
@@ -251,7 +251,7 @@ def narrate_uncounted(left: int) -> None:
         narrate(
             f"hints of {plural(left, 'variant')} are not counted yet: ptxview list counts for "
             "some seconds, and the next one goes on, but for variants of more than "
-            f"{summaries.MAX_COUNTED_LINES:,} lines; ptxview show KERNEL -a tells those of one"
+            f"{reader.MAX_COUNTED_LINES:,} lines; ptxview show KERNEL -a tells those of one"
         )
 
 

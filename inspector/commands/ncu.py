@@ -22,11 +22,11 @@ from inspector.commands.run import request_of, summary
 from inspector.measure.ncu import export
 from inspector.measure.ncu import files as ncu_files
 from inspector.measure.ncu.model import Report
-from inspector.sources.machine import gpu_present
 from inspector.sources.running import Run, RunOutcome
 from inspector.system import files, printing
 from inspector.system.printing import narrate
 from inspector.system.process import run_program
+from inspector.system.toolchain import gpu_present
 
 VALUED = words("-o --out --python --kernel --launch-count --launch-skip --set --report")
 SETS = ("full", "detailed", "basic")

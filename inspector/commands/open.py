@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from inspector.base.errors import Exit, ToolMissing, UsageError
 from inspector.system import printing
-from inspector.tui.keys.places import config_path
+from inspector.tui.main.settings import config_path
 
 if TYPE_CHECKING:
     # Imported where they are used: the first frame does not wait for them.

@@ -17,7 +17,7 @@ from inspector.analyse.passes import PassFilter, PassRun
 from inspector.base.errors import Exit, UsageError
 from inspector.base.text import counted, shown
 from inspector.commands.common import open_reader, print_beside, print_json, seconds
-from inspector.diff.passes import change_of, lines_changed
+from inspector.diff.beside import change_of, lines_changed
 from inspector.reader.passes import STAGES, PassList, graph_passes, variant_passes
 from inspector.reader.selecting import select_graph, select_one
 from inspector.recording.layout import kept_cache

@@ -169,12 +169,12 @@ def _print(reader: Reader) -> None:
     """What was recorded, on standard error."""
     # Imported here: until then the program would wait for it, and many make no kernels.
     from inspector.commands.list import print_kernels
-    from inspector.reader import summaries
+    from inspector.reader.reader import COUNTING_SECONDS
     from inspector.report import tables
 
     rec, err = reader.recording, printing.err()
     if rec.kernels:
-        seconds = 0.0 if len(rec.variants()) > MAX_COUNTED_VARIANTS else summaries.COUNTING_SECONDS
+        seconds = 0.0 if len(rec.variants()) > MAX_COUNTED_VARIANTS else COUNTING_SECONDS
         print_kernels(reader, err, seconds=seconds)
     tables.graphs(rec, err)
     tables.problems(rec, err)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from inspector.base.errors import Exit, UsageError
 from inspector.base.text import shown
-from inspector.reader.schemas import names, schema
+from inspector.reader.tables import names, schema
 from inspector.report.jsons import dumps
 from inspector.system import printing
 

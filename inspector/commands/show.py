@@ -200,7 +200,7 @@ def _opened(path: str | None, args: argparse.Namespace) -> Profiled:
         recording = open_path(Path(path))
     # Imported here: the rest assembles nothing.
     from inspector.measure.ncu import files as reports
-    from inspector.sources.assembling import assembled
+    from inspector.sources.compilers import assembled
 
     recording = assembled(recording, kept_cache(), args.device)
     if not args.annotate and not args.json:

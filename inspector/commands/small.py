@@ -81,7 +81,7 @@ def print_kernel(
 ) -> int:
     """Print one kernel in short. Raises ``PtxviewError`` where its stage cannot be read."""
     # Imported here, as below: summaries read differences too, whose modules are many.
-    from inspector.reader.hottest import regions
+    from inspector.reader.line_annotations import regions
     from inspector.report import brief
 
     listing = reader.listing(variant, stage)

@@ -34,8 +34,7 @@ from inspector.measure.time.stored import sessions
 from inspector.measure.time.take import own, ready, store, take
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import Found, select, select_calls, select_one
-from inspector.recording.kept import place
-from inspector.recording.layout import is_recording
+from inspector.recording.layout import is_recording, place
 from inspector.report import jsons, timings
 from inspector.report import race as race_report
 from inspector.report.failure import need_compiled

@@ -27,8 +27,7 @@ from inspector.sources.opening import open_path
 from inspector.sources.running import Follower, Run, RunOutcome, RunRequest
 from inspector.system import printing
 from inspector.system.printing import narrate
-from inspector.system.process import ENDING, STOPPING, forwarded
-from inspector.system.terminal_program import WANTS_TERMINAL, Attended
+from inspector.system.process import ENDING, STOPPING, WANTS_TERMINAL, Attended, forwarded
 from inspector.tui.program.live import Choice, Live, Opener, ProgramState
 
 HANG_UP = 60.0

@@ -1,24 +1,622 @@
 """The canonical form of a function, in which names are replaced by their roles.
 
-Names are numbered in the order in which they first appear, which is the same for two functions
-iff there is one bijection between their names that makes the one into the other.
+A line that has content becomes a ``CanonicalForm``: its ``key`` is the text with every name that a
+compiler chose (registers, values, labels) cut out, without comments, addresses, locations and
+needless blanks; its ``names`` are those names. Names are numbered in the order in which they first
+appear, which is the same for two functions iff there is one bijection between their names that
+makes the one into the other.
+
+One module because readers of all languages share forms, holes and the names that are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from hashlib import blake2b
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b, sha256
+from typing import NamedTuple
 
-from inspector.diff import read_ptx, read_sass
-from inspector.diff.forms import Aliases, CanonicalForm, Forms, read_source
-from inspector.diff.read_ir import llvm_aliases, mlir_aliases, read_llvm, read_mlir
-from inspector.listing.line import Function, Listing
+from inspector.listing.line import Function, Kind, Line, Listing
+from inspector.listing.ptx_declaration import REGISTERS, register_declarations
+from inspector.listing.ptx_statement import LABEL, SPECIAL, strip
+
+HOLE = "\x00"
+"""Replaces a name in a key."""
+
+SELF = "\x01"
+"""Replaces the function's own name in a key."""
+
+
+Aliases = Mapping[str, str]
+"""Names of definitions elsewhere, with their definitions."""
+
+
+class CanonicalForm(NamedTuple):
+    """The canonical form of one line."""
+
+    n: int
+    key: str
+    names: tuple[str, ...]
+    """Written ones in order, then those that are meant and not written: R5 of ``R4.64``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """A stretch of lines, ``first`` to ``last`` (both counted in).
+
+    ``quiet`` lines say only where code comes from (``.loc``, ``#loc3 = …``, ``!DILocation``): by
+    line, what kind of line they are. ``classes``: names match names of their class only.
+    ``aliases``: names of definitions elsewhere (``#blocked``, ``!5``) with their
+    definitions.
+    """
+
+    first: int
+    last: int
+    forms: tuple[CanonicalForm, ...]
+    quiet: Mapping[int, str] = field(default_factory=dict)
+    classes: Mapping[str, str] = field(default_factory=dict)
+    aliases: Aliases = field(default_factory=dict)
+    language: str = ""
+
+
+# -- Python and CUDA C++ --------------------------------------------------------------------------
+# Canonical forms of what people write and Inductor generates: Python and CUDA C++.
+#
+# Names are the writer's own, so they are content. Comments are not, nor are blanks at a line's
+# end; in C++, and within a line of Python, neither is how many blanks there are.
+
+_PYTHON = re.compile(r"((?:\"\"\"|'''|\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'))|#.*+", re.DOTALL)
+_CUDA = re.compile(
+    r"(\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+')|//.*+|/\*(?:(?!\*/).)*+(?:\*/)?", re.DOTALL
+)
+_PIECES = re.compile(r"(\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+')")
+
+
+def read_source(
+    listing: Listing, texts: list[str], first: int, function: Function | None, aliases: Aliases
+) -> Forms:
+    """The forms of ``texts``, the first of which is line ``first``; no names."""
+    python = any(line.base in ("def", "import", "from") for line in listing.lines)
+    comments = _PYTHON if python else _CUDA
+    mark = "#" if python else "/"
+    out: list[CanonicalForm] = []
+    for line in listing.lines[first - 1 : first - 1 + len(texts)]:
+        if line.kind is Kind.COMMENT or line.kind is Kind.BLANK:
+            continue
+        text = line.text.rstrip()
+        # a line without a statement is within a string: every blank counts
+        if line.base is not None or line.defs or line.uses:
+            if mark in text:
+                text = comments.sub(lambda m: m[1] or "", text).rstrip()
+            indent = text[: len(text) - len(text.lstrip())] if python else ""
+            pieces = _PIECES.split(text)
+            pieces[::2] = [" ".join(p.split()) if p.split() else p[:1] for p in pieces[::2]]
+            text = indent + "".join(pieces).strip()
+        out.append(CanonicalForm(line.n, text, ()))
+    return Forms(first, first - 1 + len(texts), tuple(out), language="source")
+
+
+# -- names without digests ------------------------------------------------------------------------
+# Names of functions and variables without the digests that compilers put in them.
+#
+# - Triton up to 2 marks how a kernel was specialised: ``add_kernel_0d1d2d3de``.
+# - ``nvcc`` names what is internal to a file after the file, a digest and its temporary files:
+#   ``_ZN50_INTERNAL_5f8a3c2e_9_kernel_cu_1b2c3d4e_12345E``, ``_GLOBAL__N__5c8a3a5f_11_foo_cu_…``,
+#   ``_47_tmpxft_00001234_00000000_7_foo_cpp1_ii_abcdef12``.
+# - ``ptxas`` numbers the functions it adds: ``$__internal_3_$__cuda_sm20_div_f32_slowpath``.
+
+_MARKS = re.compile(r"__internal_|tmpxft|_INTERNAL_|_GLOBAL__N_|unnamed")
+_SPECIALISED = re.compile(r"_(?:\d{1,3}(?:de|d|c))+\Z")
+_INTERNAL = re.compile(r"__internal_\d++_")
+_FILE = re.compile(r"(?:(?<!\d)\d++_)?_?tmpxft_[0-9a-f]++_[0-9a-f]++(?:-\d++)?(?:_\d++)?")
+_LENGTH = re.compile(r"(?<!\d)\d++(?=_INTERNAL_|_GLOBAL__N_|_tmpxft)")
+_DIGEST = re.compile(r"(?<=_)[0-9a-f]{8}(?:_\d++)?(?=_|E|\b)")
+_UNNAMED = re.compile(r"__unnamed_\d++")
+
+
+def plain(text: str) -> str:
+    """``text`` with the digests and numbers of the names in it left out."""
+    if not _MARKS.search(text):
+        return text
+    text = _INTERNAL.sub("__internal_", text)
+    text = _LENGTH.sub("", text)
+    text = _FILE.sub("tmpxft", text)
+    if "_INTERNAL_" in text or "_GLOBAL__N_" in text or "tmpxft" in text:
+        text = _DIGEST.sub("", text)
+    return _UNNAMED.sub("__unnamed", text)
+
+
+def plain_name(name: str) -> str:
+    """A function's name as it is shown: without digests and specialisation."""
+    return _SPECIALISED.sub("", plain(name)) or name
+
+
+_NAMES = r"%[\w$]++|(?<![\w$])\$L[\w$]++|(?<![\w$%])__local_depot\d++"
+_PLAIN = re.compile(f"({_NAMES})").split
+_LOCATION = re.compile(r"\s*+(?:(\.loc|\.file)\b|(@@DWARF)|(\$L__(?:tmp|func_|info_)\w*+):)")
+_DEBUG = re.compile(r"\s*+\.section\s++\.debug")
+
+
+def read_ptx(
+    listing: Listing, texts: list[str], first: int, function: Function | None, aliases: Aliases
+) -> Forms:
+    """The forms of ``texts``, the first of which is line ``first``."""
+    return _FormReading(texts, first, function.name if function else "").read()
+
+
+class _FormReading:
+    def __init__(self, texts: list[str], first: int, name: str) -> None:
+        self.texts = texts
+        self.first = first
+        self.classes: dict[str, str] = {}
+        self.split = _PLAIN
+        self.scopes: list[dict[str, str]] = [{}]
+        """Registers declared in the open blocks, by the name they are written with."""
+        self.made = 0
+        self.own = re.compile(rf"(?<![\w$]){re.escape(name)}(?=_param_|_return_|(?![\w$]))")
+        self.name = name
+        extra: set[str] = set()
+        for line in texts:
+            label = LABEL.match(line.lstrip(" \t{")) if ":" in line else None
+            if label is not None and not label[1].startswith(("%", "$L")):
+                extra.add(label[1])
+            if ".reg" in line:
+                for declaration in register_declarations(line):
+                    extra.update(name for name, _ in declaration.names if name[0] != "%")
+        self.known = extra
+        if extra:  # any word may be a name
+            self.split = re.compile(rf"({_NAMES}|(?<![\w$%.])[A-Za-z_][\w$]*+)").split
+
+    def read(self) -> Forms:
+        out: list[CanonicalForm] = []
+        quiet: dict[int, str] = {}
+        comment = False
+        debug = 0
+        n = self.first - 1
+        depth = 0
+        name, split = self.name, self.split
+        for text in self.texts:
+            n += 1
+            if comment or "/" in text:
+                text, comment = strip(text, comment)
+            key = text.strip()
+            if not key:
+                continue
+            if debug < 0 and key[0] != "{":
+                debug = 0
+            if debug or _DEBUG.match(key):
+                debug = self._debug(key, debug)
+                quiet[n] = ".section"
+                continue
+            if key[0] in ".@$" and (located := _LOCATION.match(key)):
+                quiet[n] = located[1] or located[2] or "label"
+                continue
+            if ".reg" in key and (declared := REGISTERS.search(key)):
+                out.append(CanonicalForm(n, self._declare(key, declared, depth), ()))
+                depth += text.count("{") - text.count("}")
+                continue
+            if "{" in key or "}" in key:
+                depth += key.count("{") - key.count("}")
+                self._close(depth)
+            if name and name in key:
+                key = self.own.sub(SELF, key)
+            if "_" in key:
+                key = plain(key)
+            out.append(self._form(n, split(key)))
+        return Forms(self.first, n, tuple(out), quiet, self.classes, {}, "ptx")
+
+    def _form(self, n: int, parts: list[str]) -> CanonicalForm:
+        texts, names = [parts[0]], []
+        for name, text in zip(parts[1::2], parts[2::2], strict=True):
+            if self._is_name(name):
+                names.append(self._scoped(name) if self.made else name)
+                texts.append(text)
+            else:
+                texts[-1] += name + text
+        return CanonicalForm(n, " ".join(HOLE.join(texts).split()), tuple(names))
+
+    def _is_name(self, name: str) -> bool:
+        """Whether a word is a register or a label, not a special register or a keyword."""
+        if name in SPECIAL:
+            return False
+        return name[0] in "%$" or name in self.known or name.startswith("__local_depot")
+
+    def _debug(self, key: str, depth: int) -> int:
+        """Braces open in a debugging section; -1 where the first is to stand on the next line."""
+        opened = max(depth, 0) + key.count("{") - key.count("}")
+        if "}" in key and opened <= 0:
+            return 0
+        return opened or -1
+
+    def _declare(self, key: str, match: re.Match[str], depth: int) -> str:
+        kind = " ".join(match[1].split())
+        names = match[2].split(",")
+        scope: dict[str, str] | None = None
+        for part in names:
+            name, _, count = part.strip().partition("<")
+            if depth > 1:
+                while len(self.scopes) <= depth:
+                    self.scopes.append({})
+                scope = self.scopes[depth]
+                self.made += 1
+                unique = f"{name}@{self.made}"
+                scope[name] = unique
+                self.classes[unique] = kind
+            elif count:
+                self.classes[name + "<"] = kind
+            else:
+                self.classes[name] = kind
+        several = ", ".join("<>" if "<" in part else HOLE for part in names)
+        before, after = key[: match.start(1)].strip(), key[match.end() :].strip()
+        return f"{before} {kind} {several} {after}"
+
+    def _close(self, depth: int) -> None:
+        del self.scopes[max(1, depth + 1) :]
+
+    def _scoped(self, name: str) -> str:
+        for scope in reversed(self.scopes):
+            if name in scope:
+                return scope[name]
+        return name
+
+
+def ptx_class(name: str, classes: Mapping[str, str]) -> str:
+    """The class a register was declared with, ``%r<9>`` for ``%r3``; else what it looks like."""
+    kind = classes.get(name)
+    if kind is not None:
+        return kind
+    kind = classes.get(name.rstrip("0123456789") + "<")
+    if kind is None:
+        kind = "%" if name[0] == "%" else "depot" if name.startswith("__local") else "label"
+    return kind
+
+
+_REGISTER = r"(?<![.$`])\b(?:U?[RP]|B)\d{1,3}\b"
+_REGISTERS = re.compile(f"({_REGISTER})").split
+_SPLIT = re.compile(rf"({_REGISTER}|(?<![\w$])\.L_?x?_?\d++\b)").split
+_SASS_COMMENT = re.compile(r"/\*[^*]*+\*/")
+_JUMP = re.compile(
+    r"(?:BRA|BRX|BRXU|JMP|JMX|CALL|JCAL|CAL|BSSY|SSY|PBK|PCNT|PRET|WARPSYNC)\b[^;`]*?"
+    r"\b(0x[0-9a-f]++)\s*+;"
+)
+_RETURN = re.compile(r"\bMOV[\w.]*+ (?:(?!\bMOV)[^;])*?\b(0x[0-9a-f]{1,15})\s*+;")
+_PTXAS_NAME = re.compile(r"\$__internal_\d++_[\w$]++")
+_SASS_LOCATION = re.compile(r"\s*+//##")
+
+
+def read_sass(
+    listing: Listing, texts: list[str], first: int, function: Function | None, aliases: Aliases
+) -> Forms:
+    """The forms of ``texts``, the first of which is line ``first``."""
+    name = function.name if function else ""
+    own = re.compile(rf"(?<![\w$]){re.escape(name)}(?![\w$])")
+    lines = listing.lines[first - 1 : first - 1 + len(texts)]
+    jumped = _addresses(texts)
+    classes: dict[str, str] = {}
+    if any("CALL" in text for text in texts):
+        returns, calls = _calls(lines, name)
+        jumped |= returns
+        classes = {"": "ABI"} if calls else {}
+    out: list[CanonicalForm] = []
+    quiet: dict[int, str] = {}
+    comment, blank, instruction = Kind.COMMENT, Kind.BLANK, Kind.INSTRUCTION
+    for line in lines:
+        kind = line.kind
+        if kind is comment or kind is blank:
+            if _SASS_LOCATION.match(line.text):
+                quiet[line.n] = "//##"
+            continue
+        text = line.text
+        if kind is instruction:
+            comment_end = text.find("*/")
+            key = text[comment_end + 2 :] if comment_end >= 0 else text
+            if "/*" in key:
+                key = _SASS_COMMENT.sub("", key)
+            extra: tuple[str, ...] = ()
+            if jumped:
+                jump = _JUMP.search(key) or _RETURN.search(key)
+                if jump and (jump.re is _JUMP or int(jump[1], 16) in jumped):
+                    key = key[: jump.start(1)] + HOLE + key[jump.end(1) :]
+                    extra = (f"@{int(jump[1], 16)}" if len(jump[1]) < 16 else jump[1],)
+                if line.address in jumped:
+                    extra += (f"@{line.address}",)
+            if "_" in key:
+                key, extra = _symbols(key, name, own, extra)
+            parts = _SPLIT(key) if ".L" in key else _REGISTERS(key)
+            names = parts[1::2]
+            if len(line.defs) + len(line.uses) > len(names):
+                operands = (*line.defs, *line.uses)
+                names += [register for register in operands if register not in names]
+            out.append(
+                CanonicalForm(line.n, " ".join(HOLE.join(parts[::2]).split()), (*names, *extra))
+            )
+            continue
+        key = _SASS_COMMENT.sub("", text).partition("//")[0]
+        key, extra = _symbols(key, name, own, ())
+        if key.lstrip().startswith((".size", ".type")):
+            extra = ()
+        parts = _SPLIT(key)
+        out.append(
+            CanonicalForm(line.n, " ".join(HOLE.join(parts[::2]).split()), (*parts[1::2], *extra))
+        )
+    return Forms(first, first - 1 + len(texts), tuple(out), quiet, classes, {}, "sass")
+
+
+def _addresses(texts: Sequence[str]) -> set[int]:
+    """Where jumps go, in a text without labels."""
+    if any("`(" in text for text in texts):
+        return set()
+    targets = (m[1] for text in texts if (m := _JUMP.search(text)))
+    return {int(address, 16) for address in targets if len(address) < 16}
+
+
+def _calls(lines: Sequence[Line], name: str) -> tuple[set[int], bool]:
+    """The addresses to which calls return, and whether one leaves these lines."""
+    labels = {line.label for line in lines if line.label is not None} - {name}
+    places = {line.address for line in lines if line.address is not None}
+    returns: set[int] = set()
+    leaves = False
+    called = False
+    for line in lines:
+        if line.address is None:
+            continue
+        if called:
+            returns.add(line.address)
+        called = line.base in ("CALL", "JCAL", "CAL")
+        if called:
+            target = line.targets[-1] if line.targets else ""
+            inside = target in labels or (
+                target[:2] == "0x" and len(target) < 16 and int(target, 16) in places
+            )
+            leaves |= not inside
+    return returns, leaves
+
+
+def sass_class(name: str, classes: Mapping[str, str]) -> str:
+    """The register file or the kind of label; the register itself if the function makes calls."""
+    if name[0] in ".@$":
+        return name[0]
+    if name == "R1" or (classes and name[0] == "R"):
+        return name
+    return name.rstrip("0123456789")
+
+
+def _symbols(
+    key: str, name: str, own: re.Pattern[str], extra: tuple[str, ...]
+) -> tuple[str, tuple[str, ...]]:
+    """The function's own name, and those of the functions that ptxas added, which are numbered."""
+    if name and name in key:
+        key = own.sub(SELF, key)
+    if "__internal_" in key:
+        extra += tuple(_PTXAS_NAME.findall(key))
+    return plain(key), extra
+
+
+_ALIAS = re.compile(r"([#!][\w$.\-]++)[ \t]*+=(?!=)[ \t]*+(.*)", re.DOTALL)
+_LOC = re.compile(r"(?<!\s)\s*+\bloc\(#loc\d*+\)")
+_LOC_ALIAS = re.compile(r"\s*+#loc\d*+\s*+=\s*+loc\(")
+_VALUE = r"%[\w$.\-]++|\^[\w$.\-]++|(?<![\w$.\-])[#!][A-Za-z_][\w$\-]*+(?![\w$.<\-])"
+_MLIR = re.compile(f"({_VALUE})").split
+_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*+")|//.*+', re.DOTALL)
+
+_DBG = re.compile(r", !dbg !\d++| !dbg !\d++")
+_LLVM_COMMENT = re.compile(r'("[^"]*+")|;.*+', re.DOTALL)
+_LLVM_NAMES = re.compile(r'(%[\w$.\-]++|%"[^"]*+"|[#!]\d++)').split
+_LLVM_LABEL = re.compile(r'([\w$.\-]++|"[^"]*+"):')
+_LLVM_DEFINED = re.compile(
+    r"(?:attributes\s++)?([#!]\d++|%[\w$.\-]++)\s*+=\s*+(?!\Z)(.*)", re.DOTALL
+)
+_DEBUG_NODE = re.compile(r"(?:distinct\s++)?!(?:DI\w++|GenericDINode)\(")
+_DEBUG_ROOT = re.compile(r"!llvm\.(?:dbg\.cu|ident)\b")
+_DEPTH = 24
+
+
+def read_mlir(
+    listing: Listing, texts: list[str], first: int, function: Function | None, aliases: Aliases
+) -> Forms:
+    """The forms of ``texts``, the first of which is line ``first``, of an MLIR ``listing``."""
+    name = function.name if function else ""
+    own = re.compile(rf"(?<=@){re.escape(name)}(?![\w$.])")
+    out: list[CanonicalForm] = []
+    quiet: dict[int, str] = {}
+    versions: dict[str, str] = {}
+    seen: set[str] = set()
+    n = first - 1
+    lines = listing.lines[first - 1 : first - 1 + len(texts)]
+    for text, line in zip(texts, lines, strict=True):
+        n += 1
+        if "//" in text:
+            text = _COMMENT.sub(_kept, text)
+        if not text or text.isspace():
+            continue
+        if _LOC_ALIAS.match(text):
+            quiet[n] = "#loc"
+            continue
+        key = without_locations(text) if "loc(" in text else text
+        if name and name in key:
+            key = own.sub(SELF, key)
+        if "_" in key:
+            key = plain(key)
+        parts = _MLIR(key)
+        if len(parts) > 1:
+            parts = _aliased(parts, aliases)
+        for value in line.defs:
+            value = value.partition("#")[0]
+            if value in seen and versions.get(value, "").partition("@")[2] != str(n):
+                versions[value] = f"{value}@{n}"
+        names = [versions.get(name, name) for name in parts[1::2]]
+        seen.update(parts[1::2])
+        out.append(CanonicalForm(n, " ".join(HOLE.join(parts[::2]).split()), tuple(names)))
+    return Forms(first, n, tuple(out), quiet, {}, aliases, "mlir")
+
+
+def mlir_aliases(listing: Listing) -> Mapping[str, str]:
+    """Return each alias's definition with aliases in it expanded."""
+    defined: dict[str, str] = {}
+    for line in listing.lines:
+        if not line.label or line.label[0] not in "#!":
+            continue
+        match = _ALIAS.match(line.text.strip())
+        if match and not match[2].startswith("loc("):
+            defined.setdefault(match[1], without_locations(match[2]))
+    return _resolved(defined, _MLIR)
+
+
+def without_locations(text: str) -> str:
+    """``text`` without its ``loc(…)``."""
+    text = _LOC.sub("", text)
+    start = text.find("loc(")
+    while start >= 0:
+        if start and (text[start - 1].isalnum() or text[start - 1] in '_."'):
+            start = text.find("loc(", start + 4)
+            continue
+        end = _closing(text, start + 3)
+        text = text[:start].rstrip() + text[end:]
+        start = text.find("loc(", start)
+    return text
+
+
+def _closing(text: str, position: int) -> int:
+    """The position after the parenthesis that closes the one at ``at``."""
+    depth = 0
+    quoted = False
+    size = len(text)
+    while position < size:
+        c = text[position]
+        if quoted:
+            if c == "\\":
+                position += 1
+            elif c == '"':
+                quoted = False
+        elif c == '"':
+            quoted = True
+        elif c == "(":
+            depth += 1
+        elif c == ")":
+            depth -= 1
+            if depth == 0:
+                return position + 1
+        position += 1
+    return size
+
+
+def _kept(match: re.Match[str]) -> str:
+    return match[1] or ""
+
+
+def _aliased(parts: list[str], aliases: Mapping[str, str]) -> list[str]:
+    """Pieces of a line, with names that look like aliases but are not defined kept as text."""
+    if not any(name[0] in "#!" and name not in aliases for name in parts[1::2]):
+        return parts
+    out = [parts[0]]
+    for name, text in zip(parts[1::2], parts[2::2], strict=True):
+        if name[0] in "#!" and name not in aliases:
+            out[-1] += name + text
+        else:
+            out += (name, text)
+    return out
+
+
+def _resolved(
+    defined: Mapping[str, str], split: Callable[[str], list[str | None]]
+) -> dict[str, str]:
+    """Definitions with the aliases in them written out; one that is in itself is ``…``."""
+    resolved: dict[str, str] = {}
+
+    def resolve(name: str, depth: int, open_: frozenset[str]) -> str:
+        if name in resolved:
+            return resolved[name]
+        if name in open_ or depth > _DEPTH:
+            return "…"
+        parts = split(defined[name])
+        inside = open_ | {name}
+        for i in range(1, len(parts), 2):
+            alias = parts[i] or ""
+            if alias in defined:
+                parts[i] = "{" + resolve(alias, depth + 1, inside) + "}"
+        text = "".join(part or "" for part in parts)
+        if len(text) > 65536:
+            text = sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+        if not open_:
+            resolved[name] = text
+        return text
+
+    for name in defined:
+        resolved[name] = resolve(name, 0, frozenset())
+    return resolved
+
+
+def read_llvm(
+    listing: Listing, texts: list[str], first: int, function: Function | None, aliases: Aliases
+) -> Forms:
+    """The forms of ``texts``, the first of which is line ``first``, of an LLVM ``listing``."""
+    name = function.name if function else ""
+    own = re.compile(rf"(?<=@){re.escape(name)}(?![\w$.])")
+    out: list[CanonicalForm] = []
+    quiet: dict[int, str] = {}
+    n = first - 1
+    for text in texts:
+        n += 1
+        if ";" in text:
+            text = _LLVM_COMMENT.sub(_kept, text)
+        key = text.strip()
+        if not key:
+            continue
+        if key[0] in "#!" and _quiet(key):
+            quiet[n] = key[:5] if key[0] == "#" else "!DI"
+            continue
+        if "!dbg" in key:
+            key = _DBG.sub("", key)
+        if name and name in key:
+            key = own.sub(SELF, key)
+        if "_" in key:
+            key = plain(key)
+        if text[0] not in " \t" and (label := _LLVM_LABEL.match(key)):
+            block = "%" + label[1].strip('"')
+            out.append(CanonicalForm(n, HOLE + key[label.end(1) :], (block,)))
+            continue
+        parts = _LLVM_NAMES(key)
+        if len(parts) > 1:
+            parts = _aliased(parts, aliases)
+        names = tuple(parts[1::2])
+        out.append(CanonicalForm(n, " ".join(HOLE.join(parts[::2]).split()), names))
+    return Forms(first, n, tuple(out), quiet, {}, aliases, "llvm")
+
+
+def _quiet(key: str) -> bool:
+    if key[0] == "#":
+        return key.startswith("#dbg_")
+    if _DEBUG_ROOT.match(key):
+        return True
+    _, _, value = key.partition("=")
+    return _DEBUG_NODE.match(value.lstrip()) is not None
+
+
+def llvm_aliases(listing: Listing) -> Mapping[str, str]:
+    """Return the definitions of attributes, metadata and types; debug nodes are ``DI``."""
+    defined: dict[str, str] = {}
+    inside = False
+    for line in listing.text.split("\n"):
+        if inside:
+            inside = line[:1] != "}"
+            continue
+        if line.startswith("define "):
+            inside = True
+            continue
+        if line[:1] in "#!%a" and (definition := _LLVM_DEFINED.match(line)):
+            if definition[1][0] == "%" and not definition[2].startswith("type"):
+                continue
+            node = "DI" if _DEBUG_NODE.match(definition[2]) else definition[2]
+            defined.setdefault(definition[1], node)
+    return _resolved(defined, _LLVM_NAMES)
+
 
 Read = Callable[[Listing, list[str], int, Function | None, Aliases], Forms]
 
 READERS: dict[str, Read] = {
-    "ptx": read_ptx.read_ptx,
-    "sass": read_sass.read_sass,
+    "ptx": read_ptx,
+    "sass": read_sass,
     "ttir": read_mlir,
     "ttgir": read_mlir,
     "llvm": read_llvm,
@@ -69,9 +667,9 @@ def class_of(forms: Forms, name: str) -> str:
     """What a name is a name of: a register file, a declared type, a kind of label."""
     name = name.partition("@")[0] or name
     if forms.language == "ptx":
-        return read_ptx.class_of(name, forms.classes)
+        return ptx_class(name, forms.classes)
     if forms.language == "sass":
-        return read_sass.class_of(name, forms.classes)
+        return sass_class(name, forms.classes)
     return name[0]
 
 

@@ -16,13 +16,23 @@ from inspector.analyse.hints.subject import HintSubject
 from inspector.base.errors import PtxviewError, UsageError
 from inspector.base.model import Kernel, Resources, Stage, Variant
 from inspector.base.names import base_name
-from inspector.diff import recordings, summary, variants
+from inspector.diff import recordings, variants
 from inspector.diff.beside import SideBySide
 from inspector.diff.canonical import digest
-from inspector.diff.explanation import explain
+from inspector.diff.explanation import (
+    TUNER,
+    FigureChange,
+    Summary,
+    VariantSide,
+    explain,
+    opcodes,
+    parameters,
+    stalls,
+    summarise,
+    tile,
+)
 from inspector.diff.listings import ListingDiff, diff_listings
 from inspector.diff.recordings import Fate, Pair, RecordedVariant
-from inspector.diff.summary import TUNER, FigureChange, Summary, VariantSide
 from inspector.diff.variants import VariantRow
 from inspector.listing.cubin import read_cubin
 from inspector.listing.line import Function, Listing
@@ -108,9 +118,7 @@ def compare(
     )
     same = {s: alike(readers, pair, s) for s in shared_stages(pair) if s is not stage}
     same[stage] = difference.identical
-    difference_summary = summary.summarise(
-        a, b, stage, {s: v for s, v in same.items() if v is not None}
-    )
+    difference_summary = summarise(a, b, stage, {s: v for s, v in same.items() if v is not None})
     return Compared(
         a,
         b,
@@ -129,15 +137,15 @@ def side(reader: Reader, variant: Variant, stage: Stage) -> VariantSide:
         reader,
         variant,
         Stage.TTIR,
-        lambda listing, own: (summary.tile(listing, own), summary.parameters(listing, own)),
+        lambda listing, own: (tile(listing, own), parameters(listing, own)),
     )
     return VariantSide(
         kernel=reader.kernel(variant),
         variant=variant,
         card=reader.card(variant),
         findings=reader.findings(variant, counted=False),
-        opcodes=of_stage(reader, variant, stage, summary.opcodes) or {},
-        stalls=of_stage(reader, variant, Stage.SASS, summary.stalls),
+        opcodes=of_stage(reader, variant, stage, opcodes) or {},
+        stalls=of_stage(reader, variant, Stage.SASS, stalls),
         source=own_source(reader, variant),
         tile=ttir[0] if ttir else None,
         parameters=ttir[1] if ttir else None,

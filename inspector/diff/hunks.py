@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from inspector.diff.align import Blocks, gaps, refine
-from inspector.diff.forms import Forms
+from inspector.diff.canonical import Forms
+from inspector.diff.matching import Blocks, gaps, refine
 
 
 class Op(StrEnum):

@@ -6,11 +6,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from inspector.diff.canonical import aliases_of, canonical, exact, numbered
-from inspector.diff.forms import Aliases, Forms, plain_name
+from inspector.diff.canonical import (
+    Aliases,
+    Forms,
+    aliases_of,
+    canonical,
+    exact,
+    numbered,
+    plain_name,
+)
 from inspector.diff.hunks import Builder, Hunk, Op, changes, merged
-from inspector.diff.matching import MatchSide, match
-from inspector.diff.moved import moved
+from inspector.diff.matching import MatchSide, match, moved
 from inspector.diff.recordings import partners
 from inspector.listing.line import Function, Listing
 

@@ -1,22 +1,135 @@
-"""Lines of two functions that say the same, in the same order, under one renaming.
+"""Lines of two functions that are equal under one renaming, in the same order or moved.
 
 First lines are aligned by what they do: their key with that of the lines their operands come from,
 however far back, then one step back, then the key alone. What most of those pairs say of the names
 is taken as the renaming; under it a line's identity is its key and its names, and lines are aligned
 again by that. So a swapped operand is a change, although the line still does the same kind of
 thing, and one more instruction in a row of the same kind is found where it was put.
+
+A line has moved where it is equal under the renaming, and nothing that it passed on its way stands
+in an order to it: nothing reads what it writes, writes what it reads, or writes the same. A load
+may pass a load. A store, an atomic, a barrier or a fence passes nothing that touches memory or
+waits, and nothing leaves its block: what passed a label or a branch, or passes one, has not merely
+moved. Whether two addresses are the same is not asked: they may be.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+import re
+from bisect import bisect_left
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, islice, takewhile
 
-from inspector.diff.align import Blocks, align, joined, refine
-from inspector.diff.canonical import class_of
-from inspector.diff.forms import Forms
-from inspector.listing.line import Line, Listing
+from rapidfuzz.distance import LCSseq
+
+from inspector.diff.canonical import Forms, class_of
+from inspector.listing.line import Kind, Line, Listing
+
+MAX_PAIRS = 1 << 28
+"""Pairs compared at once: 32 MiB of bits."""
+
+Blocks = list[tuple[int, int, int]]
+"""Stretches that match: where they begin in both, and their length. In order, none empty."""
+
+
+def align(a: Sequence[int], b: Sequence[int], anchors: bool = True) -> Blocks:
+    """Return matching stretches of ``a`` and ``b``."""
+    return joined(_aligned(a, b, (0, len(a), 0, len(b)), anchors))
+
+
+def _aligned(
+    a: Sequence[int], b: Sequence[int], span: tuple[int, int, int, int], anchors: bool
+) -> Iterator[tuple[int, int, int]]:
+    todo = [(*span, anchors)]
+    while todo:
+        a0, a1, b0, b1, anchored = todo.pop()
+        while a0 < a1 and b0 < b1 and a[a0] == b[b0]:
+            yield a0, b0, 1
+            a0, b0 = a0 + 1, b0 + 1
+        while a0 < a1 and b0 < b1 and a[a1 - 1] == b[b1 - 1]:
+            a1, b1 = a1 - 1, b1 - 1
+            yield a1, b1, 1
+        if a0 >= a1 or b0 >= b1:
+            continue
+        large = (a1 - a0) * (b1 - b0) > MAX_PAIRS
+        common = _anchors(a, b, a0, a1, b0, b1) if anchored or large else []
+        if common:
+            x0, y0 = a0, b0
+            for x, y in common:
+                todo.append((x0, x, y0, y, False))
+                yield x, y, 1
+                x0, y0 = x + 1, y + 1
+            todo.append((x0, a1, y0, b1, False))
+        elif large:  # no anchor: cut in two
+            x, y = (a0 + a1) // 2, (b0 + b1) // 2
+            todo += [(a0, x, b0, y, False), (x, a1, y, b1, False)]
+        else:
+            for block in LCSseq.opcodes(a[a0:a1], b[b0:b1]).as_matching_blocks():
+                yield a0 + block.a, b0 + block.b, block.size
+
+
+def _anchors(
+    a: Sequence[int], b: Sequence[int], a0: int, a1: int, b0: int, b1: int
+) -> list[tuple[int, int]]:
+    """Positions of elements that occur once in both, in the longest order common to both."""
+    count = Counter(a[a0:a1])
+    other_count = Counter(b[b0:b1])
+    where = {b[j]: j for j in range(b0, b1) if other_count[b[j]] == 1 and count.get(b[j]) == 1}
+    pairs = [(i, where[a[i]]) for i in range(a0, a1) if a[i] in where]
+    return increasing(pairs)
+
+
+def increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The longest part of ``pairs``, ordered by their first, whose second increases."""
+    ends: list[int] = []
+    last_of_length: list[int] = []
+    predecessors: list[int] = []
+    for i, (_, y) in enumerate(pairs):
+        k = bisect_left(ends, y)
+        predecessors.append(last_of_length[k - 1] if k else -1)
+        if k == len(ends):
+            ends.append(y)
+            last_of_length.append(i)
+        else:
+            ends[k] = y
+            last_of_length[k] = i
+    out: list[tuple[int, int]] = []
+    i = last_of_length[-1] if last_of_length else -1
+    while i >= 0:
+        out.append(pairs[i])
+        i = predecessors[i]
+    return out[::-1]
+
+
+def gaps(blocks: Blocks, a: int, b: int) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the gaps between matching stretches of sequences of lengths ``a`` and ``b``."""
+    x = y = 0
+    for i, j, size in blocks:
+        if x < i or y < j:
+            yield x, i, y, j
+        x, y = i + size, j + size
+    if x < a or y < b:
+        yield x, a, y, b
+
+
+def joined(blocks: Iterable[tuple[int, int, int]]) -> Blocks:
+    """Merge adjacent stretches."""
+    out: Blocks = []
+    for i, j, size in sorted(block for block in blocks if block[2]):
+        if out and out[-1][0] + out[-1][2] == i and out[-1][1] + out[-1][2] == j:
+            out[-1] = (out[-1][0], out[-1][1], out[-1][2] + size)
+        else:
+            out.append((i, j, size))
+    return out
+
+
+def refine(blocks: Blocks, a: Sequence[int], b: Sequence[int]) -> Blocks:
+    """Return ``blocks`` and further matches in the gaps between them."""
+    more = [block for gap in gaps(blocks, len(a), len(b)) for block in _aligned(a, b, gap, True)]
+    return joined([*blocks, *more])
+
 
 Renaming = dict[str, str]
 """Names of one function by those of the other, one to one."""
@@ -216,3 +329,105 @@ def _identities(
             identity = -numbers.setdefault((key, meaning), len(numbers)) - 2
         out.append(identity)
     return out
+
+
+MAX_PASSED = 1024
+"""Lines that a moved line may have passed; beyond, it counts as deleted and inserted."""
+
+MAX_LINES_SEEN = 1 << 20
+"""Lines looked at for all candidates together."""
+
+_NOWHERE = 1 << 60
+
+_CONTROL = re.compile(
+    r"(?:bra|brx|call|ret|exit|trap|br|cond_br|switch|invoke|unreachable|\w+\.(?:return|yield|br|"
+    r"cond_br|for|if|while|condition|reduce|func)|BRA|BRX|BRXU|JMP|JMX|CALL|RET|EXIT|BSSY|BSYNC|"
+    r"WARPSYNC|BREAK|KILL|YIELD|define|scf\..*|module)\Z"
+)
+_READS = re.compile(r"(?:ld|ldu|ldmatrix|load|tt\.load|ttg\.local_load|LD|LDG|LDS|LDL|LDSM|LDT)\Z")
+_CONSTANT = re.compile(r"(?:LDC|LDCU|ULDC|S2R|S2UR|CS2R)\Z|(?:ld|ldu)\.param\b|arith\.|math\.")
+_TOUCHES = re.compile(
+    r"st|ld|atom|red|bar|barrier|membar|fence|cp|mbarrier|wgmma|tcgen05|prefetch|discard|multimem|"
+    r"stmatrix|tensormap|shfl|vote|match|activemask|elect|nanosleep|griddepcontrol|setmaxnreg|"
+    r"su(?:ld|st|red)|store|load|cmpxchg|atomicrmw|tail|tt\.(?:load|store|atomic\w*|descriptor\w*|"
+    r"print|assert|call|elementwise\w*|extern\w*)|ttg\..*|ttng\..*|gpu\..*|nvvm\..*|llvm\..*|"
+    r"ST.*|LD.*|ATOM.*|RED.*|BAR|MEMBAR|DEPBAR|FENCE|UTMA.*|UBLK.*|HGMMA|IGMMA|QGMMA|WARPGROUP.*|"
+    r"UTC.*|SYNCS|ARRIVES|CCTL.*|ERRBAR|SHFL|VOTE.*|MATCH|ELECT|NANOSLEEP|SUST|SURED|SULD|R2UR|"
+    r"ACQBULK|PREEXIT|CGAERRBAR|UCGABAR.*|NOP"
+)
+
+
+def moved(a: MatchSide, b: MatchSide, match: Match) -> list[tuple[int, int]]:
+    """Pairs of equal forms of ``a`` and ``b`` outside the blocks of ``match``: those that moved."""
+    waiting: defaultdict[int, deque[int]] = defaultdict(deque)
+    for _, _, j0, j1 in gaps(match.blocks, len(match.a), len(match.b)):
+        for j in range(j0, j1):
+            waiting[match.b[j]].append(j)
+    if not waiting:
+        return []
+    candidates: list[tuple[int, int]] = []
+    for i0, i1, _, _ in gaps(match.blocks, len(match.a), len(match.b)):
+        for i in range(i0, i1):
+            queue = waiting.get(match.a[i])
+            if queue and a.lines[i].kind is Kind.INSTRUCTION:
+                candidates.append((i, queue.popleft()))
+    return _independent(a, match.blocks, candidates) if candidates else []
+
+
+def _independent(
+    a: MatchSide, blocks: Blocks, candidates: list[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """Those of the candidates that passed only what they may pass."""
+    partner = [-1] * len(a.lines)
+    for i, j, size in blocks:
+        partner[i : i + size] = range(j, j + size)
+    for i, j in candidates:
+        partner[i] = j
+    # up to a line, the last place in b of any; from it on, the first
+    last = list(accumulate(partner, max))
+    ends = (p if p >= 0 else _NOWHERE for p in reversed(partner))
+    first = list(accumulate(ends, min))[::-1]
+    effort = MAX_LINES_SEEN
+    out: list[tuple[int, int]] = []
+    for i, j in candidates:
+        behind = takewhile(lambda k, j=j: first[k] < j, range(i + 1, len(partner)))  # type: ignore[misc]
+        before = takewhile(lambda k, j=j: last[k] > j, range(i - 1, -1, -1))  # type: ignore[misc]
+        passed = [*islice(behind, MAX_PASSED), *islice(before, MAX_PASSED)]
+        effort -= len(passed)
+        if effort < 0:
+            break
+        crossed = (k for k in passed if partner[k] >= 0 and (k > i) == (partner[k] < j))
+        if len(passed) < MAX_PASSED and all(_may_pass(a.lines[i], a.lines[k]) for k in crossed):
+            out.append((i, j))
+    return out
+
+
+def _may_pass(moving: Line, passed: Line) -> bool:
+    if passed.kind is Kind.LABEL or moving.kind is Kind.LABEL:
+        return False
+    for line in (moving, passed):
+        if line.opcode is not None and _CONTROL.match(line.base or ""):
+            return False
+        if line.kind is Kind.UNKNOWN or (line.kind is Kind.INSTRUCTION and line.opcode is None):
+            return False
+    defs, uses = set(moving.defs), set(moving.uses)
+    if not defs.isdisjoint(passed.uses) or not defs.isdisjoint(passed.defs):
+        return False
+    if not uses.isdisjoint(passed.defs):
+        return False
+    first, second = _touches(moving), _touches(passed)
+    if not first or not second:
+        return True
+    return first == second == "reads"
+
+
+def _touches(line: Line) -> str:
+    """``reads`` for a load, else ``acts`` where memory or other threads have a part in it."""
+    base, opcode = line.base or "", line.opcode or ""
+    if _CONSTANT.match(opcode):
+        return ""
+    if _READS.match(base):
+        return "" if ".volatile" in opcode or ".STRONG" in opcode else "reads"
+    if base == "call" or _TOUCHES.match(base):
+        return "acts"
+    return ""

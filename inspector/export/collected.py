@@ -27,8 +27,7 @@ from inspector.base.model import Content, Kernel, Recording, Variant
 from inspector.base.text import words
 from inspector.listing.cubin import debug_spans, is_elf
 from inspector.recording.assemble import REMOVED, Assembly, Blob
-from inspector.recording.kept import NAME, kept
-from inspector.recording.layout import SCHEMA, BytesContent, Writer, pack
+from inspector.recording.layout import NAME, SCHEMA, BytesContent, Writer, kept, pack
 from inspector.sources.opening import raw_events
 
 Event = Mapping[str, object]

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from threading import RLock
 from typing import TypeVar, cast
 
-from inspector.analyse.fusion import model_lines
-from inspector.analyse.links import Relation, StageNames, beginning, composed, relate
-from inspector.analyse.source_groups import SourceGroups, by_links, by_places, of_source, places
+from inspector.analyse.line_annotations import SourceGroups, by_links, by_places, of_source, places
+from inspector.analyse.links import Relation, StageNames, beginning, composed, model_lines, relate
 from inspector.base.errors import PtxviewError, Unreadable
 from inspector.base.model import Fusion, Stage, StageFile, Variant
 from inspector.base.names import base_name

@@ -17,8 +17,7 @@ from inspector.base.errors import ToolMissing, Unreadable
 from inspector.base.model import Graph, Stage, Variant
 from inspector.reader.listings import decode
 from inspector.recording.layout import DerivedCache
-from inspector.sources import machine
-from inspector.sources.remaining_stages import (
+from inspector.sources.compilers import (
     BEGINNINGS,
     StageJob,
     StagesMade,
@@ -26,6 +25,7 @@ from inspector.sources.remaining_stages import (
     job_of,
     not_tritons,
 )
+from inspector.system import toolchain
 
 FORMAT = "passes 3"
 DEFAULT_TARGET = "sm_90"
@@ -109,8 +109,8 @@ def variant_passes(
     where ``go_on`` says no.
     """
     job, remarks = _job(variant)
-    interpreter = machine.interpreter(python)
-    version = machine.versions(interpreter).get("triton")
+    interpreter = toolchain.interpreter(python)
+    version = toolchain.versions(interpreter).get("triton")
     if version is None:
         raise ToolMissing(
             f"{interpreter} has no Triton, whose passes these are",

@@ -1,24 +1,350 @@
-"""Everything derived from a recording: listings, links, resources, analysis, annotations."""
+"""Everything derived from a recording: listings, links, resources, graphs, summaries.
+
+A summary in the cache is named by the digest of all that it depends on: stages, launches, device,
+rules and version.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 
-from inspector.analyse.card import Card
-from inspector.analyse.graph_view import GraphView
-from inspector.analyse.hints.counts import ExecutedFacts
+from inspector import __version__
+from inspector.analyse.card import Card, tensor_bytes
+from inspector.analyse.graph_text import (
+    GraphRow,
+    Known,
+    graph_rows,
+    linked,
+    of_fx,
+    of_ir,
+    of_operations,
+    of_output_code,
+    of_source,
+)
+from inspector.analyse.graph_view import (
+    GraphChoice,
+    GraphView,
+    candidates,
+    chosen,
+    graph_view,
+    of_graph,
+    with_choices,
+)
+from inspector.analyse.hints.subject import ExecutedFacts
+from inspector.analyse.line_annotations import SourceGroups
 from inspector.analyse.links import composed
-from inspector.analyse.source_groups import SourceGroups
-from inspector.base.model import GRAPH_STAGES, Graph, Recording, Stage, Variant
+from inspector.base.errors import PtxviewError, Unreadable
+from inspector.base.model import (
+    FX_STAGES,
+    GRAPH_STAGES,
+    Content,
+    Graph,
+    Recording,
+    Resources,
+    Stage,
+    Variant,
+)
+from inspector.listing import parse
 from inspector.listing.line import Listing
-from inspector.reader.compiled import made_by
-from inspector.reader.facts import Measurements
-from inspector.reader.graphs import Graphs
+from inspector.listing.wrapper import parse_wrapper
+from inspector.reader import tables
+from inspector.reader.facts import Measurements, VariantFacts, at_hand, made_by
 from inspector.reader.line_annotations import Teller
-from inspector.reader.listings import groups
-from inspector.reader.summaries import COUNTING_SECONDS, Summaries
+from inspector.reader.listings import Memo, decode, groups
 from inspector.recording.layout import DerivedCache
+from inspector.recording.output_code import parse as parse_output_code
+from inspector.system import files
+from inspector.system.process import side_by_side
+
+COUNTING_SECONDS = 2.0
+"""Time that a list gives to hints that nobody has asked for yet."""
+MAX_COUNTED_VARIANTS = 1000
+"""Larger lists count no hints: even looking into the cache reads every stage."""
+MAX_COUNTED_LINES = 100_000
+"""Lines of PTX of a variant whose hints a list counts: about two seconds of analysis."""
+
+Key = tuple[str, str]
+"""A variant's hash and its symbol."""
+
+
+@dataclass(frozen=True, slots=True)
+class VariantSummary:
+    """Figures of a variant; None is unknown.
+
+    ``instructions`` are those of the kernel's SASS, ``ptx_instructions`` of its PTX, ``live`` is
+    the peak of live general registers in its SASS, ``hints`` how many there are, ``occupancy`` the
+    theoretical one in percent. ``lacking`` says why figures of the machine code are unknown.
+    """
+
+    resources: Resources = field(default_factory=Resources)
+    instructions: int | None = None
+    ptx_instructions: int | None = None
+    live: int | None = None
+    hints: int | None = None
+    occupancy: float | None = None
+    lacking: str | None = None
+
+
+class Summaries:
+    """Reads summaries of a reader's variants. Safe to use from several threads."""
+
+    def __init__(self, reader: VariantFacts) -> None:
+        self._reader = reader
+        self._known: dict[Key, VariantSummary] = {}
+
+    def of(self, variant: Variant) -> VariantSummary | None:
+        """The summary of a variant, if it was read."""
+        return self._known.get((variant.hash, variant.symbol))
+
+    def know(self, variant: Variant, summary: VariantSummary) -> None:
+        """Take over a summary that was read while the recording held less."""
+        self._known.setdefault((variant.hash, variant.symbol), summary)
+
+    def forget(self, variant: Variant) -> None:
+        """Drop a summary whose inputs have changed."""
+        self._known.pop((variant.hash, variant.symbol), None)
+
+    def read(
+        self, variants: Sequence[Variant], go_on: Callable[[], bool] = lambda: True
+    ) -> Iterator[tuple[int, int]]:
+        """Read summaries; yields how many are known, of how many. Stops once ``go_on`` says no."""
+        wanted = {(v.hash, v.symbol): v for v in variants}
+        left = [variant for key, variant in wanted.items() if not self._cached(key, variant)]
+        done = len(wanted) - len(left)
+        yield done, len(wanted)
+        for _ in side_by_side(self._of_cubin, _by_cubin(left)):
+            done = sum(key in self._known for key in wanted)
+            yield done, len(wanted)
+            if not go_on():
+                return
+
+    def count_hints(
+        self, variants: Sequence[Variant], seconds: float, before: Callable[[], None]
+    ) -> int:
+        """Count hints as ``Reader.count_hints``."""
+        variants = [v for v in variants if not v.uncompiled]
+        if len(variants) > MAX_COUNTED_VARIANTS:
+            return len(variants)
+        left = [v for v in variants if not self._cached((v.hash, v.symbol), v)]
+        if left and seconds > 0:
+            before()
+            until = time.monotonic() + seconds
+
+            def count(cubin: list[Variant]) -> None:
+                if time.monotonic() < until:
+                    self._of_cubin([variant for variant in cubin if not _is_long(variant)])
+
+            list(side_by_side(count, _by_cubin(left)))
+        known = (self.of(variant) for variant in left)
+        return sum(one is None or one.hints is None for one in known)
+
+    def _cached(self, key: Key, variant: Variant) -> bool:
+        """Whether a summary is known, by now or from the cache."""
+        if key not in self._known:
+            try:
+                value = json.loads(self._reader.cache.get(self._key(variant)) or b"")
+                resources = Resources(**value["resources"])
+                self._known[key] = VariantSummary(**{**value, "resources": resources})
+            except (ValueError, TypeError, KeyError):
+                return False
+        return True
+
+    def _of_cubin(self, variants: Sequence[Variant]) -> None:
+        """Read the kernels of one cubin; nothing else is kept of them, there may be thousands."""
+        for variant in variants:
+            try:
+                summary = self._summary(variant)
+            except Exception as error:  # a fault in one variant is no reason to read no other
+                why = f"This could not be read: {type(error).__name__}: {error}"
+                summary = VariantSummary(variant.known, lacking=why)
+            self._known[variant.hash, variant.symbol] = summary
+            if summary.lacking is None:
+                self._reader.cache.put(self._key(variant), json.dumps(asdict(summary)).encode())
+        self._reader.forget(variants)
+
+    def _summary(self, variant: Variant) -> VariantSummary:
+        reader = self._reader
+        resources = reader.resources(variant)
+        try:
+            sass, ptx = (reader.code(variant, stage) for stage in (Stage.SASS, Stage.PTX))
+            hints = len(reader.hints(variant))
+            lacking = " ".join(reader.lacking(variant)) or None
+            instructions, ptx_instructions = (
+                None if code is None else sum(map(len, code.code.without_padding().values()))
+                for code in (sass, ptx)
+            )
+        except PtxviewError as error:
+            return VariantSummary(resources, lacking=error.message)
+        peak = None if sass is None else sass.live.peak.get("gpr")
+        return VariantSummary(
+            resources,
+            instructions,
+            ptx_instructions,
+            None if peak is None else peak[0],
+            hints if lacking is None else None,
+            reader.occupancy(variant),
+            lacking,
+        )
+
+    def _key(self, variant: Variant) -> str:
+        reader = self._reader
+        told = (
+            sorted(tables.table("hints").items()),
+            variant.symbol,
+            variant.calls,
+            dict(variant.config),
+            dict(variant.signature),
+            reader.device(variant),
+            reader.kernel(variant).fusion,
+            reader.executions.of(variant),
+        )
+        # Names are a stranger's: not every one of them can be encoded.
+        parts: list[bytes | str] = ["summary", __version__, ascii(told)]
+        for stage in sorted(variant.stages, key=lambda s: s.rank):
+            if at_hand(variant, stage):
+                try:
+                    parts += [stage.value, variant.stages[stage].content.read()]
+                except PtxviewError:
+                    parts += [stage.value, b"lost"]
+        return reader.cache.key(*parts)
+
+
+def _by_cubin(variants: Sequence[Variant]) -> list[list[Variant]]:
+    groups: dict[str, list[Variant]] = {}
+    for variant in variants:
+        groups.setdefault(variant.hash, []).append(variant)
+    return list(groups.values())
+
+
+def _is_long(variant: Variant) -> bool:
+    ptx = variant.stages.get(Stage.PTX)
+    try:
+        return ptx is not None and ptx.content.read().count(b"\n") > MAX_COUNTED_LINES
+    except PtxviewError:
+        return False
+
+
+OURS = "ptxview"
+"""Who wrote the text of the operations."""
+
+
+class Graphs:
+    """Reads graphs, each thing when it is first asked for. Safe to use from several threads."""
+
+    def __init__(self, recording: Recording, memo: Memo) -> None:
+        self._recording = recording
+        self._memo = memo
+
+    def stages(self, graph: Graph) -> tuple[Stage, ...]:
+        """What there is of a graph, in the order of lowering."""
+        there = {*graph.stages}
+        if Stage.OUTPUT_CODE in there:
+            there.add(Stage.OPERATIONS)
+        return tuple(stage for stage in Stage if stage in there)
+
+    def text(self, graph: Graph, stage: Stage) -> str:
+        """The text of a stage. Raises ``PtxviewError`` where it cannot be had."""
+        if stage is Stage.OPERATIONS:
+            return "\n".join(row.text for row in self._viewed(graph)[1])
+        held = graph.stages.get(stage)
+        if held is None:
+            why = "it was not recorded" if graph.error is None else graph.error.said
+            raise Unreadable(f"there is no {stage.value} of graph {graph.id}: {why}")
+        return decode(held.content.read())
+
+    def listing(self, graph: Graph, stage: Stage = Stage.OUTPUT_CODE) -> Listing:
+        """The lines of a stage. Raises ``PtxviewError`` where it cannot be had."""
+        held = graph.stages.get(stage)
+        path = None if held is None else held.origin_path
+        return self._memo.once(
+            ("graph listing", id(graph), stage),
+            lambda: parse(stage, self.text(graph, stage), path=path),
+        )
+
+    def view(self, graph: Graph) -> GraphView:
+        """The graph's calls with what each computes. Raises ``PtxviewError``."""
+        return self._viewed(graph)[0]
+
+    def _viewed(self, graph: Graph) -> tuple[GraphView, list[GraphRow]]:
+        return self._memo.once(("graph view", id(graph)), lambda: self._view(graph))
+
+    def _view(self, graph: Graph) -> tuple[GraphView, list[GraphRow]]:
+        text = self.text(graph, Stage.OUTPUT_CODE)
+        kernels = {n: name for name, lines in graph.calls.items() for n in lines}
+        view = graph_view(
+            parse_wrapper(text.split("\n")),
+            _json(graph.nodes),
+            _json(graph.dynamo),
+            kernels,
+            self._launched_with(graph),
+            self._own(graph),
+        )
+        view = with_choices(view, self._choices(graph), graph.tried)
+        return view, graph_rows(graph.id, view)
+
+    def _choices(self, graph: Graph) -> Iterator[GraphChoice]:
+        for kernel, tuning, use in of_graph(self._recording, graph):
+            said = f"{chosen(tuning, use)}; {candidates(tuning)}"
+            yield GraphChoice(kernel.id, use.node, f"{kernel.name}: {said}")
+
+    def _own(self, graph: Graph) -> set[str]:
+        """The nodes that a backward graph's text defines."""
+        if Stage.BACKWARD not in graph.stages:
+            return set()
+        lines = self.listing(graph, Stage.BACKWARD).lines
+        return {name for line in lines for name in line.defs}
+
+    def _launched_with(self, graph: Graph) -> dict[str, int]:
+        """Bytes of the tensors of each kernel that was always launched with the same."""
+        out: dict[str, int] = {}
+        for kernel in self._recording.kernels:
+            if kernel.id in graph.calls:
+                calls = [call for variant in kernel.variants for call in variant.calls]
+                sizes = {None if (e := tensor_bytes(call)) is None else e.value for call in calls}
+                if len(sizes) == 1 and (size := sizes.pop()) is not None:
+                    out[kernel.id] = size
+        return out
+
+    def links(self, graph: Graph, a: Stage, b: Stage) -> Mapping[int, tuple[int, ...]]:
+        """Lines of stage ``a`` to those of stage ``b`` that they belong to; both directions hold
+        the same pairs. Raises ``PtxviewError`` where a stage cannot be had."""
+        if a is b or Stage.OUTPUT_CODE not in graph.stages:
+            return {}
+        return self._memo.once(
+            ("graph links", id(graph), a, b), lambda: linked(self._of(graph, a), self._of(graph, b))
+        )
+
+    def _of(self, graph: Graph, stage: Stage) -> Known:
+        """What each line of a stage is of."""
+        return self._memo.once(("graph lines", id(graph), stage), lambda: self._told(graph, stage))
+
+    def _told(self, graph: Graph, stage: Stage) -> Known:
+        view = self.view(graph)
+        if stage is Stage.OPERATIONS:
+            return of_operations(self._viewed(graph)[1], view)
+        if stage is Stage.SOURCE:
+            return of_source(graph.stages[stage].origin_path or "", view)
+        text = self.text(graph, stage)
+        if stage is Stage.OUTPUT_CODE:
+            parsed = parse_output_code(text)
+            spans = {k.line: (k.line, k.last) for k in parsed.kernels if k.line and k.last}
+            return of_output_code(graph.calls, spans, view)
+        if stage in FX_STAGES:
+            return of_fx(text.split("\n"), view, stage is Stage.DYNAMO)
+        return of_ir(text.split("\n"), view)
+
+
+def _json(content: Content | None) -> object:
+    """What was recorded, None where nothing was or it cannot be read."""
+    if content is None:
+        return None
+    try:
+        return files.parsed(content.read(), what="a graph")
+    except (PtxviewError, ValueError):
+        return None
 
 
 class Reader(Teller):

@@ -1,7 +1,8 @@
-"""The tables of reference/, parsed once, when they are first asked for."""
+"""Loads the tables of ``inspector/reference``, and makes JSON Schemas of ``json.toml``."""
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -21,8 +22,8 @@ from inspector.analyse.isa import (
     Isa,
     Table,
 )
+from inspector.analyse.links import Operations
 from inspector.analyse.occupancy import Device
-from inspector.analyse.operations import Operations
 from inspector.analyse.sentences.templates import Templates
 from inspector.system import files
 
@@ -79,3 +80,106 @@ def _words() -> Iterator[tuple[str, str, Table]]:
     for language, kind, pattern in WORDS:
         for path in sorted(REFERENCE.glob(pattern)):
             yield language, kind, table(path.stem)
+
+
+Schema = dict[str, object]
+SCALARS = frozenset(("string", "integer", "number", "boolean", "null"))
+_TOKEN = re.compile(r"'[^']*'|\w+|\.\.|[\[\]{};|]")
+
+
+def names() -> list[str]:
+    """The commands that print JSON."""
+    return list(table("json")["commands"])
+
+
+def schema(command: str) -> Schema | None:
+    """The JSON Schema of a command's ``--json``; None where it prints none."""
+    tables = table("json")
+    root = tables["commands"].get(command)
+    if root is None:
+        return None
+    left, found = [root], dict[str, Schema]()
+    while left:
+        for name in _TOKEN.findall(left.pop()):
+            if name in tables and name not in found:
+                found[name] = _definition(tables[name])
+                left += [text for text, _ in fields(tables[name]).values()]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"{command}.json",
+        **expression(root),
+        "$defs": found,
+    }
+
+
+def fields(members: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """The type and the description of each field of a table."""
+    out = {}
+    for name, value in members.items():
+        if name != "_":
+            text, said = (value, "") if isinstance(value, str) else value
+            out[name] = (text, said)
+    return out
+
+
+def _definition(members: Mapping[str, object]) -> Schema:
+    known = {
+        name: expression(text) | ({"description": said} if said else {})
+        for name, (text, said) in fields(members).items()
+    }
+    if "=" in known:
+        return known["="]
+    rest = known.pop("*", False)
+    return {
+        **({"description": members["_"]} if "_" in members else {}),
+        "type": "object",
+        "properties": {name.removesuffix("?"): value for name, value in known.items()},
+        "required": [name for name in known if not name.endswith("?")],
+        "additionalProperties": rest,
+    }
+
+
+def expression(text: str) -> Schema:
+    """The schema of a type as ``json.toml`` writes it, such as ``[Note; 2]|null``."""
+    return _alternatives(iter([*_TOKEN.findall(text), ""]), "")
+
+
+def _alternatives(tokens: Iterator[str], end: str) -> Schema:
+    """One or several types up to the token ``end``."""
+    found = []
+    bounds: list[str] = []
+    for token in tokens:
+        if token == end:
+            break
+        if token == "[":
+            found.append(_alternatives(tokens, "]"))
+        elif token == "{":
+            found.append({"type": "object", "additionalProperties": _alternatives(tokens, "}")})
+        elif token == ";":
+            bounds = list(iter(tokens.__next__, end))
+            break
+        elif token != "|":
+            found.append(_named(token))
+    one: Schema = found[0] if len(found) == 1 else {"anyOf": found}
+    for key, several in (("type", "type"), ("const", "enum")):
+        if len(found) > 1 and all(list(each) == [key] for each in found):
+            one = {several: [each[key] for each in found]}
+    if end != "]":
+        return one
+    least, most = bounds[:1], bounds[-1:]
+    return {
+        "type": "array",
+        "items": one,
+        **({"minItems": int(least[0])} if least and least[0] != ".." else {}),
+        **({"maxItems": int(most[0])} if most and most[0] != ".." else {}),
+    }
+
+
+def _named(token: str) -> Schema:
+    if token == "any":
+        return {}
+    if token in SCALARS:
+        return {"type": token}
+    if token.startswith("'"):
+        return {"const": token[1:-1]}
+    return {"const": int(token)} if token.isdecimal() else {"$ref": f"#/$defs/{token}"}

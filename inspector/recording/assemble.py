@@ -36,12 +36,18 @@ from inspector.base.model import (
 )
 from inspector.base.names import base_name, shortest_ids, untagged
 from inspector.base.text import counted
-from inspector.recording import autotune, compilations, failures, output_code, variants
-from inspector.recording.calls import Calls
-from inspector.recording.driver import DriverLaunches
-from inspector.recording.facts import as_int, as_map, as_seconds, as_text, decoded, figures_of
-from inspector.recording.failures import Failures
-from inspector.recording.origins import Origins, frame_of, joined
+from inspector.recording import autotune, facts, output_code, variants
+from inspector.recording.calls import Calls, DriverLaunches
+from inspector.recording.facts import (
+    Failures,
+    as_int,
+    as_map,
+    as_seconds,
+    as_text,
+    decoded,
+    figures_of,
+)
+from inspector.recording.output_code import Origins, frame_of, joined
 from inspector.recording.torch_compiles import TorchCompiles
 from inspector.recording.variants import Key, VariantOfKernel, key_of
 from inspector.system.toolchain import demangle
@@ -103,7 +109,7 @@ class Assembly:
         self._fusions: dict[Key, list[Fusion]] = {}
         self._loaded: dict[str, Resources] = {}
         self._failures = Failures()
-        self._unbuilt: dict[tuple[str, object], failures.FailedSource] = {}
+        self._unbuilt: dict[tuple[str, object], facts.FailedSource] = {}
         self._without_code: list[Event] = []
         self._unnamed: dict[str, str] = {}
         self._unbegun: dict[str, Event] = {}
@@ -140,7 +146,7 @@ class Assembly:
             self._graph(event, index)
         for index, event in enumerate(ordered):
             if event.get("event") in ("graph_failed", "compile_end"):
-                error = failures.of_graph(event, self._blob)
+                error = facts.of_graph(event, self._blob)
                 if error is not None:
                     self._failed_graph(event, index, error)
         compiled: list[VariantOfKernel] = []
@@ -234,7 +240,7 @@ class Assembly:
     def _of_whole(self, event: Event) -> Failure:
         """Why a build failed; its kernels have the reason, and no problem repeats it."""
         self._unnamed.pop(self._named(event), None)
-        return failures.of_whole_build(event)
+        return facts.of_whole_build(event)
 
     @staticmethod
     def _named(event: Event) -> str:
@@ -256,8 +262,7 @@ class Assembly:
             self._fusions.setdefault(key_of(kernel), []).append(fusion)
         ref = autotune.graph_of({**event, "graph": parsed.aot_id})
         if digest in self._texts:
-            if self._tunings.names(ref):  # a trace may have thousands of one text
-                self._refs.setdefault(ref, self._texts[digest])
+            self._refs.setdefault(ref, self._texts[digest])
             return
         graph = self._texts[digest] = self._refs[ref] = _Graph(
             self._graph_id(event, parsed.aot_id),
@@ -336,13 +341,13 @@ class Assembly:
         self._unbegun.pop(directory, None)
         if not event.get("error"):
             return
-        unbuilt = {(one.path, one.blob): one for one in failures.of_build(event, self._blob)}
+        unbuilt = {(one.path, one.blob): one for one in facts.of_build(event, self._blob)}
         self._unbuilt |= unbuilt
         name = self._named(event)
         if unbuilt:
             self._unnamed.pop(name, None)
         elif not any(path.startswith(f"{directory}/") for path, _ in self._unbuilt):
-            said = failures.complaint(event)[:300]
+            said = facts.complaint(event)[:300]
             self._unnamed[name] = f"the extension {name} did not build: {said}"
             self._unbegun[directory] = event
 
@@ -447,7 +452,7 @@ class Assembly:
             for v in k.variants.values()
         )
         name_counts: dict[str, int] = {}
-        columns = compilations.Columns(self._compilations)
+        columns = facts.Columns(self._compilations)
         self._failures.attempts(self._compilations)
         for (key, kernel), demangled in zip(self._kernels.items(), readable, strict=True):
             name_counts[kernel.name] = name_counts.get(kernel.name, 0) + 1
@@ -544,13 +549,17 @@ class Assembly:
         }
         of_kernels = {k: kernel.variants for k, kernel in kernels.items()}
         placed = self._tunings.place(of_kernels, files, graphs)
-        kernels.update({k: autotune.tuned(kernels[k], tunings) for k, tunings in placed.items()})
+        for key, tunings in placed.items():
+            own = (
+                replace(v, autotune=autotune.of_variant(v, tunings)) for v in kernels[key].variants
+            )
+            kernels[key] = replace(kernels[key], autotune=tunings, variants=tuple(own))
         settings = autotune.generated(kernels.values())
         for key, kernel in kernels.items():
             if (config := settings.get(kernel.id)) is not None:
                 # Of a template only warps and stages are options of the compiler.
-                own = tuple(replace(v, config={**config, **v.config}) for v in kernel.variants)
-                kernels[key] = replace(kernel, variants=own)
+                every = tuple(replace(v, config={**config, **v.config}) for v in kernel.variants)
+                kernels[key] = replace(kernel, variants=every)
         tried: dict[str, list[TriedFusion]] = {}
         ids = {ref: graph.id for ref, graph in self._refs.items()}
         for graph, key, fusion in self._tunings.tried(kernels, ids):

@@ -72,7 +72,6 @@ class Tunings:
         self._written: dict[object, list[tuple[int, str]]] = {}
         self._tried: dict[str, _Tried] = {}
         self._tried_ms: dict[str, float] = {}
-        self._graphs: set[GraphRef] | None = None
         self._generation: dict[int, int] = {}
         self._heard: dict[object, _Heard] = {}
         self._failed: list[_Heard] = []
@@ -96,8 +95,14 @@ class Tunings:
             index, kernel = as_int(event.get("configuration")), as_text(event.get("kernel"))
             if index is not None and kernel is not None:
                 self._written.setdefault(self._name(event), []).append((index, kernel))
-        elif kind == "fusion_tried":
-            self._try(event)
+        elif kind == "fusion_tried" and (file := as_text(event.get("file"))) is not None:
+            nodes, tuning = event.get("nodes"), self._name(event)
+            candidate = as_int(event.get("configuration"))
+            names = tuple(map(str, nodes)) if isinstance(nodes, list | tuple) else ()
+            choice = None if candidate is None or tuning is None else (tuning, candidate)
+            if names:  # the same text is compiled once, however often it is requested
+                tried = _Tried(names, graph_of(event), choice)
+                self._tried.setdefault(PurePath(file).name, tried)
         elif kind == "fusion_time" and (ms := finite(event.get("ms"))) is not None:
             self._tried_ms[PurePath(as_text(event.get("file")) or "").name] = ms
 
@@ -107,23 +112,6 @@ class Tunings:
         if pid is None or number is None:
             return None
         return pid, self._generation.get(pid, 0), number
-
-    def _try(self, event: Event) -> None:
-        file, nodes = as_text(event.get("file")), event.get("nodes")
-        names = tuple(str(n) for n in nodes) if isinstance(nodes, list | tuple) else ()
-        if not file or not names:
-            return
-        index, tuning = as_int(event.get("configuration")), self._name(event)
-        choice = None if index is None or tuning is None else (tuning, index)
-        # The same text is compiled once, however often it is asked for.
-        self._tried.setdefault(PurePath(file).name, _Tried(names, graph_of(event), choice))
-
-    def names(self, graph: GraphRef) -> bool:
-        """Whether something was chosen or tried for a graph."""
-        if self._graphs is None:
-            of_heard = {one.graph for one in self._heard.values()}
-            self._graphs = of_heard | {one.graph for one in self._tried.values()}
-        return graph in self._graphs
 
     def candidate(self, compiled: VariantOfKernel) -> VariantOfKernel:
         """A compile, under its operation if it was a candidate for one of max-autotune's.
@@ -165,17 +153,19 @@ class Tunings:
             key = heard.operation
             if key in kernels and key is not None and (graph := graphs.get(heard.graph)):
                 yield graph, key, None
-        shortest: dict[Key, float | None] = {}
-        of: dict[Key, _Tried] = {}
-        for file, tried in self._tried.items():
-            of.setdefault(tried.key, tried)
-            times = (shortest.get(tried.key), self._tried_ms.get(file))
-            shortest[tried.key] = min((t for t in times if t is not None), default=None)
-        for key, tried in of.items():
-            if key in kernels and (graph := graphs.get(tried.graph)):
-                ms = shortest[key]
-                us = None if ms is None else ms * 1000
-                yield graph, key, TriedFusion(tried.nodes, kernels[key].id, us)
+        for key, trials in self._trials().items():
+            first = trials[0][0]
+            if key in kernels and (graph := graphs.get(first.graph)):
+                us = min((us for _, us in trials if us is not None), default=None)
+                yield graph, key, TriedFusion(first.nodes, kernels[key].id, us)
+
+    def _trials(self) -> Mapping[Key, list[tuple[_Tried, float | None]]]:
+        """What was compiled with what could be fused into it, with its microseconds."""
+        out: dict[Key, list[tuple[_Tried, float | None]]] = {}
+        for file, one in self._tried.items():
+            ms = self._tried_ms.get(file)
+            out.setdefault(one.key, []).append((one, None if ms is None else ms * 1000))
+        return out
 
     def strangers(self, keys: Collection[Key]) -> Iterator[tuple[Key, Origin, str]]:
         """Kernels that are known only because they were tuned: Triton's, and operations."""
@@ -211,7 +201,7 @@ class Tunings:
                 linked = _linked(heard, kernels[key], self._configured)
                 linked = replace(linked, uses=self._uses(name, heard, graphs))
                 of_kernel.append((linked, heard.tuning.from_cache))
-        for key, fused in self._fusions().items():
+        for key, fused in self._fusions():
             if key in kernels:
                 every = tuple(_chosen(c, kernels[key]) for c in fused.configurations)
                 linked = replace(fused, configurations=every)
@@ -224,22 +214,19 @@ class Tunings:
                 _drop(tunings_of.setdefault(key, []), linked)
         return {key: _distinct(tunings) for key, tunings in tunings_of.items()}
 
-    def _fusions(self) -> dict[Key, Tuning]:
+    def _fusions(self) -> Iterator[tuple[Key, Tuning]]:
         """The candidates that were compiled with what could be fused into them, as tunings."""
-        tried: dict[Key, list[Configuration]] = {}
-        for file, one in self._tried.items():
-            if config := self._settings(one):
-                ms = self._tried_ms.get(file)
-                us = None if ms is None else ms * 1000
-                entry = Configuration(config, time_us=us, maker="Triton")
-                tried.setdefault(one.key, []).append(entry)
-        out = {}
-        for key, entries in tried.items():
+        for key, trials in self._trials().items():
+            entries = tuple(
+                Configuration(config, time_us=us, maker="Triton")
+                for one, us in trials
+                if (config := self._settings(one))
+            )
             times = [(c.time_us, n) for n, c in enumerate(entries) if c.time_us is not None]
-            best = min(times)[1] if times else None
             nodes = {"fused": key[2].rpartition(" ")[2]}
-            out[key] = Tuning("inductor", nodes, tuple(entries), best, method="fusion")
-        return out
+            if entries:
+                best = min(times)[1] if times else None
+                yield key, Tuning("inductor", nodes, entries, best, method="fusion")
 
     def _uses(
         self,
@@ -278,12 +265,6 @@ def generated(kernels: Iterable[Kernel]) -> dict[str, Mapping[str, object]]:
         for use in tuning.uses
         if use.kernel is not None and use.configuration is not None
     }
-
-
-def tuned(kernel: Kernel, tunings: tuple[Tuning, ...]) -> Kernel:
-    """The kernel with its tunings, and each variant with their result for it."""
-    variants = (replace(v, autotune=of_variant(v, tunings)) for v in kernel.variants)
-    return replace(kernel, autotune=tunings, variants=tuple(variants))
 
 
 def of_variant(variant: Variant, tunings: Iterable[Tuning]) -> Mapping[str, object] | None:
@@ -482,64 +463,46 @@ def _agrees(config: Mapping[str, object], variant: Variant) -> bool:
 
 def _drop(tunings: list[tuple[Tuning, bool]], failed: Tuning) -> None:
     """Add a configuration that failed before its time was taken to the tunings of its kernel."""
-    (configuration,) = failed.configurations
-    for index, (tuning, cached) in enumerate(tunings):
-        if tuning.by != failed.by or cached:
-            continue
-        same = [n for n, c in enumerate(tuning.configurations) if c.config == configuration.config]
-        if not same:
-            configurations = (*tuning.configurations, configuration)
-        elif tuning.configurations[same[0]].time_us is None:
-            earlier = tuning.configurations[same[0]]
-            merged = replace(earlier, reason=earlier.reason or configuration.reason)
-            configurations = (
-                *tuning.configurations[: same[0]],
-                merged,
-                *tuning.configurations[same[0] + 1 :],
-            )
-        else:
-            continue
-        tunings[index] = (replace(tuning, configurations=configurations), cached)
-    if not any(t.by == failed.by and not cached for t, cached in tunings):
+    (one,) = failed.configurations
+    own = [n for n, (t, cached) in enumerate(tunings) if t.by == failed.by and not cached]
+    for n in own:
+        every = tuple(
+            replace(c, reason=c.reason or one.reason)
+            if c.config == one.config and c.time_us is None
+            else c
+            for c in tunings[n][0].configurations
+        )
+        more = () if any(c.config == one.config for c in every) else (one,)
+        tunings[n] = replace(tunings[n][0], configurations=(*every, *more)), False
+    if not own:
         tunings.append((failed, False))
 
 
 def _distinct(tunings: list[tuple[Tuning, bool]]) -> tuple[Tuning, ...]:
     """Each tuning once, without cached ones whose winner was measured in this recording; what
     they were used for is the measured one's."""
-    measured = [t for t, cached in tunings if not cached and t.winner is not None]
-    out: list[Tuning] = []
+    measured = [(t, t.winner.config) for t, cached in tunings if not cached and t.winner]
+    out: dict[int, Tuning] = {}
     bare: list[Tuning] = []  # the same, without what they were used for
     for tuning, cached in tunings:
-        winner = tuning.winner
-        told = tuning
-        if cached and tuning.by == "inductor" and winner is not None:
-            first = (
-                t for t in measured if t.winner is not None and t.winner.config == winner.config
-            )
-            told = next(first, tuning)  # it may come later, with its times
-        alone = replace(told, uses=()) if told.uses else told
+        won = tuning.winner.config if cached and tuning.by == "inductor" and tuning.winner else None
+        told = next((t for t, config in measured if config == won), tuning)
+        alone = replace(told, uses=())
         if alone not in bare:
             bare.append(alone)
-            out.append(told if told is tuning else alone)
-            if told is tuning:
-                continue
-        if tuning.uses:
-            place = bare.index(alone)
-            out[place] = _with_uses(out[place], tuning)
-    return tuple(out)
+        at = bare.index(alone)
+        out[at] = _with_uses(out.get(at, alone), tuning)
+    return tuple(out.values())
 
 
 def _with_uses(tuning: Tuning, other: Tuning) -> Tuning:
     """A tuning with what another of the same operation was used for, by its own candidates."""
-    places: dict[str, int] = {}
-    for n, configuration in enumerate(tuning.configurations):
-        places.setdefault(repr(configuration.config), n)
-    uses = list(tuning.uses)
-    for use in other.uses:
-        own = None if use.configuration is None else other.configurations[use.configuration]
-        place = None if own is None else places.get(repr(own.config))
-        moved = replace(use, configuration=place)
-        if moved not in uses:
-            uses.append(moved)
-    return replace(tuning, uses=tuple(uses))
+    of, every = other.configurations, [repr(c.config) for c in tuning.configurations]
+    own = [
+        None if u.configuration is None else repr(of[u.configuration].config) for u in other.uses
+    ]
+    moved = (
+        replace(use, configuration=every.index(config) if config in every else None)
+        for use, config in zip(other.uses, own, strict=True)
+    )
+    return replace(tuning, uses=tuple(dict.fromkeys((*tuning.uses, *moved))))

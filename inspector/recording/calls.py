@@ -1,15 +1,53 @@
-"""Turns events of calls into distinct calls with counts, and launches of each variant."""
+"""Calls and launches of each variant, from events of launchers and of the CUDA driver.
+
+One module because both count the same launches: Triton's are counted where they are requested, and
+the driver adds replays of CUDA graphs and every kernel of another maker. At the driver a kernel is
+identified by the loaded cubin and its name in it. One from a recorded compilation has the same
+content; every other becomes a new kernel, with its maker: the library that requested the launch, or
+the compiler of a kernel of that name.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Iterable, Mapping
+import struct
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path, PurePath
 
-from inspector.base.model import Argument, Call, Graph, Stage, Variant
-from inspector.base.names import base_name
-from inspector.base.text import plural
-from inspector.recording.facts import as_int, as_map, decoded, text_of
+from inspector.base.errors import PtxviewError, Unreadable
+from inspector.base.model import (
+    Argument,
+    Call,
+    Content,
+    Failure,
+    Graph,
+    Origin,
+    Stage,
+    StageFile,
+    Variant,
+)
+from inspector.base.names import argument_types, base_name
+from inspector.base.text import counted, plural
+from inspector.listing.cubin import architecture
+from inspector.listing.one_kernel import only
+from inspector.recording import facts
+from inspector.recording.facts import (
+    as_int,
+    as_map,
+    as_text,
+    as_three,
+    cuda_span,
+    decoded,
+    digest_of,
+    target_of,
+    text_of,
+)
+from inspector.recording.variants import Blob, VariantOfKernel
+from inspector.system import files
 
 Event = Mapping[str, object]
 # Where a graph's code takes its inputs apart: "arg0_1, arg1_1 = args".
@@ -191,3 +229,530 @@ def _named(call: Call, name: str, names: list[str]) -> Call:
         else call.arguments
     )
     return replace(call, name=name or call.name, arguments=arguments)
+
+
+MAX_WHOLE_CUBIN_BYTES = 256 << 10
+"""Bytes of a cubin that is shown whole, with all of its lines."""
+
+MAKERS = Path(__file__).parent.parent / "reference" / "makers.toml"
+OTHERS = "others"
+LOST = {
+    "lost_launches": ("launch", "of a kernel that is not known"),
+    "lost_modules": ("module", "that the driver loaded could not be kept"),
+    "lost_graphs": ("launch of a CUDA graph", "with kernels that may not be counted"),
+    "changed_graphs": (
+        "change of a CUDA graph",
+        "after it was made: its kernels are counted as they were before",
+    ),
+    "failed_writes": ("record", "could not be written"),
+    "lost_refusals": ("refused launch", "not told: the 64 before differ already"),
+}
+"""What was seen and could not be recorded, and what is the matter with it, by the event's key."""
+
+_PROCESS = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelOfModule:
+    """The machine code of one kernel of a cubin, which may have hundreds, as a cubin."""
+
+    module: Content
+    kernel: str
+
+    def read(self) -> bytes:
+        """Raises ``Unreadable`` if the cubin is gone or damaged."""
+        cubin = self.module.read()
+        if len(cubin) <= MAX_WHOLE_CUBIN_BYTES:
+            return cubin
+        code = only(cubin, self.kernel)
+        if code is None:
+            raise Unreadable(f"the module of {self.kernel} is damaged: the kernel is not in it")
+        return code
+
+
+@dataclass(slots=True)
+class _Launches:
+    """A kernel of a module, as often as it was launched alike."""
+
+    symbol: str
+    module: str | None
+    libraries: tuple[str, ...]
+    calls: dict[tuple[_PROCESS, int], Event] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What a compiler was seen to make: names, and what it made them of."""
+
+    by: str
+    name: str
+    event: Event
+
+
+@cache
+def makers() -> tuple[tuple[re.Pattern[str], str], ...]:
+    """Libraries by the names of their files, and what people call what launches from them."""
+    rows = tomllib.loads(files.read(MAKERS).decode("utf-8"))["maker"]
+    return tuple((re.compile(row["library"]), str(row["maker"])) for row in rows)
+
+
+def maker_of(libraries: Iterable[str]) -> str | None:
+    """Who asked for a launch, by the libraries that it came through, innermost first."""
+    for path in libraries:
+        known = next((maker for pattern, maker in makers() if pattern.search(path)), None)
+        if known:
+            return known
+        name = PurePath(path).name
+        if known is None and re.search(r"\.so(?:\.|$)", name):
+            return name.partition(".")[0].removeprefix("lib")
+    return None
+
+
+class DriverLaunches:
+    """Collects the events of all processes."""
+
+    def __init__(self, blob: Blob) -> None:
+        self._blob = blob
+        self._generation: dict[int, int] = {}
+        self._kernels: dict[tuple[str | None, str], _Launches] = {}
+        self._counts: dict[tuple[_PROCESS, int], tuple[int, int]] = {}
+        self._varied: dict[tuple[_PROCESS, int], int] = {}
+        self._captured: dict[tuple[_PROCESS, int], int] = {}
+        self._lost: dict[tuple[_PROCESS, str], int] = {}
+        self._made: list[_Made] = []
+        self._refused: list[_Made] = []
+        # Kernels that were taken out of their modules: the blob of each, and the way back.
+        self._alone: dict[tuple[str, str], str] = {}
+        self._whole: dict[tuple[str, str], str] = {}
+        self._blind: dict[str, None] = {}
+        self._inexact: set[_PROCESS] = set()
+        self._strangers: dict[str, _Launches] = {}
+        self._targets: dict[str, str | None] = {}
+        self.began = False
+
+    def take(self, event: Event) -> None:
+        """Take in an event of any kind; those that are not about this are ignored."""
+        kind, pid = event.get("event"), as_int(event.get("pid"))
+        if kind == "uncaptured":
+            self._compiled_by(_Made(str(event.get("by")), str(event.get("name")), event))
+        elif kind == "made_failed":
+            self._refused.append(_Made(str(event.get("by")), str(event.get("name")), event))
+        elif kind == "driver_kernel":
+            module, name = as_text(event.get("module")), as_text(event.get("name"))
+            blob = as_text(event.get("blob"))
+            if module and name and blob:
+                self._alone[module, name] = blob
+                self._whole[blob, name] = module
+        if pid is None or not str(kind).startswith("driver"):
+            return
+        if kind == "driver":
+            self._generation[pid] = self._generation.get(pid, 0) + 1
+            self._began(event)
+        process = (pid, self._generation.get(pid, 0))
+        if kind == "driver_left":
+            self._blind[f"{event.get('why')} began"] = None
+            self._inexact.add(process)
+        elif kind == "driver_launch":
+            self._launch(event, process)
+        elif kind == "driver_counts":
+            self._told(event, process)
+
+    def _began(self, event: Event) -> None:
+        if event.get("began") is True:
+            self.began = True
+        elif (beside := as_text(event.get("beside"))) is not None:
+            self._blind[f"{beside} is set: another tool is at the driver"] = None
+        elif (why := as_text(event.get("why"))) is not None:
+            self._blind[why] = None
+        elif (error := as_int(event.get("error"))) is not None:
+            self._blind[f"CUPTI refused (error {error})"] = None
+
+    def _launch(self, event: Event, process: _PROCESS) -> None:
+        symbol, number = as_text(event.get("name")), as_int(event.get("id"))
+        if symbol is None or number is None:
+            return
+        module = as_text(event.get("module"))
+        libraries = event.get("libraries")
+        paths = tuple(str(p) for p in libraries) if isinstance(libraries, list) else ()
+        launches = self._kernels.setdefault((module, symbol), _Launches(symbol, module, paths))
+        launches.calls[process, number] = event
+
+    def _told(self, event: Event, process: _PROCESS) -> None:
+        for text, value in as_map(event.get("counts")).items():
+            pair = value if isinstance(value, list | tuple) else ()
+            numbers = [as_int(n) for n in pair]
+            if text.isdecimal() and len(text) < 10 and len(numbers) > 2 and None not in numbers:
+                key = process, int(text)
+                launched, replayed, varied, *more = (n or 0 for n in numbers)
+                self._counts[key] = (launched, replayed)
+                self._captured[key] = more[0] if more else 0
+                self._varied[key] = self._varied.get(key, 0) | varied
+        if event.get("exact") is False:
+            self._inexact.add(process)
+        for what in LOST:
+            if (lost := as_int(event.get(what))) is not None:
+                self._lost[process, what] = lost
+
+    # -- values ---------------------------------------------------------------------------------
+
+    def launched(self, variant: Variant, demangled: str) -> Variant:
+        """The variant with its launches, if they were seen here and nowhere else.
+
+        Launches of Triton's are counted where they are asked for, with their arguments; here only
+        what replays of CUDA graphs add to them, less those that were asked for to be captured.
+        """
+        launches = self._of(variant)
+        if launches is None:
+            return variant
+        if variant.launches is not None:
+            replayed = sum(self._count(key, event)[1] for key, event in launches.calls.items())
+            captured = sum(self._captured.get(key, 0) for key in launches.calls)
+            return replace(variant, launches=max(variant.launches + replayed - captured, 0))
+        told = any(event.get("parameters") for event in launches.calls.values())
+        calls = self._calls(launches, argument_types(demangled) if told else ())
+        processes = {process for process, _ in launches.calls}
+        return replace(
+            variant,
+            launches=sum(c.count for c in calls) + self._rest(launches),
+            launches_exact=processes.isdisjoint(self._inexact),
+            calls=calls,
+        )
+
+    def _of(self, variant: Variant) -> _Launches | None:
+        if (stranger := self._strangers.get(variant.hash)) is not None:
+            return stranger
+        held = variant.stages.get(Stage.SASS)
+        digest = digest_named(held.content) if held is not None else None
+        if digest is None:
+            return None
+        module = self._whole.get((digest, variant.symbol), digest)
+        return self._kernels.get((module, variant.symbol))
+
+    def _compiled_by(self, made: _Made) -> None:
+        """Take in a compiler's product; a later event adds its machine code."""
+        if made.event.get("cubin") is not None:
+            symbol = made.event.get("symbol")
+            self._made = [
+                m
+                for m in self._made
+                if m.by != made.by or m.name != made.name or m.event.get("symbol") != symbol
+            ]
+        self._made.append(made)
+
+    def _count(self, key: tuple[_PROCESS, int], event: Event) -> tuple[int, int]:
+        # It was launched once when it was first seen, if not only captured into a graph.
+        return self._counts.get(key, (0 if event.get("in_graph") else 1, 0))
+
+    def _rest(self, launches: _Launches) -> int:
+        """Launches of a kernel that was launched in more ways than are recorded."""
+        others = [self._count(k, e) for k, e in launches.calls.items() if e.get(OTHERS)]
+        return sum(counted + replayed for counted, replayed in others)
+
+    def _calls(self, launches: _Launches, types: Sequence[str]) -> tuple[Call, ...]:
+        calls: dict[object, Call] = {}
+        for key, event in launches.calls.items():
+            count = sum(self._count(key, event))
+            if event.get(OTHERS) or not count:
+                continue
+            call = Call(
+                kind="cuda",
+                name=base_name(launches.symbol),
+                grid=as_three(event.get("grid")),
+                block=as_three(event.get("block")),
+                shared_bytes=as_int(event.get("shared_bytes")),
+                arguments=_arguments(event.get("parameters"), self._varied.get(key, 0), types),
+                count=count,
+                operators=_operators(event),
+            )
+            alike = (
+                call.grid,
+                call.block,
+                call.shared_bytes,
+                call.operators if event.get("by_operator") else (),
+            )
+            earlier = calls.get(alike)
+            calls[alike] = call if earlier is None else _together(earlier, call)
+        return tuple(calls.values())
+
+    def strangers(self, variants: Iterable[Variant]) -> Iterator[VariantOfKernel]:
+        """A kernel for each that was launched and that is in no variant so far."""
+        met = {
+            (digest_named(held.content), v.symbol)
+            for v in variants
+            if (held := v.stages.get(Stage.SASS)) is not None
+        }
+        for key, launches in self._kernels.items():
+            was_launched = any(any(self._count(k, e)) for k, e in launches.calls.items())
+            if key not in met and was_launched:
+                yield self._stranger(launches)
+        if not self.began:
+            for made in self._made:
+                if self.has_ptx(made.by, made.name) and not self._was_refused(made):
+                    yield self._unlaunched(made)
+        for made in self._refused:
+            yield self._uncompiled(made)
+
+    def _was_refused(self, made: _Made) -> bool:
+        """Whether a kernel that has PTX was refused by the linker."""
+        symbol = made.event.get("symbol")
+        return symbol is not None and any(
+            r.by == made.by and r.event.get("symbol") == symbol for r in self._refused
+        )
+
+    def has_ptx(self, by: str, name: str) -> bool:
+        """Whether a compiler's PTX is there of a kernel that no driver was asked to launch."""
+        return not self.began and any(
+            made.by == by and made.name == name and self._blob(made.event.get("ptx")) is not None
+            for made in self._made
+        )
+
+    def _unlaunched(self, made: _Made) -> VariantOfKernel:
+        """A kernel of which its compiler's text is all there is."""
+        missing = dict.fromkeys((Stage.TTIR, Stage.TTGIR, Stage.LLIR), "no Triton compiled it")
+        missing[Stage.SASS] = f"{made.by} is not emulated, and there was no GPU to load it"
+        return self._of_compiler(made, missing)
+
+    def _uncompiled(self, made: _Made) -> VariantOfKernel:
+        """A kernel that its compiler refused, with the stages before."""
+        error = facts.of_compile(made.event, self._blob)
+        tool, said = (made.by, "it did not say why") if error is None else (error.tool, error.said)
+        missing = dict.fromkeys((Stage.TTIR, Stage.TTGIR), f"{made.by} makes none")
+        why = f"{tool or made.by} could not compile it: {said}"
+        missing |= dict.fromkeys((Stage.LLIR, Stage.PTX, Stage.SASS), why)
+        return self._of_compiler(made, missing, error)
+
+    def _of_compiler(
+        self, made: _Made, missing: Mapping[Stage, str], error: Failure | None = None
+    ) -> VariantOfKernel:
+        """A kernel of which its compiler alone has told, known by its PTX if that was compiled,
+        and else by the request."""
+        symbol = as_text(made.event.get("symbol")) or made.name
+        stages: dict[Stage, StageFile] = {}
+        span, config = self._compiled(made, symbol, stages)
+        signature = _signature(made)
+        held = stages.get(Stage.PTX)
+        ptx = None if held is None else held.content
+        asked = repr((made.by, made.name, sorted(signature.items()), made.event.get("source")))
+        unasked = {Stage.SOURCE: "what it was compiled from was not seen"}
+        return VariantOfKernel(
+            ("extern", symbol, made.by),
+            Origin.EXTERN,
+            symbol,
+            Variant(
+                id="",
+                hash=digest_of(ptx)
+                if ptx is not None and error is None
+                else hashlib.sha256(asked.encode("utf-8", "surrogatepass")).hexdigest(),
+                symbol=symbol,
+                target=None if ptx is None else target_of(ptx, {}),
+                config=config,
+                stages=stages,
+                span=span,
+                signature=signature,
+                missing={s: why for s, why in {**missing, **unasked}.items() if s not in stages},
+                maker=made.by,
+                error=error,
+            ),
+        )
+
+    def _stranger(self, launches: _Launches) -> VariantOfKernel:
+        # Of several compilations of that name the last counts.
+        named = (made for made in reversed(self._made) if _names(made, launches.symbol))
+        made = next(named, None)
+        stages: dict[Stage, StageFile] = {}
+        by = made.by if made is not None else maker_of(launches.libraries)
+        from_library = launches.libraries[0] if launches.libraries else None
+        whole = self._blob(launches.module)
+        alone = self._blob(self._alone.get((launches.module or "", launches.symbol)))
+        if alone is not None:
+            stages[Stage.SASS] = StageFile(alone, from_library, "nvdisasm -c")
+        elif whole is not None:
+            code = KernelOfModule(whole, launches.symbol)
+            stages[Stage.SASS] = StageFile(code, from_library, "nvdisasm -c")
+        missing = dict.fromkeys((Stage.TTIR, Stage.TTGIR, Stage.LLIR), "no Triton compiled it")
+        missing[Stage.PTX] = "only its machine code passes the driver"
+        missing[Stage.SOURCE] = "what it was compiled from was not seen"
+        if Stage.SASS not in stages:
+            missing[Stage.SASS] = "the module that it is in could not be kept"
+        span = None
+        config: dict[str, object] = {}
+        if made is not None:
+            span, config = self._compiled(made, launches.symbol, stages)
+        # A kernel's own: a module has hundreds, and all that is known is known of one.
+        identity = f"{launches.module}\0{launches.symbol}".encode("utf-8", "surrogatepass")
+        own = hashlib.sha256(identity).hexdigest()
+        self._strangers[own] = launches
+        return VariantOfKernel(
+            ("extern", launches.symbol, by or ""),
+            Origin.EXTERN,
+            launches.symbol,
+            Variant(
+                id="",
+                hash=own,
+                symbol=launches.symbol,
+                target=self._target(stages),
+                config=config,
+                stages=stages,
+                span=span,
+                signature={} if made is None else _signature(made),
+                missing={s: why for s, why in missing.items() if s not in stages},
+                maker=by,
+                library=from_library,
+            ),
+        )
+
+    def _target(self, stages: Mapping[Stage, StageFile]) -> str | None:
+        """The architecture that the machine code is for; None if it cannot be read."""
+        held = stages.get(Stage.SASS)
+        if held is None:
+            return None
+        module = held.content.module if isinstance(held.content, KernelOfModule) else held.content
+        name = digest_named(module) or ""
+        if name not in self._targets:
+            try:
+                self._targets[name] = architecture(module.read())
+            except PtxviewError:
+                self._targets[name] = None
+        return self._targets[name]
+
+    def _compiled(
+        self, made: _Made, symbol: str, stages: dict[Stage, StageFile]
+    ) -> tuple[tuple[int, int] | None, dict[str, object]]:
+        """Stages that a compiler's own words add; the kernel's lines in its source, its options."""
+        span: tuple[int, int] | None = None
+        if (source := self._blob(made.event.get("source"))) is not None:
+            path = as_text(made.event.get("path"))
+            stages[Stage.SOURCE] = StageFile(source, path, f"what {made.by} was given")
+            lines = made.event.get("lines")
+            if isinstance(lines, list) and len(lines) == 2 and all(map(as_int, lines)):
+                span = (lines[0], lines[1])
+            else:
+                span = cuda_span(text_of(source), base_name(symbol))
+        kinds = ((Stage.PTX, "ptx"), (Stage.LLIR, "llir"), (Stage.SASS, "cubin"))
+        for stage, key in kinds:
+            if stage not in stages and (content := self._blob(made.event.get(key))) is not None:
+                told_by = made.by if stage is not Stage.SASS else "nvdisasm -c"
+                stages[stage] = StageFile(content, None, told_by)
+        options = made.event.get("options")
+        return span, {"flags": [str(o) for o in options]} if isinstance(options, list) else {}
+
+    def captured(self, by: str, name: str) -> bool:
+        """Whether a kernel that a compiler was seen to make is here by its launches, or was never
+        launched, since all launches were seen."""
+        if self.began and not self._blind:
+            return True
+        of_it = [m for m in self._made if m.by == by and m.name == name]
+        if of_it and all(map(self._was_refused, of_it)):
+            return True  # as one that failed
+        made = _Made(by, name, {})
+        return any(_names(made, symbol) for _, symbol in self._kernels)
+
+    def problems(self) -> Iterator[str]:
+        """Sentences on what was not seen, and on what was seen and could not be recorded."""
+        for why in self._blind:
+            yield (
+                f"the driver's launches were not seen from when {why}: kernels that only they tell "
+                "of are missing, or counted too low"
+                if why.endswith(" began")
+                else f"the driver's launches were not seen: {why}"
+            )
+        totals: dict[str, int] = {}
+        for (_, key), n in self._lost.items():
+            totals[key] = totals.get(key, 0) + n
+        for key, n in totals.items():
+            if n:
+                word, matter = LOST[key]
+                yield f"the driver's launches: {counted(n, word)} {matter}"
+
+
+def digest_named(content: Content) -> str | None:
+    """The SHA-256 that a blob is named by, without reading it; None if it is no blob."""
+    if isinstance(content, KernelOfModule):
+        return digest_named(content.module)
+    named = getattr(content, "digest", None) or PurePath(str(getattr(content, "path", ""))).name
+    return named if isinstance(named, str) and len(named) == 64 else None
+
+
+def _signature(made: _Made) -> Mapping[str, str]:
+    """The types of a kernel's parameters by name, where its compiler told them."""
+    return {k: str(v) for k, v in as_map(made.event.get("signature")).items()}
+
+
+def _names(made: _Made, symbol: str) -> bool:
+    """Whether what a compiler named is this symbol: itself, its base name, or the jiterator's."""
+    name = made.name
+    if symbol in (name, as_text(made.event.get("symbol"))) or base_name(symbol) == name:
+        return True
+    jiterated = made.by.endswith("jiterator")
+    return jiterated and bool(re.fullmatch(rf"{re.escape(name)}_(\w+_)?kernel", symbol))
+
+
+def _operators(event: Event) -> tuple[str, ...]:
+    """ATen's operators in the order of their calls; the event has the innermost first."""
+    names = event.get("operators")
+    return tuple(str(name) for name in reversed(names)) if isinstance(names, list) else ()
+
+
+def _together(one: Call, two: Call) -> Call:
+    """Calls that were made alike in two processes: of arguments, what they have in common."""
+    arguments = (
+        a if a == b else replace(a, value=None, alignment=None)
+        for a, b in zip(one.arguments, two.arguments, strict=False)
+    )
+    same = len(one.arguments) == len(two.arguments)
+    return replace(one, count=one.count + two.count, arguments=tuple(arguments) if same else ())
+
+
+# -- parameters -----------------------------------------------------------------------------------
+
+_FORMATS = {
+    "bool": "?",
+    "char": "b",
+    "signed char": "b",
+    "unsigned char": "B",
+    "short": "h",
+    "unsigned short": "H",
+    "int": "i",
+    "unsigned int": "I",
+    "unsigned": "I",
+    "long": "q",
+    "unsigned long": "Q",
+    "long long": "q",
+    "unsigned long long": "Q",
+    "float": "f",
+    "double": "d",
+    "__half": "e",
+}
+"""The layout of C++'s types on 64-bit Linux (System V ABI), in the letters of ``struct``."""
+
+HIGHEST_ALIGNMENT = 512
+
+
+def _arguments(value: object, varied: int, types: Sequence[str]) -> tuple[Argument, ...]:
+    """Parameters of launches: the value that all of them had, None if it was not always the same.
+
+    An address is hexadecimal text, with its alignment; what is neither a number nor an address has
+    no value.
+    """
+    texts = [str(t) for t in value] if isinstance(value, list) else []
+    fits = len(types) == len(texts)
+    out = []
+    for n, text in enumerate(texts):
+        kind = types[n] if fits else None
+        raw = bytes.fromhex(text) if re.fullmatch("(?:[0-9a-f]{2})*", text) else b""
+        plain, alignment = (None, None) if varied >> n & 1 else _value(raw, kind)
+        out.append(Argument(f"parameter {n}", kind, plain, alignment=alignment))
+    return tuple(out)
+
+
+def _value(raw: bytes, kind: str | None) -> tuple[int | float | bool | str | None, int | None]:
+    """A value as its type has it, and of an address, what it is a multiple of."""
+    base = re.sub(r"\b(?:const|volatile)\b", "", kind or "").strip()
+    if base.endswith(("*", "&")) and len(raw) == 8:
+        address = int.from_bytes(raw, "little")
+        return hex(address), min(address & -address or HIGHEST_ALIGNMENT, HIGHEST_ALIGNMENT)
+    form = _FORMATS.get(base)
+    if form is None or struct.calcsize(f"<{form}") != len(raw):
+        return None, None
+    (plain,) = struct.unpack(f"<{form}", raw)
+    return plain, None

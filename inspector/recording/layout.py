@@ -34,21 +34,19 @@ import tempfile
 import time
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import platformdirs
 
 from inspector.base.errors import Unreadable
+from inspector.base.model import Content
 from inspector.base.text import counted
 from inspector.recording.driver_records import PartContent, is_records, read_records
 from inspector.system import files
-
-if TYPE_CHECKING:
-    from inspector.base.model import Content
 
 SCHEMA = 1
 SUFFIX = ".ptxview"
@@ -145,30 +143,17 @@ def work_folder(target: Path) -> Path:
 
 def unfinished(target: Path) -> Path | None:
     """The newest folder of a run that was to make a single file and has not, or not yet."""
+    name = re.compile(rf"{re.escape(target.name)}\.[0-9a-f]{{6}}{UNFINISHED}")
     try:
         entries = files.names(target.parent)[0]
     except (OSError, Unreadable):
         return None
-    begins = f"{target.name}."
     folders = [
         target.parent / entry.name
         for entry in entries
-        if entry.name.startswith(begins)
-        and re.fullmatch(r"[0-9a-f]{6}", entry.name[len(begins) : -len(UNFINISHED)])
-        and entry.name.endswith(UNFINISHED)
-        and entry.is_dir(follow_symlinks=False)
+        if name.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
     ]
     return max((f for f in folders if is_recording(f)), key=_last_written, default=None)
-
-
-def overtaken_by(file: Path) -> Path | None:
-    """The folder of a later run that was to replace a single file and has not, or not yet."""
-    folder = unfinished(file)
-    try:
-        later = folder is not None and _last_written(folder) > file.stat().st_mtime
-    except OSError:
-        return None
-    return folder if later else None
 
 
 def _last_written(folder: Path) -> float:
@@ -197,7 +182,8 @@ def is_recording(path: Path) -> bool:
 class Events:
     """The raw events of a recording in the order of time, and sentences on unreadable ones.
 
-    ``archive`` is the opened zip of a recording that is a single file.
+    ``archive`` is the opened zip of a recording that is a single file, ``beside`` are recordings
+    of other machines, whose blobs are found too.
     """
 
     path: Path
@@ -205,6 +191,7 @@ class Events:
     problems: tuple[str, ...]
     archive: files.Archive | None = None
     parts: Mapping[str, PartContent] = field(default_factory=dict)
+    beside: tuple[Events, ...] = ()
 
     def holds(self, digest: str) -> bool:
         """Whether there is a blob of that name."""
@@ -221,6 +208,10 @@ class Events:
         """
         if not isinstance(digest, str) or len(digest) != 64 or not HEX.issuperset(digest):
             return None
+        if self.beside and not self.holds(digest):
+            other = next((part for part in self.beside if part.holds(digest)), None)
+            if other is not None:
+                return other.blob(digest, say)
         if digest in self.parts:
             return self.parts[digest]
         if self.archive is not None:
@@ -512,26 +503,12 @@ class Writer:
         self._events.close()
 
 
-Stamp = tuple[int, int, int] | None
-"""Identifies a file when another takes its name: None where it is missing."""
-
-
-def file_stamp(path: Path) -> Stamp:
-    """Of the file that has a name now."""
-    try:
-        status = path.lstat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino, status.st_mtime_ns
-
-
-def pack(folder: Path, target: Path, quickly: bool = False, *, over: Stamp | str = "any") -> None:
+def pack(folder: Path, target: Path, quickly: bool = False) -> None:
     """Pack the events and blobs of a recording's folder into a single file.
 
     The file appears whole or not at all; a kill leaves its part in ``folder`` where that is beside
-    it. ``quickly`` makes a larger file; ``over`` is the file that may be replaced. Raises
-    ``FileExistsError`` if another file has taken the name, ``OSError`` if it cannot be written,
-    ``Unreadable`` if the folder cannot be read.
+    it. ``quickly`` makes a larger file. Raises ``OSError`` if it cannot be written, ``Unreadable``
+    if the folder cannot be read.
     """
     beside = folder if folder.resolve().parent == target.resolve().parent else target.parent
     part = beside / f".{target.name}.{secrets.token_hex(4)}"
@@ -546,13 +523,6 @@ def pack(folder: Path, target: Path, quickly: bool = False, *, over: Stamp | str
             for file in (*events, *blobs):
                 if not file.name.startswith("."):
                     archive.write(file, str(file.relative_to(folder)))
-        if over is None:
-            with contextlib.suppress(OSError):  # some file systems have no links
-                os.link(part, target)
-                part.unlink()
-                return
-        if over != "any" and file_stamp(target) != over:
-            raise FileExistsError(errno.EEXIST, "another program has written it", str(target))
         part.replace(target)
     except BaseException:
         part.unlink(missing_ok=True)
@@ -657,3 +627,118 @@ def kept_cache() -> DerivedCache:
     Output stored in an opened recording or folder is never used, since anybody may have written it.
     """
     return DerivedCache(user_cache())
+
+
+NAME = "timings.jsonl"
+REPORTS = "ncu.jsonl"
+
+
+def place(path: Path, name: str = NAME) -> Path:
+    """The file that timings (or what ``name`` holds) of a recording are appended to."""
+    return path / name if path.is_dir() else path.with_name(f"{path.name}.{name}")
+
+
+def keep(path: Path, record: Mapping[str, object], name: str = NAME) -> None:
+    """Append a record in one write.
+
+    Raises ``OSError`` if that is not allowed, or if the file is a link that leads elsewhere.
+    """
+    line = json.dumps(record, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    with appended(place(path, name)) as out:
+        out.write(line.encode() + b"\n")
+
+
+def kept(
+    path: Path, name: str = NAME, say: Callable[[str], None] = lambda _: None
+) -> list[dict[str, object]]:
+    """Every record, the oldest first; lines that are no records are ignored.
+
+    ``say`` is called with a sentence for each record that was left out because of its size.
+    """
+    bounds, allowance = files.limits(), files.Allowance()
+
+    def too_long(number: int) -> None:
+        say(
+            f"{name}: record {number} is longer than {bounds.one:,} bytes; it was left out "
+            f"({bounds.raising()})"
+        )
+
+    # A report of ncu is one record with all its text. A link would lead out of the recording.
+    sources = [files.lines(place(path, name), too_long, bounds.one, follow=False)]
+    out: list[dict[str, object]] = []
+    number = 0
+    try:
+        if path.is_file():
+            sources.insert(0, files.archive(path).lines(name, too_long, bounds.one))
+        for lines in sources:
+            with contextlib.suppress(files.Absent):
+                for line in lines:
+                    number += 1
+                    with contextlib.suppress(ValueError):
+                        record = files.parsed(line, allowance, f"{name}: record {number}")
+                        out += [record] if isinstance(record, dict) else []
+    except (files.TooLarge, files.NotAFile) as error:
+        say(error.message)
+    except Unreadable:
+        pass
+    return out
+
+
+def problems(path: Path) -> list[str]:
+    """Sentences on the files of timings and reports that are too large to be read."""
+    bound = files.limits().streamed
+    reasons = (files.why_not(place(path, name), bound) for name in (NAME, REPORTS))
+    return [why for why in reasons if why is not None]
+
+
+Event = Mapping[str, object]
+APART = 1 << 22
+"""What Linux numbers processes below (``PID_MAX_LIMIT``)."""
+
+
+def merged(parts: Sequence[Events]) -> tuple[tuple[str, ...], Events]:
+    """Combine the recordings of one program's machines: their labels, and all events by time.
+
+    Processes get numbers that are unique among all recordings: those of the first keep theirs. The
+    facts of the run are the first recording's; it is complete where every one is.
+    """
+    machines = tuple(part.path.name.removesuffix(SUFFIX) for part in parts)
+    if len(set(machines)) < len(machines):
+        machines = tuple(f"{part.path}#{n}" for n, part in enumerate(parts, 1))
+    placed: list[tuple[float, int, int, dict[str, object]]] = []
+    begun: list[Event] = []
+    ends: list[Event] = []
+    for n, (part, machine) in enumerate(zip(parts, machines, strict=True)):
+        ended: Event | None = None
+        moment = 0.0
+        for index, event in enumerate(part.events):
+            kind, stamp, pid = event.get("event"), event.get("time"), event.get("pid")
+            if isinstance(stamp, int | float):
+                moment = max(moment, float(stamp))
+            if kind == "recording":
+                begun.append(event)
+            if kind == "end":
+                ended = event
+            elif kind == "finished":
+                ended = None if ended is None else {**ended, "finishing": False}
+            elif kind != "recording" or n == 0:
+                told = {**event, "machine": machine} if kind == "process" else dict(event)
+                if isinstance(pid, int):
+                    told["pid"] = pid + n * APART
+                placed.append((moment, n, index, told))
+        ends += [] if ended is None else [ended]
+    events = [event for *_, event in sorted(placed, key=lambda one: one[:3])]
+    if len(ends) == len(parts):
+        failed = next((e for e in ends if e.get("exit_status")), ends[0])
+        finishing = any(e.get("finishing") is True for e in ends)
+        events.append({**failed, "finishing": finishing})
+    pairs = zip(machines, parts, strict=True)
+    problems = [f"{machine}: {problem}" for machine, part in pairs for problem in part.problems]
+    for what in ("target", "mode"):
+        said = [str(event.get(what)) for event in begun]
+        if len(set(said)) > 1:
+            each = ", ".join(f"{m}: {s}" for m, s in zip(machines, said, strict=False))
+            problems.append(f"these are hardly of one program: its {what} differs ({each})")
+    return machines, replace(
+        parts[0], events=tuple(events), problems=tuple(problems), beside=tuple(parts[1:])
+    )

@@ -25,7 +25,7 @@ from inspector.base.model import (
     ShapeFact,
     UserFrame,
 )
-from inspector.recording import failures
+from inspector.recording import facts
 from inspector.recording.facts import as_int, as_map, as_seconds, as_text, text_of
 
 Event = Mapping[str, object]
@@ -236,7 +236,7 @@ class TorchCompiles:
 
     def _triton_failed(self, event: Event) -> None:
         digest = as_text(event.get("hash"))
-        failure = failures.of_compile(event, self._blob)
+        failure = facts.of_compile(event, self._blob)
         said = (as_text(event.get("error")) or "").strip().partition("\n")[0]
         if digest is None or (failure is None and not said):
             return
@@ -256,7 +256,7 @@ class TorchCompiles:
         """Add a kernel of another compiler, if its time is known."""
         if as_moment(event.get("began")) is None or as_seconds(event.get("seconds")) is None:
             return
-        failure = failures.of_compile(event, self._blob)
+        failure = facts.of_compile(event, self._blob)
         lines = event.get("lines")
         self._asked(
             event,
@@ -270,7 +270,7 @@ class TorchCompiles:
     def _triton_said(self, event: Event) -> None:
         """Add the messages of a second attempt, which have lines."""
         at = self._refused.get(as_text(event.get("hash")) or "")
-        failure = failures.of_compile(event, self._blob)
+        failure = facts.of_compile(event, self._blob)
         if at is not None and failure is not None:
             one = self._kernels[at]
             self._kernels[at] = replace(
@@ -279,7 +279,7 @@ class TorchCompiles:
 
     def _graph_failed(self, event: Event) -> None:
         """A graph of a function, or one that was exported before: that is no compile of torch's."""
-        failure = failures.of_compile(event, self._blob)
+        failure = facts.of_compile(event, self._blob)
         if failure is None:
             return
         compiling = self._of(event)
@@ -300,10 +300,8 @@ class TorchCompiles:
         self._unbuilt.discard(directory)
         if event.get("error"):
             self._unbuilt.add(directory)
-            failure = next((one.failure for one in failures.of_build(event, self._blob)), None)
-            failed = (failures.complaint(event) if failure is None else failure.said)[
-                :SENTENCE_CHARS
-            ]
+            failure = next((one.failure for one in facts.of_build(event, self._blob)), None)
+            failed = (facts.complaint(event) if failure is None else failure.said)[:SENTENCE_CHARS]
             place = _blamed(failure)
         log = as_map(event.get("files")).get(".ninja_log")
         content = self._blob(log)

@@ -24,7 +24,7 @@ from inspector.base.model import (
 from inspector.base.names import base_name
 from inspector.listing.cubin import read_cubin
 from inspector.listing.ptx_declaration import entries
-from inspector.recording import failures
+from inspector.recording import facts
 from inspector.recording.facts import (
     as_bool,
     as_map,
@@ -126,7 +126,7 @@ def from_triton(
         span = python_span(source)
     else:
         missing[Stage.SOURCE] = "Triton's cache keeps no Python; only a recording does"
-    error = failures.of_compile(event, blob)
+    error = facts.of_compile(event, blob)
     if error is not None:
         reason = f"Triton could not compile it: {error.said}"
         missing |= dict.fromkeys(missing.keys() - {Stage.SOURCE}, reason)
@@ -274,7 +274,7 @@ def from_device_code(
         symbols = cuda_kernels(text)
         log = text_of(blob(event.get("log")))
         if error is None and log:
-            error = failures.of_log(log, "nvcc", path, source, as_text(event.get("command")))
+            error = facts.of_log(log, "nvcc", path, source, as_text(event.get("command")))
         if error is not None:
             reason = f"{error.tool or 'its compiler'} could not compile it: {error.said}"
             missing |= dict.fromkeys((Stage.PTX, Stage.SASS), reason)

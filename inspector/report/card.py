@@ -6,8 +6,7 @@ import textwrap
 from collections.abc import Iterator
 
 from inspector.analyse.accesses import Access, Product
-from inspector.analyse.card import Card, StageContent
-from inspector.analyse.estimates import Estimate
+from inspector.analyse.card import Card, Estimate, StageContent
 from inspector.base.text import plural, shown
 from inspector.report.jsons import members
 from inspector.report.tables import UNKNOWN, figure, spills

@@ -11,8 +11,7 @@ from rich.text import Text
 
 from inspector.base.names import short_name
 from inspector.base.text import plural, shown
-from inspector.diff.check.judging import Outcome, Place, Verdict, counts
-from inspector.diff.check.limits import FIGURES
+from inspector.diff.check import FIGURES, Outcome, Place, Verdict, counts
 from inspector.report import jsons, tables
 from inspector.report.diff_markdown import code, escaped, rows_of
 

@@ -11,7 +11,7 @@ from pathlib import PurePath
 from rich.cells import cell_len
 from rich.text import Text
 
-from inspector.analyse import choices as choice_words
+from inspector.analyse import graph_view as choice_words
 from inspector.base.model import (
     FrameCompile,
     GraphBreak,

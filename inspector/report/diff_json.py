@@ -9,9 +9,9 @@ from inspector.analyse.hints.subject import Finding
 from inspector.base.model import Kernel, Stage, Variant
 from inspector.diff.beside import loud
 from inspector.diff.compare import Compared, Files
+from inspector.diff.explanation import FigureChange
 from inspector.diff.listings import ListingDiff
 from inspector.diff.recordings import Fate, RecordedVariant
-from inspector.diff.summary import FigureChange
 from inspector.diff.variants import VariantRow
 from inspector.report.jsons import SCHEMA, members, ordered, plain
 

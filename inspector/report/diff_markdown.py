@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from inspector.base.text import plural, shown
 from inspector.diff.beside import BesideRow, Sign
 from inspector.diff.compare import Compared, Files
-from inspector.diff.summary import FigureChange
+from inspector.diff.explanation import FigureChange
 from inspector.diff.variants import VariantRow
 from inspector.listing.line import Line
 from inspector.report.diff_json import Paired

@@ -17,9 +17,9 @@ from inspector.base.model import Stage
 from inspector.base.names import base_name
 from inspector.base.text import microseconds, plural, shown
 from inspector.diff.beside import BesideRow, Sign
+from inspector.diff.explanation import TUNER, FigureChange, Summary, VariantSide
 from inspector.diff.listings import FunctionPair
 from inspector.diff.recordings import Fate, RecordedVariant
-from inspector.diff.summary import TUNER, FigureChange, Summary, VariantSide
 from inspector.diff.variants import VariantRow
 from inspector.listing.line import Line
 from inspector.report.diff_json import Paired

@@ -30,7 +30,7 @@ import inspector
 from inspector import __version__
 from inspector.base.errors import Exit, PtxviewError, Unreadable, UsageError
 from inspector.base.text import lines_shown
-from inspector.reader.schemas import names, schema
+from inspector.reader.tables import names, schema
 from inspector.recording.layout import user_cache
 from inspector.report.jsons import dumps
 from inspector.serve.tools import (

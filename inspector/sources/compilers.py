@@ -1,28 +1,170 @@
-"""Compiles one file for one target: CUDA C++ with nvcc, PTX with ptxas.
+"""Runs compilers in child processes: nvcc, ptxas, and the later stages of Triton's compiler.
 
-Both are asked for line information, so that machine code is linked to PTX and source, and for their
-figures (``-v``). Triton's compiler runs in the user's interpreter and is ``triton_ahead``'s.
+One module because all share a job, its messages, and the explanation of a compiler's death. nvcc
+and ptxas are asked for line information, so that machine code is linked to PTX and source, and for
+their figures (``-v``). A Triton stage may be a stranger's: a separate process reads it, with bounds
+of time and memory, in a new folder. Nothing is launched, and no GPU is needed.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import secrets
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
 from inspector.base.errors import PtxviewError, ToolMissing, Unreadable, UsageError
-from inspector.base.model import CompilerMessage
+from inspector.base.model import (
+    Compilation,
+    CompilerMessage,
+    Kernel,
+    Recording,
+    Resources,
+    Stage,
+    StageFile,
+    Variant,
+)
+from inspector.base.names import base_name
 from inspector.listing.cubin import read_cubin
 from inspector.listing.ptx_declaration import entries
-from inspector.recording.compilations import first_error
-from inspector.sources.compile_job import CompileJob, GoOn, with_file
+from inspector.recording.facts import (
+    CONFIG,
+    first_error,
+    from_ptxas,
+    messages_from,
+    messages_of,
+    renamed,
+)
+from inspector.recording.layout import BytesContent, DerivedCache
 from inspector.system import files
-from inspector.system.toolchain import PURPOSE, Tool, need, newest_first, path_folders
+from inspector.system.process import Finished, run_tool
+from inspector.system.toolchain import PROBES, PURPOSE, Tool, need, newest_first, path_folders
+
+GoOn = Callable[[], bool]
+NO_TRITON = 3
+"""Exit status of a child whose interpreter lacks Triton."""
+_CAUSE = re.compile(r"Assertion|LLVM ERROR|UNREACHABLE|Segmentation")
+# Variables that would make the child print, or compile otherwise than the recording says.
+_NOT_PASSED_ON = re.compile(
+    r"PTXVIEW_|MLIR_|LLVM_IR_|DISABLE_LLVM_OPT|TRITON_(?:OVERRIDE_ARCH|KERNEL_|INTERPRET|ALWAYS_)"
+    r"|USE_IR_LOC|DISABLE_PTXAS_OPT|NVPTX_ENABLE_DUMP|TRITON_(?:ENABLE_LLVM_DEBUG|REPRODUCER_PATH)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CompileJob:
+    """One start of a compiler.
+
+    ``names`` are what the user calls its files and ``texts`` their contents, both by file name;
+    messages without a file are of the first. ``reads_files``: whether lines of other files that the
+    compiler names may be read, as of the user's own headers.
+    """
+
+    argv: Sequence[str]
+    tool: str
+    names: Mapping[str, str]
+    texts: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] | None = None
+    seconds: float = 600.0
+    go_on: GoOn | None = None
+    reads_files: bool = False
+
+    def run(self) -> Finished:
+        """Run it to its end, as ``run_tool``."""
+        return run_tool(self.argv, env=self.env, seconds=self.seconds, go_on=self.go_on)
+
+    def messages(self, printed: str) -> tuple[CompilerMessage, ...]:
+        """The messages in what it printed, with the lines that they name."""
+        rows = {name: text.splitlines() for name, text in self.texts.items()}
+
+        def line_of(file: str, number: int) -> str | None:
+            path = Path(file)
+            if path.name not in rows:
+                try:
+                    data = files.read(path) if self.reads_files else b""
+                except (PtxviewError, OSError, ValueError):
+                    data = b""
+                rows[path.name] = data.decode("utf-8", "replace").splitlines()
+            lines = rows[path.name]
+            return lines[number - 1] if 0 < number <= len(lines) else None
+
+        return renamed(messages_of(printed, self.tool, line_of), dict(self.names))
+
+    def death(self, printed: str, status: int) -> tuple[str, tuple[CompilerMessage, ...]]:
+        """Explain why Triton's compiler ended its process: a sentence, and all messages."""
+        messages = self.messages(printed)
+        own = next(iter(self.names))
+        bad = _bad_ir(printed, self.names[own], self.texts.get(own, "").splitlines())
+        if bad is not None:
+            messages = (bad, *(m for m in messages if m.severity != "error"))
+        failed = first_error(messages)
+        if failed is None:
+            how = f"was ended by signal {-status}" if status < 0 else "ended before its time"
+            cause = cause_of(printed)
+            failed = f"Triton's compiler {how}{f': {cause}' if cause else ''}"
+            messages = (CompilerMessage("error", failed, "triton", self.names[own]), *messages)
+        return failed, messages
+
+
+def triton_environment(folder: Path, as_recorded: bool = True) -> dict[str, str]:
+    """The environment of a child that runs Triton: no GPU, and new caches in ``folder``.
+
+    ``as_recorded`` leaves out the user's settings of Triton and LLVM.
+    """
+    ours = _NOT_PASSED_ON if as_recorded else re.compile("PTXVIEW_")
+    for name in ("triton", "inductor", "work"):
+        (folder / name).mkdir()
+    return {k: v for k, v in os.environ.items() if not ours.match(k)} | {
+        "TRITON_CACHE_DIR": str(folder / "triton"),
+        "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
+        "TMPDIR": str(folder / "work"),  # Triton leaves PTX there that ptxas has refused
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "CUDA_VISIBLE_DEVICES": "",
+    }
+
+
+def no_triton(python: str, name: str) -> ToolMissing:
+    """The error of an interpreter without Triton."""
+    return ToolMissing(
+        f"{python} has no Triton, which compiles {name}",
+        "Get it: pip install triton, or name another interpreter with --python.",
+    )
+
+
+def with_file(messages: Sequence[CompilerMessage], name: str) -> tuple[CompilerMessage, ...]:
+    """Messages, of which those that name no file are of ``name``."""
+    return tuple(m if m.file is not None else replace(m, file=name) for m in messages)
+
+
+def cause_of(printed: str) -> str | None:
+    """The line in which LLVM says why it ends its process, if it does."""
+    row = next((r for r in printed.splitlines() if _CAUSE.search(r)), None)
+    if row is None:
+        return None
+    # glibc's line of an assertion: the program, the folder and the signature say nothing to a user.
+    before, mark, condition = row.strip().partition(": Assertion `")
+    words = before.split(": ", 2)
+    if mark and len(words) == 3:
+        return f"{words[1].rpartition('/')[2]}{mark}{condition}"[:300]
+    return row.strip()[:300]
+
+
+def _bad_ir(printed: str, name: str, rows: Sequence[str]) -> CompilerMessage | None:
+    """LLVM's complaint about a text that it cannot read: the line follows the sentence."""
+    said, mark, number = printed.partition("failed to parse IR: ")[2].partition("lineno: ")
+    digits = number.split("\n", 1)[0].strip()[:9]
+    if not mark or not digits.isdecimal():
+        return None
+    n = int(digits)
+    text = rows[n - 1] if 0 < n <= len(rows) else None
+    return CompilerMessage("error", said.strip()[:500], "triton", name, n, text=text)
+
 
 _NOT_FOR_IT = re.compile(r"Value '\w+' is not defined for option 'gpu-name'|Unsupported \.version")
 # nvcc hands its own commands to a shell, and quotes in a way that $(…) and `…` survive.
@@ -270,3 +412,391 @@ def _compiled(
 
 def _text(data: bytes | None) -> str:
     return "" if data is None else data.decode("utf-8", "replace")
+
+
+_VERSION = re.compile(r"^[^\S\n]*\.version\s", re.MULTILINE)
+SECONDS, UNASKED_SECONDS = 120.0, 6.0
+"""Time limits of ptxas for a device that was named, and where nobody asked for machine code."""
+
+
+def assembled(recording: Recording, cache: DerivedCache, device: str | None = None) -> Recording:
+    """A recording of one file of PTX, with machine code for ``device``, else for its own target.
+
+    Where it cannot be assembled, its variants say why they have no SASS; a ``Compilation`` of the
+    recording has what ptxas said. One that holds anything else is given back as it is.
+    """
+    contents = {v.hash: v.stages.get(Stage.PTX) for _, v in recording.variants()}
+    file = next(iter(contents.values()), None)
+    if (
+        len(contents) != 1
+        or file is None
+        or any(len(v.stages) > 1 for _, v in recording.variants())
+    ):
+        return recording
+    data = file.content.read()
+    source = CompilerInput(Path(recording.path), recording.path, "ptx", data)
+    if not _VERSION.search(source.text):
+        return _without(recording, "it is a part of a module: it has no .version")
+    own = own_target(source.text)
+    if own is None:
+        return _without(recording, "it has no .target")
+    for target in dict.fromkeys(filter(None, (device, own))):
+        try:
+            made = _made(source, target, cache, UNASKED_SECONDS if device is None else SECONDS)
+        except PtxviewError as error:
+            return _without(recording, f"{error.message}. {error.hint}".rstrip(". "))
+        if device is None and made.cubin is None and (made.seconds or 0) >= UNASKED_SECONDS:
+            longer = f"{made.failed}: --device {own} gives it {SECONDS:.0f} s"
+            made = replace(made, failed=longer)
+        if made.failed is None or target == own:
+            return _with(recording, source, target, made)
+    return recording
+
+
+def _made(source: CompilerInput, target: str, cache: DerivedCache, seconds: float) -> Compiled:
+    """What ptxas makes of it, from the cache where it has been made before."""
+    version = next((f"{t.path} {t.version}" for t in assemblers()), "")
+    key = cache.key("assembled", version, target, source.data)
+    cubin, printed = cache.get(cache.key(key, "cubin")), cache.get(cache.key(key, "printed"))
+    if cubin is not None and printed is not None and version:
+        return Compiled(source.data, cubin, printed=printed.decode("utf-8", "replace"))
+    made = compile_ptx(source, target, (), seconds=seconds)
+    # What has something to say says it again.
+    if made.cubin is not None and not made.messages:
+        cache.put(cache.key(key, "cubin"), made.cubin)
+        cache.put(cache.key(key, "printed"), made.printed.encode())
+    return made
+
+
+def _with(recording: Recording, source: CompilerInput, target: str, made: Compiled) -> Recording:
+    figures = from_ptxas(made.printed) if made.cubin is not None else {}
+    tried = Compilation(
+        source.name,
+        "ptx",
+        target,
+        hash=next(v.hash for _, v in recording.variants()),
+        symbols=made.symbols,
+        seconds=made.seconds,
+        tool=made.tool,
+        failed=made.failed,
+        messages=made.messages,
+    )
+
+    def variant(one: Variant) -> Variant:
+        if made.cubin is None:
+            return replace(one, missing={**one.missing, Stage.SASS: f"ptxas: {made.failed}"})
+        file = StageFile(BytesContent(made.cubin), None, "nvdisasm -c")
+        return replace(
+            one,
+            target=target,
+            stages={**one.stages, Stage.SASS: file},
+            missing={s: why for s, why in one.missing.items() if s is not Stage.SASS},
+            known=figures.get(one.symbol, Resources()),
+        )
+
+    return replace(_changed(recording, variant), compilations=(tried,))
+
+
+def _without(recording: Recording, why: str) -> Recording:
+    return _changed(recording, lambda one: replace(one, missing={**one.missing, Stage.SASS: why}))
+
+
+def _changed(recording: Recording, change: Callable[[Variant], Variant]) -> Recording:
+    def kernel(one: Kernel) -> Kernel:
+        return replace(one, variants=tuple(change(v) for v in one.variants))
+
+    return replace(recording, kernels=tuple(kernel(k) for k in recording.kernels))
+
+
+STAGES = ("ttir", "ttgir", "llir", "ptx", "cubin")
+BEGINNINGS = ("source", "ttir", "ttgir", "llir", "ptx")
+LIMIT = 600.0
+# The probes as a package of their own name, as a recorded program has them.
+_BOOT = """
+import sys, importlib, importlib.util as u
+sys.path[:] = [p for p in sys.path if p]
+folder = sys.argv[1]
+spec = u.spec_from_file_location("ptxview_probes", folder + "/__init__.py",
+                                 submodule_search_locations=[folder])
+sys.modules["ptxview_probes"] = u.module_from_spec(spec)
+main = importlib.import_module("ptxview_probes.ahead.remaining").main
+raise SystemExit(main(sys.argv[2], sys.argv[3]))
+"""
+# ptxas takes names of files among its options: of a recording only those are believed that name
+# none.
+_PTXAS_OPTION = re.compile(
+    r"(?:-O[0-4]|(?:--opt-level|-O|--maxrregcount|--regAllocOptLevel|--register-usage-level)[= ]\d+"
+    r"|--(?:fmad|allow-expensive-optimizations|position-independent-code)[= ](?:true|false)"
+    r"|--(?:disable-optimizer-constants|suppress-stack-size-warning|device-function-maxrregcount)"
+    r"|-v|--verbose|-lineinfo|--generate-line-info)"
+)
+_SIGNAL = "A signal was caught while processing the MLIR module"
+_WARPS = re.compile(r'"?(?:ttg|triton_gpu)\.num-(warps|ctas)"? = (\d{1,4})\b')
+
+
+@dataclass(frozen=True, slots=True)
+class StageJob:
+    """A stage's text, and how it is to be compiled on.
+
+    ``stage`` is one of ``BEGINNINGS``; ``source`` is Triton's own IR before its first pass.
+    ``name`` is what messages call the text. ``target`` is like ``sm_90a``; Triton takes the number.
+    ``options`` are Triton's by name, as ``variant_options`` gives them; ``until`` is the last stage
+    to make. ``environment`` is added to the child's. ``watch``: whether every pass is reported;
+    ``at_source``: whether errors are to be placed at the lines of the program, not of the text.
+    """
+
+    text: bytes
+    stage: str
+    name: str
+    target: str
+    options: Mapping[str, object] = field(default_factory=dict)
+    until: str = "cubin"
+    gluon: bool = False
+    environment: Mapping[str, str] = field(default_factory=dict)
+    watch: bool = False
+    at_source: bool = False
+
+    @property
+    def number(self) -> int:
+        """90 of sm_90a. Raises ``Unreadable`` where it names no architecture."""
+        match = re.fullmatch(r"(?:sm_|cuda:)?(\d{2,4})[af]?", self.target)
+        if match is None:
+            raise Unreadable(f"{self.target} is no target of Triton's for NVIDIA's GPUs")
+        return int(match[1])
+
+
+@dataclass(frozen=True, slots=True)
+class PassesPrinted:
+    """What compilers printed around their passes, for ``inspector/analyse/passes.py``.
+
+    ``timed`` are their reports of time; ``arrivals`` say at which byte what was read of ``printed``
+    at once ended, and when; ``mark`` is the word that marks begin with. ``cut`` says that there was
+    more than the bound of one file.
+    """
+
+    printed: bytes
+    timed: bytes
+    arrivals: tuple[tuple[int, float], ...]
+    mark: str
+    cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StagesMade:
+    """What a child came to.
+
+    ``texts`` are the stages that were made (``cubin`` is binary), ``seconds`` the compiler's own
+    time of each. ``failed`` is the first error in a sentence and ``failed_at`` the stage that was
+    being made (the given one where it could not be read); None where all were made. ``unknown``
+    are options that this version of Triton does not have. ``printed`` is all that was printed.
+    """
+
+    triton: str
+    texts: Mapping[str, bytes]
+    seconds: Mapping[str, float]
+    metadata: Mapping[str, object]
+    failed: str | None = None
+    failed_at: str | None = None
+    messages: tuple[CompilerMessage, ...] = ()
+    unknown: tuple[str, ...] = ()
+    printed: bytes = b""
+    passes: PassesPrinted | None = None
+
+
+def compile_on(
+    job: StageJob, python: str, *, seconds: float = LIMIT, go_on: GoOn | None = None
+) -> StagesMade:
+    """Make the stages that follow.
+
+    Raises ``ToolMissing`` where the interpreter is not there or has no Triton, ``Unreadable`` where
+    the target is unknown or it takes longer than ``seconds``, ``Stopped`` where ``go_on`` says no.
+    What the compiler refuses raises nothing.
+    """
+    made, died = _by_child(job, python, seconds, go_on, only=False)
+    if died and job.watch:
+        # Once more, for what it prints until then.
+        told, _ = _by_child(job, python, seconds, go_on, only=True)
+        made = replace(made, passes=told.passes)
+    return made
+
+
+def _by_child(
+    job: StageJob, python: str, seconds: float, go_on: GoOn | None, only: bool
+) -> tuple[StagesMade, bool]:
+    """What one child came to, and whether it died of it; ``only`` tells its passes alone."""
+    number = job.number
+    with tempfile.TemporaryDirectory(prefix="ptxview-") as name:
+        folder = Path(name)
+        path = folder / f"input.{'ttir' if job.stage == 'source' else job.stage}"
+        path.write_bytes(job.text)
+        mark = f"ptxview-{secrets.token_hex(16)}"
+        asked, results, said = folder / "job.json", folder / "results.jsonl", folder / "said"
+        watch = {**_watched(folder), "mark": mark, "only": only} if job.watch else None
+        asked.write_text(
+            json.dumps(
+                {
+                    "stage": job.stage,
+                    "path": str(path),
+                    "file": job.name,
+                    "target": number,
+                    "options": dict(job.options),
+                    "gluon": job.gluon,
+                    "until": job.until,
+                    "folder": str(folder),
+                    "said": str(said),
+                    "most": files.limits().one,
+                    "watch": watch,
+                    "at_source": job.at_source,
+                },
+                default=str,
+            ),
+            "utf-8",
+        )
+        argv = [python, "-c", _BOOT, str(PROBES.parent), str(asked), str(results)]
+        child = CompileJob(
+            argv,
+            "triton",
+            {path.name: job.name},
+            {path.name: job.text.decode("utf-8", "surrogateescape")},
+            {**triton_environment(folder), **job.environment},
+            seconds,
+            go_on,
+        )
+        ended = child.run()
+        if ended.status == NO_TRITON:
+            raise no_triton(python, job.name)
+        made = _stages_of(job, child, results, said, ended)
+        if job.watch:
+            made = replace(made, passes=_printed(folder, mark))
+        return made, ended.status < 0
+
+
+def _watched(folder: Path) -> dict[str, str]:
+    return {name: str(folder / f"passes.{name}") for name in ("printed", "timed", "arrivals")}
+
+
+def _printed(folder: Path, mark: str) -> PassesPrinted:
+    """The passes that a child has reported."""
+    places = {name: Path(place) for name, place in _watched(folder).items()}
+    printed, timed, listed = (
+        files.read(place) if place.is_file() else b"" for place in places.values()
+    )
+    try:
+        arrivals = tuple((int(at), float(when)) for at, when in json.loads(listed or b"[]"))
+    except (ValueError, TypeError):
+        arrivals = ()
+    return PassesPrinted(printed, timed, arrivals, mark, len(printed) >= files.limits().one)
+
+
+def _stages_of(
+    job: StageJob, child: CompileJob, results: Path, said: Path, ended: Finished
+) -> StagesMade:
+    """What the child has told, and where it died, of what."""
+    records = [r for r in files.records(results) if isinstance(r, dict)] if results.exists() else []
+    told: dict[str, object] = {}
+    texts: dict[str, bytes] = {}
+    seconds: dict[str, float] = {}
+    for record in records:
+        told |= {k: v for k, v in record.items() if k != "stage"}
+        stage = str(record.get("stage"))
+        if "failed" in record:
+            told["failed_at"] = stage
+        elif stage in STAGES and isinstance(took := record.get("seconds"), int | float):
+            texts[stage] = files.read(results.with_name(f"made.{stage}"))
+            seconds[stage] = float(took)
+    printed = files.read(said) if said.is_file() else ended.err
+    metadata, unknown = told.get("metadata"), told.get("unknown")
+    failed = str(told["failed"]) if "failed" in told else None
+    failed_at = str(told["failed_at"]) if failed else None
+    messages = messages_from(told.get("messages"))
+    if failed is None and (ended.status != 0 or "metadata" not in told):
+        failed_at = str(told.get("begin") or job.stage)
+        text = (printed + b"\n" + ended.err).decode("utf-8", "replace")
+        failed, messages = child.death(text, ended.status)
+    elif failed is not None and (caught := _caught(messages, printed)) != messages:
+        failed, messages = first_error(caught), caught
+    return StagesMade(
+        str(told.get("triton") or ""),
+        texts,
+        seconds,
+        metadata if isinstance(metadata, dict) else {},
+        failed,
+        failed_at,
+        messages,
+        tuple(str(o) for o in unknown) if isinstance(unknown, list) else (),
+        printed,
+    )
+
+
+def _caught(messages: Sequence[CompilerMessage], printed: bytes) -> tuple[CompilerMessage, ...]:
+    """The messages with LLVM's own words where MLIR says only that it has caught their signal.
+
+    A pass that aborts inside a pipeline with a reproducer does not end its process (Triton
+    3.7): MLIR goes on, and why it aborted stands nowhere but in what was printed.
+    """
+    cause = cause_of(printed.decode("utf-8", "replace"))
+    return tuple(
+        replace(m, message=cause) if cause and m.message.startswith(_SIGNAL) else m
+        for m in messages
+    )
+
+
+def believed(options: Mapping[str, object]) -> dict[str, object]:
+    """Options that a recording names, without those of ptxas that would name files."""
+    out = dict(options)
+    words = str(out.get("ptx_options") or "").split()
+    if words:
+        kept = [word for word in words if _PTXAS_OPTION.fullmatch(word)]
+        out["ptx_options"] = " ".join(kept) or None
+    return out
+
+
+def job_of(variant: Variant, stage: str, until: str = "cubin") -> StageJob:
+    """A variant's own stage, for its own target and with its own options.
+
+    Raises ``Unreadable`` where the variant is not Triton's, or lacks the stage.
+    """
+    why = not_tritons(variant)
+    if why is not None:
+        raise Unreadable(why)
+    if stage == "source":
+        content = variant.unpassed
+        why = "its recording does not hold Triton's IR as it was before the first pass"
+    else:
+        file = variant.stages.get(Stage(stage))
+        content = None if file is None else file.content
+        why = variant.missing.get(Stage(stage), "it was not recorded")
+    if content is None:
+        raise Unreadable(f"{variant.symbol} has no {stage}: {why}")
+    gluon = Stage.TTIR not in variant.stages and Stage.TTGIR in variant.stages
+    return StageJob(
+        content.read(),
+        stage,
+        f"{variant.symbol}.{stage}",
+        variant.target or "",
+        options_of(variant),
+        until,
+        gluon,
+    )
+
+
+def not_tritons(variant: Variant) -> str | None:
+    """Why Triton cannot compile a variant again, in a sentence; None where it can."""
+    if any(stage in variant.stages for stage in (Stage.TTIR, Stage.TTGIR, Stage.LLIR)):
+        return None
+    return f"{base_name(variant.symbol)} is not Triton's: it has no TTIR, TTGIR or LLVM IR"
+
+
+def options_of(variant: Variant) -> dict[str, object]:
+    """Triton's options of a variant, if recorded.
+
+    Warps are those that the program asked for: Triton's metadata count those too that it has added
+    to specialize them, which TTGIR tells apart.
+    """
+    config = {name: variant.config[name] for name in CONFIG if name in variant.config}
+    out = believed({**variant.options, **config})
+    file = variant.stages.get(Stage.TTGIR)
+    if file is not None:
+        head = file.content.read()[: 1 << 16].decode("utf-8", "replace")
+        out |= {f"num_{what}": int(n) for what, n in _WARPS.findall(head)}
+    return out

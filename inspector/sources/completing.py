@@ -1,36 +1,263 @@
 """Completes the recording of a program that has ended: the device code of its builds, spills, the
-versions of what compiled it, and what did not compile.
+versions of what compiled it, and errors that a compiler printed or that ended the program.
 
-Apart from ``running``, since the program would wait for the imports of this module.
+MLIR prints its errors, and LLVM ends its process on unexpected input: the probes see neither. The
+recorded text goes through the failed stage once more, in a child, and its messages are kept. Apart
+from ``running``, since the program would wait for the imports of this module.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import itertools
+import os
+import shlex
+import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from pathlib import Path
+from dataclasses import replace
+from functools import partial
+from pathlib import Path, PurePath
 
-from inspector.base.errors import PtxviewError, Stopped
-from inspector.base.model import Origin, Recording, Variant
+from inspector.base.errors import PtxviewError, Stopped, Unreadable
+from inspector.base.model import CompilerMessage, Content, Origin, Recording, Stage, Variant
 from inspector.listing.one_kernel import only
-from inspector.recording.driver import MAX_WHOLE_CUBIN_BYTES
-from inspector.recording.layout import DerivedCache, Writer, read_events
-from inspector.sources import failed_compiles, machine, spills
+from inspector.recording import variants
+from inspector.recording.calls import MAX_WHOLE_CUBIN_BYTES
+from inspector.recording.facts import SOURCES, as_map, as_text, has_log, message_event
+from inspector.recording.layout import BytesContent, DerivedCache, Writer, read_events, standing
+from inspector.sources import disassembly
 from inspector.sources.builds import (
+    Build,
     Found,
+    parse_ninja,
     ptxas_event,
     read_folder,
     read_object,
     recorded_event,
 )
+from inspector.sources.compilers import StageJob, StagesMade, compile_on, job_of
 from inspector.sources.disassembly import carries_device_code
-from inspector.sources.failed_compiles import of_triton, unfinished
 from inspector.sources.opening import open_path
-from inspector.system import files
-from inspector.system.process import side_by_side
+from inspector.system import files, toolchain
+from inspector.system.process import run_tool, side_by_side
+from inspector.system.toolchain import path_folders
+
+MAX_KERNELS = 12
+"""Variants that are compiled once more; a child takes some seconds."""
+SECONDS = 120.0
+FILES = ("source", "ttir", "ttgir", "llir", "ptx")
+BEGINNINGS = (Stage.LLIR, Stage.TTGIR, Stage.TTIR)
+AGAIN = (Stage.TTIR.value, Stage.TTGIR.value, Stage.LLIR.value, Stage.PTX.value)
+"""Stages whose compilers print what they say; ptxas's words are in Triton's own error."""
+
+
+def of_triton(
+    recording: Recording, writer: Writer, python: str, say: Say, go_on: GoOn
+) -> Iterator[Event]:
+    """An event for each variant that did not compile and of which no line is known."""
+    left = MAX_KERNELS
+    for _, variant in recording.variants():
+        error = variant.error
+        if error is None or error.stage not in AGAIN or error.kind is None:
+            continue
+        if any(m.line is not None for m in error.messages) or not left:
+            continue
+        left -= 1
+        made = _again(variant, python, say, go_on)
+        if made is not None and made.failed is not None:
+            yield {"event": "triton_said", "hash": variant.hash, **_words(made, variant, writer)}
+
+
+def unfinished(writer: Writer, python: str, say: Say, go_on: GoOn) -> Iterator[Event]:
+    """An event for each compile in whose midst its process ended, if it was of the compiler's
+    doing: one that comes to its end here was interrupted by something else."""
+    try:
+        left = standing(writer.folder)
+    except Unreadable:
+        return
+    for event, file in left[:MAX_KERNELS]:
+        if event.get("event") == "triton_failed":
+            texts = _texts(event)
+            whole: Event = {**event, "files": {n: writer.blob(t) for n, t in texts.items()}}
+            whole.pop("folder", None)
+            held = {hashlib.sha256(t).hexdigest(): BytesContent(t) for t in texts.values()}
+            made = variants.from_triton({**whole, "failed": "?"}, partial(_held_as, held), {}, None)
+            words = None if made is None else _again(made.variant, python, say, go_on, "cubin")
+            if words is not None and words.failed is not None and made is not None:
+                yield {**whole, "kind": None, **_words(words, made.variant, writer)}
+        with contextlib.suppress(OSError):
+            file.unlink()
+
+
+def _held_as(held: Mapping[str, Content], digest: object) -> Content | None:
+    return held.get(digest) if isinstance(digest, str) else None
+
+
+def _texts(event: Mapping[str, object]) -> dict[str, bytes]:
+    """The stages that Triton had written into its cache by then."""
+    folder, name = as_text(event.get("folder")), as_text(event.get("name")) or ""
+    out: dict[str, bytes] = {}
+    for stage in FILES if folder is not None else ():
+        path = Path(str(folder)) / f"{name[:150]}.{stage}"
+        with contextlib.suppress(PtxviewError, OSError):
+            out[stage] = files.read(path)
+    return out
+
+
+def _again(
+    variant: Variant, python: str, say: Say, go_on: GoOn, until: str | None = None
+) -> StagesMade | None:
+    """The stage that failed, once more; None where it cannot be had."""
+    last = until or (variant.error.stage if variant.error is not None else None)
+    begin: str | None = next((s.value for s in BEGINNINGS if s in variant.stages), None)
+    if begin is None and variant.unpassed is not None:
+        begin = "source"
+    if begin is None or last is None:
+        return None
+    try:
+        job: StageJob = replace(job_of(variant, begin, last), at_source=True)
+        say(f"{variant.symbol} through Triton again, for what it says of its failure")
+        return compile_on(job, python, seconds=SECONDS, go_on=go_on)
+    except Stopped:
+        raise
+    except PtxviewError:
+        return None
+
+
+def _words(made: StagesMade, variant: Variant, writer: Writer) -> Event:
+    source = variant.stages.get(Stage.SOURCE)
+    own = None if source is None else source.origin_path
+    messages = _at_home(made.messages, own)
+    return {
+        "stage": {"cubin": "sass"}.get(made.failed_at or "", made.failed_at),
+        "tool": "triton",
+        "message": next((m.message for m in messages if m.severity == "error"), made.failed),
+        "messages": [message_event(m) for m in messages],
+        "log": writer.blob(made.printed[-20_000:]) if made.printed.strip() else None,
+    }
+
+
+def _at_home(messages: Sequence[CompilerMessage], own: str | None) -> tuple[CompilerMessage, ...]:
+    """Errors of what Triton's own library says, at the line of the program that called it.
+
+    MLIR prints the chain of calls as notes behind the error: the innermost one in the kernel's file
+    is where the user has to look.
+    """
+    out: list[CompilerMessage] = []
+    homes: dict[tuple[str | None, int | None], CompilerMessage] = {}
+    for at, message in enumerate(messages):
+        if message.severity != "error" or own is None or _same(message.file, own):
+            out.append(message)
+            continue
+        place = message.file, message.line
+        notes = itertools.takewhile(lambda m: m.severity == "note", messages[at + 1 :])
+        home = next((n for n in notes if _same(n.file, own)), homes.get(place))
+        if home is None:
+            out.append(message)
+            continue
+        out.append(
+            replace(message, file=home.file, line=home.line, column=home.column, text=home.text)
+        )
+        if place not in homes:
+            out.append(replace(message, severity="note", message="it is said of this line"))
+        homes[place] = home
+    return tuple(out)
+
+
+def _same(file: str | None, own: str) -> bool:
+    return file is not None and PurePath(file).name == PurePath(own).name
+
+
+# -- builds ----------------------------------------------------------------------------------------
+
+MAX_COMMANDS = 16
+"""Commands of one build that are run once more until one fails."""
+COMMANDS_SECONDS = 120.0
+"""For all of them."""
+
+
+def of_builds(
+    events: Sequence[Mapping[str, object]],
+    blob: Callable[[bytes], str],
+    say: Say,
+    go_on: GoOn,
+) -> Iterator[Event]:
+    """An event for each build that failed without messages; ``blob`` keeps a file."""
+    builds: dict[str, Mapping[str, object]] = {}
+    for event in events:
+        directory = event.get("directory")
+        if event.get("event") != "extension" or not isinstance(directory, str):
+            continue
+        if event.get("error") and not has_log(event):
+            builds.setdefault(directory, event)
+        elif has_log(event) or not event.get("error"):
+            builds.pop(directory, None)
+    for directory, event in builds.items():
+        for source, said in _by_nvcc(Path(directory), say, go_on):
+            sources = as_map(event.get("sources"))
+            with contextlib.suppress(PtxviewError):
+                sources[str(source)] = blob(files.read(source))
+            yield {**event, "sources": sources, "error": f"{event['error']}\n{said}"}
+
+
+def _by_nvcc(folder: Path, say: Say, go_on: GoOn) -> Iterator[tuple[Path, str]]:
+    """The output of the first command that fails, as ninja prints it; its products go."""
+    try:
+        edges = parse_ninja(files.text(folder / "build.ninja", files.limits().text))
+    except (PtxviewError, OSError):
+        return
+    began = time.monotonic()
+    for edge in [edge for edge in edges if _failed(edge, folder)][:MAX_COMMANDS]:
+        left = COMMANDS_SECONDS - (time.monotonic() - began)
+        if left <= 0:
+            return
+        say(f"{Path(edge.argv[0]).name} again for {Path(edge.inputs[0]).name}, for what it says")
+        env = {**os.environ, "PATH": os.pathsep.join(path_folders())}
+        with tempfile.TemporaryDirectory(prefix="ptxview-") as name:
+            argv = list(_elsewhere(edge.argv, Path(name)))
+            try:
+                done = run_tool(argv, cwd=folder, env=env, seconds=left, go_on=go_on)
+            except Stopped:
+                raise
+            except PtxviewError:
+                continue
+        if done.status:
+            said = (done.out + done.err).decode("utf-8", "replace")[-20_000:]
+            yield (
+                folder / edge.inputs[0],
+                f"FAILED: {edge.output}\n{shlex.join(edge.argv)}\n{said}\n",
+            )
+            return
+
+
+def _elsewhere(argv: Sequence[str], folder: Path) -> Iterator[str]:
+    """The command with its outputs in another folder."""
+    words = iter(argv)
+    for word in words:
+        yield word
+        if word in ("-o", "-MF"):
+            yield str(folder / Path(next(words, "out")).name)
+
+
+def _failed(edge: Build, folder: Path) -> bool:
+    """Whether a command that compiles has left no object that is newer than its source. What goes
+    through our own stand-in for nvcc has been told of."""
+    if not edge.argv or not edge.inputs or not edge.inputs[0].endswith(SOURCES):
+        return False
+    if any(Path(word).name == "nvcc_main.py" for word in edge.argv[:2]):
+        return False
+    try:
+        made = (folder / edge.output).stat().st_mtime
+        return made < (folder / edge.inputs[0]).stat().st_mtime
+    except OSError:
+        return (folder / edge.inputs[0]).is_file()
+
 
 Say = Callable[[str], None]
+GoOn = Callable[[], bool]
 Event = dict[str, object]
 
 
@@ -52,16 +279,16 @@ def complete(
         if not go_on():
             raise Stopped("it was stopped before its end")
 
-    versions = machine.versions(python)
+    versions = toolchain.versions(python)
     still()
     writer.event(event="tools", tools={k: v for k, v in versions.items() if "folder" not in k})
-    if mode == "gpu" and (device := machine.nvidia_smi()) is not None:
+    if mode == "gpu" and (device := toolchain.nvidia_smi()) is not None:
         writer.event(event="tools", tools={"driver": device["driver_version"]})
     try:
         events = read_events(writer.folder).events
     except PtxviewError:
         return None
-    for event in failed_compiles.of_builds(events, writer.blob, say, go_on):
+    for event in of_builds(events, writer.blob, say, go_on):
         writer.event(**event)
     # Before the builds are kept: a build may have such a module, and its events name it.
     _take_kernels_out(writer, events)
@@ -78,7 +305,7 @@ def complete(
             for event in item_events:
                 writer.event(**event)
     still()
-    if assemblers := spills.versions(versions.get("triton_folder")):
+    if assemblers := disassembly.versions(versions.get("triton_folder")):
         writer.event(event="tools", tools=assemblers)
     for event in unfinished(writer, python, say, go_on):
         writer.event(**event)
@@ -179,7 +406,7 @@ def _measure(
     still: Callable[[], None],
 ) -> list[dict[str, object]]:
     """``ptxas`` events for Triton's variants whose spills are not recorded."""
-    tools = spills.assemblers([triton_folder])
+    tools = disassembly.assemblers([triton_folder])
     todo = [
         v
         for k, v in recording.variants()
@@ -188,7 +415,7 @@ def _measure(
 
     def one(variant: Variant) -> list[dict[str, object]]:
         still()
-        figures = spills.of_variant(variant, tools, cache)
+        figures = disassembly.of_variant(variant, tools, cache)
         still()
         return [ptxas_event(variant.hash, symbol, res) for symbol, res in figures.items()]
 

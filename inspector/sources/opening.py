@@ -14,7 +14,6 @@ from inspector.listing.cubin import debug_ptx, is_cubin, is_elf, read_cubin
 from inspector.listing.ptx_declaration import entries
 from inspector.recording.assemble import Assembly, Blob
 from inspector.recording.facts import as_map
-from inspector.recording.kept import problems as kept_problems
 from inspector.recording.layout import (
     SUFFIX,
     BytesContent,
@@ -22,13 +21,13 @@ from inspector.recording.layout import (
     FileContent,
     is_recording,
     kept_cache,
-    overtaken_by,
+    merged,
     read_events,
     recordings_folder,
     unfinished,
 )
-from inspector.recording.merging import merged
-from inspector.sources import aot_packages, torch_logs, tritonparse
+from inspector.recording.layout import problems as kept_problems
+from inspector.sources import caches, traces
 from inspector.sources.builds import Found, event_of, read_folder, read_object
 from inspector.sources.caches import scan
 from inspector.sources.disassembly import FATBIN_MAGIC, arch_of, carries_device_code, images
@@ -87,25 +86,19 @@ def open_path(path: Path) -> Recording:
 
     Raises ``Unreadable`` if it does not exist, cannot be read, is damaged or of no known kind.
     """
-    if not path.exists():
-        folder = standing(path)
-        if folder == path:
-            raise Unreadable(f"{path} does not exist", "Give " + KINDS + ".")
-        said = f"{path} was not made, or not yet: what its run recorded is read from {folder}"
-        return _with_problem(open_path(folder), said)
-    if not path.is_dir() and not path.is_file():
-        kind = files.kind(path.stat().st_mode)
+    folder = standing(path)
+    if not folder.exists():
+        raise Unreadable(f"{path} does not exist", "Give " + KINDS + ".")
+    if not folder.is_dir() and not folder.is_file():
+        kind = files.kind(folder.stat().st_mode)
         raise Unreadable(f"{path} is {kind}: neither a file nor a folder", "Give " + KINDS + ".")
     try:
-        recording = _open(path)
+        recording = _open(folder)
     except OSError as error:
         raise Unreadable(f"{path} cannot be read: {error.strerror or error}") from None
-    if path.suffix == SUFFIX and path.is_file() and (later := overtaken_by(path)) is not None:
-        return _with_problem(recording, f"{later} is of a later run, which has not replaced it")
-    return recording
-
-
-def _with_problem(recording: Recording, said: str) -> Recording:
+    if folder == path:
+        return recording
+    said = f"{path} was not made, or not yet: what its run recorded is read from {folder}"
     return replace(recording, problems=(said, *recording.problems))
 
 
@@ -141,11 +134,11 @@ def open_paths(paths: Sequence[Path]) -> Recording:
                 "Several paths are read as one where each is a recording of ptxview run's.",
             )
         parts.append(read_events(path))
-    whole = merged(parts)
+    machines, whole = merged(parts)
     assembly = Assembly(partial(whole.blob, say=(problems := list(whole.problems)).append))
     assembly.problems = problems
     made = assembly.recording(" + ".join(map(str, paths)), list(whole.events))
-    return replace(made, machines=whole.machines)
+    return replace(made, machines=machines)
 
 
 def _packed(path: Path) -> Recording:
@@ -283,9 +276,9 @@ def _within(
 def _folder(path: Path, allowance: files.Allowance) -> Iterable[dict[str, object]]:
     cache = kept_cache()
     any_event = False
-    if packaged := aot_packages.models(path):
+    if packaged := caches.models(path):
         for model in packaged:
-            yield from aot_packages.events(model, path)
+            yield from caches.events(model, path)
         return
     for event in scan(path, allowance):
         if event["event"] == "build_folder":
@@ -302,7 +295,7 @@ def _folder(path: Path, allowance: files.Allowance) -> Iterable[dict[str, object
     if not any_event:
         for entry in files.names(path)[0]:  # the scan has said if there are more
             file = path / entry.name
-            if not entry.name.endswith((*TEXT_STAGES, ".cubin", *tritonparse.ENDINGS)):
+            if not entry.name.endswith((*TEXT_STAGES, ".cubin", *traces.ENDINGS)):
                 continue
             if entry.is_symlink() and files.leads_out(file, path):
                 continue
@@ -327,8 +320,8 @@ def _file(path: Path, inside: Path | None = None) -> Iterable[dict[str, object]]
         if is_elf(head) or FATBIN_MAGIC in head[:64]:
             yield from _binary(file, head)
             return
-        if tritonparse.is_trace(unpacking.head(path, tritonparse.HEAD, inside=inside)):
-            yield from tritonparse.from_trace_file(path, inside)
+        if traces.is_tritonparse(unpacking.head(path, traces.HEAD, inside=inside)):
+            yield from traces.from_tritonparse(path, inside)
             return
         yield from _text(file, head, inside)
 
@@ -350,10 +343,10 @@ def _text(file: files.File, head: bytes, inside: Path | None) -> Iterable[dict[s
             "blob": content,
             "symbols": _symbols(stage, content),
         }
-    elif torch_logs.is_trace(text):
-        yield from torch_logs.from_trace_file(path, inside)
-    elif torch_logs.is_log(text):
-        yield from torch_logs.from_log(_whole(file))
+    elif traces.is_torch_trace(text):
+        yield from traces.from_torch_trace(path, inside)
+    elif traces.is_log(text):
+        yield from traces.from_log(_whole(file))
 
 
 def _binary(file: files.File, head: bytes) -> Iterable[dict[str, object]]:
@@ -383,7 +376,7 @@ def _binary(file: files.File, head: bytes) -> Iterable[dict[str, object]]:
                     build = path
             if build == path:
                 return
-    own = list(aot_packages.of_library(file))
+    own = list(caches.of_library(file))
     yield from own
     if own and not carries_device_code(file):
         return

@@ -24,7 +24,6 @@ from inspector.recording.layout import (
     SUFFIX,
     Writer,
     event_files,
-    file_stamp,
     is_recording,
     is_watched,
     kept_cache,
@@ -34,13 +33,9 @@ from inspector.recording.layout import (
     unwritten,
     work_folder,
 )
-from inspector.sources import machine
-from inspector.sources.machine import PROBES
-from inspector.system.process import (
-    instead_of_ending,
-    run_program,
-    stop_tools,
-)
+from inspector.system import toolchain
+from inspector.system.process import instead_of_ending, run_program, stop_tools
+from inspector.system.toolchain import PROBES
 
 if TYPE_CHECKING:
     from inspector.base.model import Recording
@@ -198,7 +193,7 @@ def _name(request: RunRequest) -> str:
 
 def command_of(request: RunRequest) -> tuple[list[str], str]:
     """The command to start, and the interpreter whose versions are recorded."""
-    python = machine.interpreter(request.python)
+    python = toolchain.interpreter(request.python)
     if request.kind == "command":
         return list(request.words), python
     if request.kind == "module":
@@ -251,10 +246,9 @@ class Run:
             command_of(request) if here is None else (list(here), sys.executable)
         )
         folder, self._pack_to = prepare(request)
-        self._over = None if self._pack_to is None else file_stamp(self._pack_to)
         self._asked_for = request.out is not None
         target = request.target
-        if target is None and here is None and not machine.gpu_present():
+        if target is None and here is None and not toolchain.gpu_present():
             target = DEFAULT_TARGET
         self._mode = "gpu" if target is None else "target"
         self._hurries = False
@@ -284,10 +278,10 @@ class Run:
         self.env = environment(folder, request, target)
         if target is None:
             wanted = request.driver and here is None and not self._is_profiled(request)
-            if wanted and machine.driver_library() is None:
+            if wanted and toolchain.driver_library() is None:
                 self._writer.event(event="problem", where="driver", text=NO_DRIVER)
             elif wanted:
-                self._see_launches(str(machine.driver_library()))
+                self._see_launches(str(toolchain.driver_library()))
 
     @staticmethod
     def _is_profiled(request: RunRequest) -> bool:
@@ -380,8 +374,9 @@ class Run:
         path = writer.folder
         if pack_to is not None:
             try:
-                path = self._packed(writer.folder, pack_to, say)
+                pack(writer.folder, pack_to, quickly=self._hurries)
                 remove(writer.folder)
+                path = pack_to
             except (PtxviewError, OSError) as error:
                 why = error.strerror if isinstance(error, OSError) else None
                 say(f"{pack_to} could not be written ({why or error}); the recording is in {path}")
@@ -391,20 +386,6 @@ class Run:
             except (PtxviewError, OSError) as error:
                 say(f"the recording cannot be read: {error}")
         return RunOutcome(status, path, recording, ended - self._began, time.monotonic() - ended)
-
-    def _packed(self, folder: Path, target: Path, say: Callable[[str], None]) -> Path:
-        """The file that was made of it: by another name where another run has taken this one.
-
-        What lay there when we began is replaced, as was asked for.
-        """
-        try:
-            pack(folder, target, quickly=self._hurries, over=self._over)
-            return target
-        except FileExistsError:
-            other = target.with_name(f"{target.stem}-{secrets.token_hex(3)}{SUFFIX}")
-            pack(folder, other, quickly=self._hurries, over=None)
-            say(f"another program has written {target}: this recording is {other}")
-            return other
 
 
 def load_the_rest() -> None:

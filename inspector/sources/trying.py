@@ -32,18 +32,20 @@ from inspector.listing.cubin import read_cubin
 from inspector.listing.ptx_declaration import bounds, entries
 from inspector.recording.facts import CONFIG, as_map, from_ptxas, merge
 from inspector.recording.layout import BytesContent, kept_cache
-from inspector.sources import machine, spills
-from inspector.sources.compile_job import GoOn
+from inspector.sources import disassembly
 from inspector.sources.compilers import (
     CompilerInput,
+    GoOn,
     assemblers,
+    compile_on,
     compile_ptx,
+    job_of,
     own_target,
 )
 from inspector.sources.compiling import targets_of
-from inspector.sources.nvcc import same_code
+from inspector.sources.disassembly import same_code
 from inspector.sources.opening import raw_events
-from inspector.sources.remaining_stages import compile_on, job_of
+from inspector.system import toolchain
 from inspector.system.process import side_by_side
 from inspector.system.toolchain import Tool, version_of
 
@@ -299,7 +301,7 @@ class _Trial:
     def by_triton(self, wanted: Sequence[Wanted]) -> list[TriedColumn]:
         """The columns by what follows the stage in Triton's compiler, then by ptxas for options of
         its own."""
-        python = machine.interpreter(self.request.python)
+        python = toolchain.interpreter(self.request.python)
 
         def run(item: Wanted) -> TriedColumn:
             setting, text = item
@@ -400,7 +402,7 @@ class _Trial:
             return (), ()
         tools = [tool.path for tool in (*self._of_triton(), *assemblers())]
         try:
-            found = spills.reproduction(
+            found = disassembly.reproduction(
                 ptx,
                 sass.content.read(),
                 variant.target,
@@ -427,16 +429,16 @@ class _Trial:
                 ("--fmad=false" in words) != plain
             )
 
-        return sorted(spills.OPTIONS, key=unlike)
+        return sorted(disassembly.OPTIONS, key=unlike)
 
     def _of_triton(self) -> list[Tool]:
         """The assemblers of the interpreter that has Triton."""
         if self._own is None:
             folder = None
             if self.request.kernel.origin in TRITON:
-                found = machine.versions(machine.interpreter(self.request.python))
+                found = toolchain.versions(toolchain.interpreter(self.request.python))
                 folder = found.get("triton_folder")
-            paths = spills.assemblers([folder]) if folder else []
+            paths = disassembly.assemblers([folder]) if folder else []
             self._own = [Tool("ptxas", p, version_of(p), "") for p in paths]
         return self._own
 

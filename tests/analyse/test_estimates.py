@@ -8,7 +8,7 @@ import pytest
 
 from inspector import listing as parsers
 from inspector.analyse.accesses import Access, accesses
-from inspector.analyse.estimates import accessed_bytes, operations, tensor_bytes
+from inspector.analyse.card import accessed_bytes, operations, tensor_bytes
 from inspector.analyse.function_facts import FunctionFacts
 from inspector.base.model import Argument, Call, Stage
 from inspector.recording.layout import DerivedCache

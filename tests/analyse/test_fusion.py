@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from inspector.analyse.fusion import model_lines
+from inspector.analyse.links import model_lines
 from inspector.base.model import Fusion, MadeFrom, Recording, Stage
 from inspector.listing import parse
 from inspector.reader.reader import Reader
 from inspector.recording import output_code
 from inspector.recording.assemble import Assembly
 from inspector.recording.layout import BytesContent, DerivedCache
-from inspector.recording.origins import graph_lines
+from inspector.recording.output_code import graph_lines
 from tests.analyse.test_links import KNOWN
 
 DATA = Path(__file__).parent.parent / "data" / "analyse"

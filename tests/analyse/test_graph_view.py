@@ -9,13 +9,7 @@ import pytest
 from hypothesis import strategies as st
 
 from inspector.analyse import graph_text
-from inspector.analyse.graph_view import (
-    GraphView,
-    buffer_bytes,
-    fx_nodes,
-    graph_view,
-    module_path,
-)
+from inspector.analyse.graph_view import GraphView, buffer_bytes, fx_nodes, graph_view, module_path
 from inspector.listing.wrapper import parse_wrapper
 
 

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import inspector
-from inspector.analyse.links import Links, StageNames, link
-from inspector.analyse.operations import Operations
+from inspector.analyse.links import Links, Operations, StageNames, link
 from inspector.base.model import Location, Stage
 from inspector.listing import parse
 from inspector.listing.line import Kind, Line, Listing

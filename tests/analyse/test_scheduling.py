@@ -11,8 +11,7 @@ import pytest
 import inspector
 from inspector import listing as parsers
 from inspector.analyse.flow.graph import Flow
-from inspector.analyse.function_facts import FunctionFacts
-from inspector.analyse.scheduling import Schedule, schedule
+from inspector.analyse.function_facts import FunctionFacts, Schedule, schedule
 from inspector.base.model import Stage
 from inspector.base.text import words
 from inspector.listing.line import Control, Function, Kind, Line, Listing

@@ -25,8 +25,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from inspector.sources import machine
 from inspector.sources.running import RunRequest, environment
+from inspector.system import toolchain
 
 ROOT = Path(__file__).parents[2]
 STARTS = "import json, argparse, subprocess"
@@ -72,8 +72,8 @@ def recording(folder: Path) -> dict[str, str]:
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "blobs").mkdir(parents=True)
     env = environment(folder, RunRequest("script", ("x",)), None)
-    library = machine.driver_library()
-    if library is None or not machine.gpu_present():
+    library = toolchain.driver_library()
+    if library is None or not toolchain.gpu_present():
         return env
     return env | dict.fromkeys(("PTXVIEW_DRIVER", "CUDA_INJECTION64_PATH"), str(library))
 
@@ -134,7 +134,7 @@ def of_way(way: str, place: Path, fresh: bool) -> dict[str, str]:
         shutil.rmtree(caches, ignore_errors=True)
     env = recording(place / "r") if way == "recorded" else bare()
     return env | {
-        "OVERHEAD_DEVICE": "cuda" if machine.gpu_present() else "cpu",
+        "OVERHEAD_DEVICE": "cuda" if toolchain.gpu_present() else "cpu",
         "XDG_STATE_HOME": str(place / "state"),
         "TRITON_CACHE_DIR": str(caches / "triton"),
         "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),

@@ -236,7 +236,7 @@ def test_annotations_are_workflow_commands(tmp_path: Path, free: Path) -> None:
     for line in lines:
         assert re.fullmatch(r"::error title=[^:,]+::[^\n]+", line), line
     from inspector.base.model import Location
-    from inspector.diff.check.judging import Outcome, Place, Subject, Verdict
+    from inspector.diff.check import Outcome, Place, Subject, Verdict
     from inspector.report.check import Checked, workflow_commands
 
     place = Place(source=Location(str(tmp_path / "a, b.py"), 7))

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from inspector.listing.cubin import read_cubin
-from inspector.sources import spills
+from inspector.sources import disassembly
 from tests.helpers.ptxview import (
     LECTURE,
     MATMUL,
@@ -624,7 +624,7 @@ def test_versions_of_tritons_assemblers_are_those_that_they_print() -> None:
         tool.name: subprocess.run([tool, "--version"], capture_output=True, text=True, check=True)
         for tool in (folder / "backends" / "nvidia" / "bin").glob("ptxas*")
     }
-    told = spills.versions(str(folder))
+    told = disassembly.versions(str(folder))
     assert told and set(told) == set(printed)
     for name, version in told.items():
         assert f"V{version}\n" in printed[name].stdout

@@ -13,7 +13,7 @@ import pytest
 from inspector.base.model import Argument, Call, Kernel, Origin, Recording, Variant
 from inspector.commands.cli import main
 from inspector.measure.time.results import Session, Timing, stored_session
-from inspector.recording.kept import keep
+from inspector.recording.layout import keep
 from inspector.report import calls
 
 LECTURE = Path(__file__).parents[2] / "examples" / "recordings" / "lecture-h200.ptxview"

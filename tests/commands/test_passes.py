@@ -19,7 +19,7 @@ import pytest
 from inspector.analyse.passes import PassFilter, PassRun, named, operations, pipeline_of
 from inspector.base.errors import Stopped
 from inspector.base.model import Stage, StageFile
-from inspector.diff.passes import lines_changed
+from inspector.diff.beside import lines_changed
 from inspector.reader import passes as reading
 from inspector.reader.passes import PassList, variant_passes
 from inspector.recording.layout import DerivedCache

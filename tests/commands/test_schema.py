@@ -21,7 +21,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from inspector.commands.cli import COMMANDS
-from inspector.reader.schemas import names, schema
+from inspector.reader.tables import names, schema
 from inspector.report import profile, timings
 from tests.helpers import json_page
 from tests.helpers.profile_traces import Made

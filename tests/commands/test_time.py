@@ -20,11 +20,10 @@ from inspector.measure.time import calls
 from inspector.measure.time import child as running
 from inspector.measure.time.calls import Library
 from inspector.measure.time.planning import job_of, plan
-from inspector.recording.kept import keep, kept, place
-from inspector.recording.layout import recordings_folder
-from inspector.sources import machine
+from inspector.recording.layout import keep, kept, place, recordings_folder
 from inspector.sources.opening import open_path
 from inspector.sources.running import RunOutcome
+from inspector.system import toolchain
 from inspector.system.process import Finished
 
 LECTURE = Path(__file__).parents[2] / "examples" / "recordings" / "lecture-h200.ptxview"
@@ -70,7 +69,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         Path(argv[-1]).write_text("".join(json.dumps(line) + "\n" for line in said))
         return Finished(0, b"", b"")
 
-    monkeypatch.setattr(machine, "gpu_present", lambda: True)
+    monkeypatch.setattr(toolchain, "gpu_present", lambda: True)
     monkeypatch.setattr(running, "measure", functools.partial(MEASURE, child=child))
     return jobs
 

@@ -7,8 +7,8 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inspector.diff import align as aligner
-from inspector.diff.align import Blocks, align
+from inspector.diff import matching as aligner
+from inspector.diff.matching import Blocks, align
 
 sequences = st.lists(st.integers(0, 6), max_size=40)
 

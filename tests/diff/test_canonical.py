@@ -6,8 +6,7 @@ import pytest
 
 from inspector.base.model import Stage
 from inspector.diff.beside import intra_line
-from inspector.diff.canonical import digest
-from inspector.diff.forms import plain, plain_name
+from inspector.diff.canonical import digest, plain, plain_name
 from inspector.diff.hunks import Op
 from inspector.diff.listings import diff_listings, pair
 from inspector.listing import parse

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from inspector.analyse.hints.subject import Finding
 from inspector.base.model import Resources, Stage, Variant
-from inspector.diff import summary as summaries
-from inspector.diff.summary import CompiledParameter, FigureChange
+from inspector.diff import explanation as summaries
+from inspector.diff.explanation import CompiledParameter, FigureChange
 from inspector.listing import parse
 from tests.helpers.cards import ptx, ttir
 from tests.helpers.sides import LOAD, STORE, WIDE, said, side, tensor, using

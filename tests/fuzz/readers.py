@@ -47,19 +47,16 @@ from inspector.reader.reader import Reader as RecordingReader
 from inspector.recording import output_code
 from inspector.recording.assemble import Assembly
 from inspector.recording.facts import from_ptxas, from_res_usage, max_threads
-from inspector.recording.kept import REPORTS, kept
-from inspector.recording.layout import BytesContent, DerivedCache
-from inspector.recording.origins import graph_lines, stack_places
+from inspector.recording.layout import REPORTS, BytesContent, DerivedCache, kept
+from inspector.recording.output_code import graph_lines, stack_places
 from inspector.report import jsons, tables
 from inspector.report.words import as_json
-from inspector.sources import torch_logs
-from inspector.sources.builds import harmless, parse_ninja
+from inspector.sources import traces
+from inspector.sources.builds import again, architectures, harmless, parse_ninja
 from inspector.sources.disassembly import plain_of
-from inspector.sources.nvcc import again, architectures
 from inspector.sources.opening import open_path
 from inspector.system import printing
-from inspector.tui.app.config import read_config
-from inspector.tui.main.remembered import Memory
+from inspector.tui.main.settings import Memory, read_config
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 SEEDS = DATA / "fuzz"
@@ -343,10 +340,10 @@ def _ncu_said(data: bytes, _: Path) -> None:
 
 def _log(data: bytes, folder: Path) -> None:
     text = text_of_bytes(data)
-    torch_logs.is_log(text)
-    torch_logs.is_trace(text)
+    traces.is_log(text)
+    traces.is_torch_trace(text)
     (folder / "trace.log").write_bytes(data)
-    found = [*torch_logs.from_log(text), *torch_logs.from_trace_file(folder / "trace.log")]
+    found = [*traces.from_log(text), *traces.from_torch_trace(folder / "trace.log")]
     _look_at(Assembly(lambda v: v if hasattr(v, "read") else None).recording("x", found))
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 
-from inspector.reader.schemas import fields
-from inspector.reader.tables import table
+from inspector.reader.tables import fields, table
 from tests.helpers.ptxview import REPOSITORY
 
 PAGE = REPOSITORY / "docs" / "json.md"

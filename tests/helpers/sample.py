@@ -18,10 +18,11 @@ from inspector.analyse.line_annotations import (
     LineAnnotations,
     Register,
     Rolled,
+    SourceGroups,
     Told,
     Words,
+    by_links,
 )
-from inspector.analyse.source_groups import SourceGroups, by_links
 from inspector.base.errors import ToolMissing, Unreadable
 from inspector.base.model import (
     Graph,

@@ -7,7 +7,7 @@ from functools import cache
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
-from inspector.reader.schemas import schema
+from inspector.reader.tables import schema
 
 
 @cache

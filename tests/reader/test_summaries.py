@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from inspector.base.model import Recording, Stage, Variant
-from inspector.reader.reader import Reader
-from inspector.reader.summaries import Summaries
+from inspector.reader.reader import Reader, Summaries
 from inspector.recording.layout import BytesContent, DerivedCache
 from inspector.sources.opening import open_path
 from tests.helpers.many import many

@@ -6,8 +6,7 @@ import json
 
 from inspector.base.model import Content
 from inspector.recording.layout import BytesContent
-from inspector.recording.origins import Origins, stack_places
-from inspector.recording.output_code import parse
+from inspector.recording.output_code import Origins, parse, stack_places
 
 KERNEL = "triton_poi_fused_mul_sin_0"
 STACKS = {

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from inspector.base.errors import Unreadable
-from inspector.recording.layout import Writer, overtaken_by, pack, unfinished, work_folder
+from inspector.recording.layout import Writer, unfinished, work_folder
 from inspector.sources.opening import open_path
 from tests.helpers.ptxview import MATMUL, call, command, environment, ptxview, write_events
 from tests.helpers.tools import skip_without
@@ -120,16 +120,8 @@ def test_a_file_that_was_not_made_is_read_from_the_folder_beside_it(tmp_path: Pa
     ]
     for words in commands:
         assert call(*words).status == 0
-    # An older recording of that name is read, and a later run beside it told.
     with pytest.raises(Unreadable):
         open_path(tmp_path / "y.ptxview")
-    pack(folder, target)
-    os.utime(target, (1.5, 1.5))
-    assert overtaken_by(target) == folder
-    (first, *_) = open_path(target).problems
-    assert first == f"{folder} is of a later run, which has not replaced it"
-    os.utime(target, (3, 3))
-    assert overtaken_by(target) is None
 
 
 FULL = """
@@ -224,25 +216,3 @@ def test_every_command_reads_the_folder_in_the_place_of_the_file(tmp_path: Path)
     )
     assert bare.returncode == 0 and b".entry matmul_kernel" in bare.stdout
     assert call("show", target, "--stage", "ttir").status == 0  # of one word, it is the PATH
-
-
-def test_two_runs_into_one_file_cost_neither_recording(tmp_path: Path) -> None:
-    """Two runs into one file: what lay there before is replaced, what came there since is not."""
-    target = tmp_path / "x.ptxview"
-    folder = tmp_path / "other"
-    write_events(folder, BEGUN, note(1))
-    pack(folder, tmp_path / "theirs.ptxview")
-    (tmp_path / "p.py").write_text(
-        "import os, sys\nfor name in sys.argv[1:]:\n    os.rename(name, 'x.ptxview')\n"
-    )
-    run = ["run", "--no-tui", "-o", "x.ptxview", "p.py"]
-    for before in (None, b"anything"):
-        if before is not None:
-            target.write_bytes(before)
-        done = ptxview(*run, cwd=tmp_path)
-        assert done.status == 0 and open_path(target).complete
-    done = ptxview(*run, "theirs.ptxview", cwd=tmp_path)
-    assert done.status == 0 and noted(target) == ["noted: 1"]
-    (own,) = tmp_path.glob("x-*.ptxview")
-    assert f"this recording is {own.name}" in done.said and open_path(own).complete
-    assert not list(tmp_path.glob("*.unfinished"))

@@ -89,7 +89,7 @@ def test_kernels_of_one_name_are_one_row_and_the_winner_is_its_own() -> None:
         own = replace(gelu.variants[0], id=f"{n}{n}aa11bb", config={"BLOCK": n}, autotune=tuned)
         named.append(replace(gelu, id=f"gelu@{n}", variants=(own,)))
     tree = whole_tree(replace(of, kernels=tuple(named), graphs=()))
-    folded = rows(tree, "", frozenset())
+    folded = rows(tree, "", {})
     assert [(row.text, row.count) for row in folded[1:]] == [("gelu_kernel", 5)]
     assert folded[1].subject.kernel is named[3]
     every = rows(tree, "", None)[2:]
@@ -105,6 +105,6 @@ def test_a_filter_goes_to_the_row_that_is_what_was_typed() -> None:
     for n in (1123, 123, 23, 4230):
         own = replace(fused.variants[0], id=f"{n:08x}", hash=f"{n:08x}" * 8)
         kernels.append(replace(fused, id=f"k{n}", name=f"triton_mul_{n}", variants=(own,)))
-    found = rows(whole_tree(replace(of, kernels=tuple(kernels), graphs=())), "23", frozenset())
+    found = rows(whole_tree(replace(of, kernels=tuple(kernels), graphs=())), "23", {})
     best = max((r for r in found if r.kind is TreeKind.KERNEL), key=lambda r: fitness(r, "23"))
     assert best.text == "triton_mul_23"

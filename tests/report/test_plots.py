@@ -21,7 +21,7 @@ from inspector.measure.time.roofline import TITLES, Peaks, Spot, dtypes_in, peak
 from inspector.reader.tables import devices, table
 from inspector.report.plots import Figure, PlotLine, plot, ticks
 from inspector.report.plots import figure as roofline
-from inspector.sources import machine
+from inspector.system import toolchain
 from inspector.system.process import Finished
 
 LECTURE = Path(__file__).parents[2] / "examples" / "recordings" / "lecture-h200.ptxview"
@@ -186,7 +186,7 @@ def recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     for name in ("STATE", "CACHE"):
         monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name))
     monkeypatch.setenv("COLUMNS", "160")
-    monkeypatch.setattr(machine, "gpu_present", lambda: True)
+    monkeypatch.setattr(toolchain, "gpu_present", lambda: True)
     monkeypatch.setattr(running, "measure", partial(running.measure, child=child))
     return str(shutil.copy(LECTURE, tmp_path / "lecture.ptxview"))
 

@@ -12,7 +12,7 @@ import pytest
 
 from inspector.listing.cubin import read_cubin
 from inspector.recording.layout import kept_cache
-from inspector.sources import nvcc
+from inspector.sources import disassembly
 from inspector.sources.builds import Found, harmless, parse_ninja, read_folder
 from inspector.system.toolchain import find
 from tests.helpers.ptxview import EXTENSION, call, printed, tool, variants_of
@@ -347,9 +347,9 @@ def test_build_that_nvcc_refuses_says_what_nvcc_said(tmp_path: Path) -> None:
 def test_same_code_is_by_encoding(built: Path) -> None:
     (found,) = (f for f in read_folder(built, kept_cache()) if isinstance(f, Found))
     one = read_cubin(found.cubin)
-    assert one is not None and nvcc.same_code(one, read_cubin(found.cubin))
-    assert not nvcc.same_code(one, None)
-    assert not nvcc.same_code(None, None)
+    assert one is not None and disassembly.same_code(one, read_cubin(found.cubin))
+    assert not disassembly.same_code(one, None)
+    assert not disassembly.same_code(None, None)
     names = set(one.code)
     assert names == set(one.entries) and len(names) == 2
 

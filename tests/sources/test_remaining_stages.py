@@ -11,9 +11,9 @@ import pytest
 
 from inspector.base.errors import ToolMissing, Unreadable
 from inspector.base.model import Variant
-from inspector.sources import machine
+from inspector.sources.compilers import StagesMade, believed, compile_on, job_of
 from inspector.sources.opening import open_path
-from inspector.sources.remaining_stages import StagesMade, believed, compile_on, job_of
+from inspector.system import toolchain
 from tests.helpers.ptxview import MATMUL, SQUARE
 
 pytestmark = pytest.mark.usefixtures("triton_at_once")
@@ -43,7 +43,7 @@ def made(
     """What comes of a variant's stage in which a word was replaced."""
     job = job_of(variant, stage, until)
     assert old in job.text
-    return compile_on(replace(job, text=job.text.replace(old, new, 1)), machine.interpreter(None))
+    return compile_on(replace(job, text=job.text.replace(old, new, 1)), toolchain.interpreter(None))
 
 
 def test_stages_are_those_that_triton_makes_of_the_file(matmul: Variant, tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_stages_are_those_that_triton_makes_of_the_file(matmul: Variant, tmp_pat
     file = tmp_path / "matmul_kernel.ttir"
     file.write_bytes(job_of(matmul, "ttir").text)
     subprocess.run(
-        [machine.interpreter(None), "-c", TRITONS, str(file), "90", str(tmp_path)],
+        [toolchain.interpreter(None), "-c", TRITONS, str(file), "90", str(tmp_path)],
         check=True,
         env={"TRITON_CACHE_DIR": str(tmp_path / "cache"), "PATH": "/usr/bin:/bin"},
     )
@@ -72,7 +72,7 @@ def test_an_option_reaches_the_compiler_and_one_that_it_does_not_know_is_said(
 ) -> None:
     job = job_of(matmul, "ttir", "ttgir")
     wide = compile_on(
-        replace(job, options={"num_warps": 8, "no_such": 1}), machine.interpreter(None)
+        replace(job, options={"num_warps": 8, "no_such": 1}), toolchain.interpreter(None)
     )
     assert b'"ttg.num-warps" = 8' in wide.texts["ttgir"]
     assert wide.unknown == ("no_such",)
@@ -104,7 +104,7 @@ def test_llvm_ir_that_cannot_be_read_is_a_sentence_with_its_line(matmul: Variant
     text = made(matmul, "ttgir", until="llir").texts["llir"].replace(b"ret void", b"ret vod", 1)
     ended = compile_on(
         replace(job_of(matmul, "ttgir"), text=text, stage="llir", name="x.llir"),
-        machine.interpreter(None),
+        toolchain.interpreter(None),
     )
     row = next(n for n, row in enumerate(text.splitlines(), 1) if b"ret vod" in row)
     assert ended.failed is not None and ended.failed_at == "ptx"

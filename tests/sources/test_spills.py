@@ -14,7 +14,7 @@ from inspector.base.model import Resources, Stage, StageFile, Variant
 from inspector.listing.cubin import function_records, read_cubin
 from inspector.recording.facts import from_ptxas
 from inspector.recording.layout import BytesContent, DerivedCache
-from inspector.sources.spills import assemblers, of_variant, on_record
+from inspector.sources.disassembly import assemblers, of_variant, on_record
 from tests.helpers.ptxview import LECTURE, REPOSITORY, Done, call, printed, tool, variants_of
 
 LISTINGS = REPOSITORY / "tests" / "data" / "listing"

@@ -8,19 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from inspector.analyse.hints.access import narrow_access, narrow_rows, uncoalesced_layout
-from inspector.analyse.hints.banks import bank_conflicts
-from inspector.analyse.hints.executed import with_executed
-from inspector.analyse.hints.fp64 import fp64_promotion, no_tensor_cores, slow_division
+from inspector.analyse.hints.access import (
+    bank_conflicts,
+    narrow_access,
+    narrow_rows,
+    uncoalesced_layout,
+    with_executed,
+)
 from inspector.analyse.hints.launching import (
+    idle_lanes,
     local_memory,
     low_occupancy,
+    masked_lanes,
     small_grid,
     spills,
     tail_effect,
 )
-from inspector.analyse.hints.masks import idle_lanes, masked_lanes
-from inspector.analyse.hints.order import barrier_in_loop, early_wait, uninlined_call
+from inspector.analyse.hints.order import (
+    barrier_in_loop,
+    early_wait,
+    fp64_promotion,
+    no_tensor_cores,
+    slow_division,
+    uninlined_call,
+)
 from inspector.analyse.hints.subject import Finding, HintSubject, Thresholds
 from inspector.base.errors import PtxviewError
 

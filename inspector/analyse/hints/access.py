@@ -1,13 +1,21 @@
-"""Global memory: accesses that could be wider, and lanes that read far apart."""
+"""Memory access: width, coalescing, bank conflicts; guessed from the code, or as counted.
+
+Counts of executed blocks come from outside: nothing is run here. They are exact for the blocks
+that were run, and a finding says how many those are.
+"""
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
+from inspector.analyse.hints.launching import IDLE
 from inspector.analyse.hints.subject import (
+    WARP,
+    ExecutedAccess,
+    ExecutedBranch,
+    ExecutedFacts,
     Finding,
     HintSubject,
     Thresholds,
@@ -15,8 +23,7 @@ from inspector.analyse.hints.subject import (
     numbers,
     plural,
 )
-from inspector.analyse.hints.touched import Run, arguments, parameters, runs
-from inspector.analyse.hints.warp import WarpAccess
+from inspector.analyse.hints.warp import Run, WarpAccess, runs, scalars
 from inspector.analyse.tensors import (
     Blocked,
     Tensors,
@@ -33,11 +40,9 @@ from inspector.listing.ptx_code import Operand
 # -- narrow accesses of Triton --------------------------------------------------------------------
 # Rows that begin where nothing is aligned.
 
-RULE = "narrow-access"
 
 MAX_ACCESS_BYTES = 16
 _MOVES = frozenset(("tt.load", "tt.store"))
-_ARGUMENT = re.compile(r"%([\w$.\-]+): (!tt\.\w+<[^{,)]*>|[\w.]+)")
 _PROGRAM = (5, 3, 2)
 
 
@@ -61,7 +66,7 @@ def narrow_rows(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findin
         return
     together = MAX_ACCESS_BYTES // size
     yield Finding(
-        RULE,
+        NARROW,
         "hint",
         f"{plural(len(lines), 'access')} of {elements} elements a thread, {size} bytes at a time, "
         f"though {together} lie side by side: each row but the first begins at an address that is "
@@ -70,29 +75,6 @@ def narrow_rows(subject: HintSubject, thresholds: Thresholds) -> Iterator[Findin
         "Triton compiles another variant for that.",
         {Stage.TTGIR: numbers(lines)},
     )
-
-
-def scalars(subject: HintSubject) -> dict[str, int]:
-    """The integer arguments by their names in TTGIR: the launch's, else awkward ones."""
-    given = arguments(subject)
-    function = next((line for line in subject.ttgir if line.base == "tt.func"), None)
-    if function is None:
-        return {}
-    out: dict[str, int] = {}
-    for at, found in enumerate(_ARGUMENT.finditer(function.text)):
-        if not found[2].startswith("!"):
-            out[found[1]] = given.value(at, pointer=False)
-    return out
-
-
-def named(subject: HintSubject, values: dict[str, int]) -> dict[str, int]:
-    """Values by a kernel's own names as values by the names in its TTGIR."""
-    function = next((line for line in subject.ttgir if line.base == "tt.func"), None)
-    names = [] if function is None else [f[1] for f in _ARGUMENT.finditer(function.text)]
-    own = parameters(subject)
-    if len(own) != len(names):
-        return values
-    return {inner: values[name] for inner, name in zip(names, own, strict=True) if name in values}
 
 
 def _narrow(line: Line, layout: Blocked, tensors: Tensors) -> tuple[int, int] | None:
@@ -262,11 +244,11 @@ def cure_of_layout(subject: HintSubject) -> str:
 
 def _everywhere(runs: tuple[Run, ...], limit: float, least: float) -> frozenset[int]:
     """Lines that touch too many sectors for every shape of the block."""
-    found = [frozenset(_scattered(run, limit, least)) for run in runs]
+    found = [frozenset(_uncoalesced(run, limit, least)) for run in runs]
     return frozenset.intersection(*found) if found else frozenset()
 
 
-def _scattered(run: Run, limit: float, least: float) -> Iterator[int]:
+def _uncoalesced(run: Run, limit: float, least: float) -> Iterator[int]:
     """Of accesses that move together (one stretch, one base) what they touch together counts."""
     together: dict[tuple[int, bool, Operand], list[WarpAccess]] = defaultdict(list)
     for access in _global(run):
@@ -285,3 +267,237 @@ def _sectors(accesses: Iterable[WarpAccess]) -> tuple[int, int]:
         for address in access.addresses:
             moved.update(range(address, address + access.width))
     return len({byte // SECTOR_BYTES for byte in moved}), max(-(-len(moved) // SECTOR_BYTES), 1)
+
+
+CONFLICTS = "bank-conflicts"
+
+BANKS = 32
+BANK_BYTES = 4
+
+
+def bank_conflicts(subject: HintSubject, thresholds: Thresholds) -> Iterator[Finding]:
+    """Lanes that want different words of one bank at once.
+
+    A warp's 4-byte access is one pass over the banks where all words are in different banks;
+    lanes that want the same word share it. 8 and 16 bytes a lane are moved in halves and quarters
+    of the warp, so what counts is passes against those that the width takes anyway.
+    """
+    limit = number(thresholds, CONFLICTS, "times")
+    accessed = runs(subject)
+    if not accessed:
+        return
+    degrees = [{a.line: degree(a) for a in run.values() if a.space == "shared"} for run in accessed]
+    lines = set.intersection(*(set(d) for d in degrees))
+    least = {n: min(d[n] for d in degrees) for n in lines}
+    bad = sorted(n for n in lines if least[n] >= limit)
+    if not bad:
+        return
+    worst = max(least[n] for n in bad)
+    several = " at least" if len(accessed) > 1 else ""
+    yield Finding(
+        CONFLICTS,
+        "hint",
+        f"{plural(len(bad), 'access')} to shared memory with bank conflicts,{several} {worst}-way "
+        f"in the worst: lanes of a warp want different words of the same of its {BANKS} banks, and "
+        f"the access is repeated until all are served (computed from the addresses of a block's "
+        f"first warp). {cure_of_conflicts(subject)}",
+        {Stage.PTX: tuple(bad)},
+        estimated=True,
+    )
+
+
+def cure_of_conflicts(subject: HintSubject) -> str:
+    """What takes bank conflicts away."""
+    if subject.kernel.origin in (Origin.TRITON, Origin.INDUCTOR):
+        return (
+            "Triton chose this layout by how the block is loaded and used (turned round for "
+            "tl.dot, or transposed): load it the other way round, or try another block shape or "
+            "num_warps."
+        )
+    return "Pad the tile's rows by one element, or swizzle the index."
+
+
+def degree(access: WarpAccess) -> int:
+    """How many times the passes that an access of its width takes without conflicts."""
+    lanes = access.addresses
+    a_pass = max(BANKS * BANK_BYTES // max(access.width, BANK_BYTES), 1)
+    passes = least = 0
+    for start in range(0, len(lanes), a_pass):
+        words: dict[int, set[int]] = defaultdict(set)
+        for address in lanes[start : start + a_pass]:
+            for word in range(
+                address // BANK_BYTES, (address + access.width - 1) // BANK_BYTES + 1
+            ):
+                words[word % BANKS].add(word)
+        passes += max(len(w) for w in words.values())
+        least += 1
+    return passes // least if least else 1
+
+
+DIVERGENCE = "divergence"
+REPEATED = "redundant-loads"
+
+
+COUNTED_ALONE = frozenset((DIVERGENCE, REPEATED))
+"""Rules of which the code alone tells nothing: no gate can ask for them."""
+REPLACED = frozenset((UNCOALESCED, CONFLICTS))
+"""Rules that guess from the code what is counted here: nothing is guessed where it was counted."""
+EXPLAINED = frozenset((IDLE, "masked-lanes", DIVERGENCE))
+"""Rules that say why lanes have no work: one that only says that they have none adds nothing."""
+
+
+def with_executed(
+    subject: HintSubject, guessed: Sequence[Finding], thresholds: Thresholds
+) -> tuple[Finding, ...]:
+    """The findings of the code, with what was counted in place of what is guessed of it."""
+    facts = subject.executed
+    if facts is None:
+        return tuple(guessed)
+    kept = [finding for finding in guessed if finding.rule not in REPLACED]
+    counted = list(_counted(subject, facts, thresholds))
+    others = [finding for finding in counted if finding.rule != IDLE]
+    explained = not EXPLAINED.isdisjoint(f.rule for f in (*kept, *others))
+    return (*kept, *(others if explained else counted))
+
+
+def _counted(
+    subject: HintSubject, facts: ExecutedFacts, thresholds: Thresholds
+) -> Iterator[Finding]:
+    yield from _scattered(subject, facts, thresholds)
+    yield from _conflicting(subject, facts, thresholds)
+    yield from _divergent(subject, facts, thresholds)
+    yield from _idle(facts, thresholds)
+    yield from _repeated(facts, thresholds)
+
+
+def _ptx_lines(those: Iterable[ExecutedAccess | ExecutedBranch]) -> dict[Stage, tuple[int, ...]]:
+    return {Stage.PTX: tuple(sorted({one.line for one in those}))}
+
+
+def _scattered(
+    subject: HintSubject, facts: ExecutedFacts, thresholds: Thresholds
+) -> Iterator[Finding]:
+    limit = number(thresholds, UNCOALESCED, "sectors_times")
+    least = number(thresholds, UNCOALESCED, "lanes")
+    bad = [
+        one
+        for one in facts.accesses
+        if one.space == "global"
+        and one.filled
+        and one.together >= limit * one.filled
+        and one.lanes >= least * one.requests
+    ]
+    if not bad:
+        return
+    worst = max(bad, key=lambda one: one.together / one.filled)
+    moved, wanted = sum(a.sectors for a in bad), sum(a.least_sectors for a in bad)
+    yield Finding(
+        UNCOALESCED,
+        "warn",
+        f"{plural(len(bad), 'access')} to global memory in which the lanes of a warp are far "
+        f"apart: {moved:,} sectors of {SECTOR_BYTES} bytes for data that fill {wanted:,}, "
+        f"{worst.sectors / worst.requests:.3g} a request in the worst, where "
+        f"{worst.least_sectors / worst.requests:.3g} would do. Memory moves whole sectors, so most "
+        "of what it moves is thrown away. Let neighbouring lanes have neighbouring elements: "
+        f"{cure_of_layout(subject)}.",
+        _ptx_lines(bad),
+        blocks=facts.blocks,
+    )
+
+
+def _conflicting(
+    subject: HintSubject, facts: ExecutedFacts, thresholds: Thresholds
+) -> Iterator[Finding]:
+    limit = number(thresholds, CONFLICTS, "times")
+    bad = [
+        one
+        for one in facts.accesses
+        if one.space == "shared"
+        and one.least_wavefronts
+        and one.wavefronts >= limit * one.least_wavefronts
+    ]
+    if not bad:
+        return
+    worst = max(bad, key=lambda one: one.wavefronts / one.least_wavefronts)
+    waves, least = sum(a.wavefronts for a in bad), sum(a.least_wavefronts for a in bad)
+    yield Finding(
+        CONFLICTS,
+        "hint",
+        f"{plural(len(bad), 'access')} to shared memory with bank conflicts: {waves:,} wavefronts "
+        f"where {least:,} would do, {worst.wavefronts / worst.least_wavefronts:.3g} times as many "
+        f"in the worst. Lanes of a warp want different words of the same of its {BANKS} banks, and "
+        f"the access is repeated until all are served. {cure_of_conflicts(subject)}",
+        _ptx_lines(bad),
+        blocks=facts.blocks,
+    )
+
+
+def _divergent(
+    subject: HintSubject, facts: ExecutedFacts, thresholds: Thresholds
+) -> Iterator[Finding]:
+    share = number(thresholds, DIVERGENCE, "share")
+    bad = [b for b in facts.branches if b.divergent and b.divergent >= share * b.warps]
+    room = WARP * facts.instructions
+    lost = 1 - facts.threads / room if room else 0.0
+    if not bad or lost < number(thresholds, DIVERGENCE, "lost"):
+        return
+    warps, parted = sum(b.warps for b in bad), sum(b.divergent for b in bad)
+    yield Finding(
+        DIVERGENCE,
+        "hint",
+        f"{plural(len(bad), 'branch')} at which the lanes of {parted:,} of {warps:,} warps part: "
+        f"the two ways are run one after the other, each with the other's lanes idle, {lost:.0%} "
+        f"of all lanes' turns. {_cure_of_divergence(subject)}",
+        _ptx_lines(bad),
+        blocks=facts.blocks,
+    )
+
+
+def _cure_of_divergence(subject: HintSubject) -> str:
+    if subject.kernel.origin in (Origin.TRITON, Origin.INDUCTOR):
+        return (
+            "In Triton's code such a branch stands in a function that goes another way by the "
+            "value, as tanh and pow do: a formula of exp and tl.where has none."
+        )
+    return (
+        "Let the condition be the same for a whole warp (by threadIdx.x / 32, by blocks), sort the "
+        "data by it, or compute both and select."
+    )
+
+
+def _idle(facts: ExecutedFacts, thresholds: Thresholds) -> Iterator[Finding]:
+    those = [one for one in facts.accesses if one.requests]
+    requests, lanes = sum(one.requests for one in those), sum(one.lanes for one in those)
+    limit = number(thresholds, IDLE, "share")
+    if not requests or 1 - lanes / (WARP * requests) < limit:
+        return
+    bad = [one for one in those if 1 - one.lanes / (WARP * one.requests) >= limit]
+    yield Finding(
+        IDLE,
+        "hint",
+        f"{lanes / requests:.3g} of a warp's {WARP} lanes have part in an access to memory, on "
+        f"average of {requests:,}: the others are masked off, were never started, or left before. "
+        "Warps are scheduled whole: give every lane an element, in blocks whose size is a multiple "
+        f"of {WARP}, or start fewer threads.",
+        _ptx_lines(bad),
+        blocks=facts.blocks,
+    )
+
+
+def _repeated(facts: ExecutedFacts, thresholds: Thresholds) -> Iterator[Finding]:
+    loads = [a for a in facts.accesses if a.space == "global" and a.kind == "load" and a.followed]
+    share = number(thresholds, REPEATED, "share")
+    bad = [one for one in loads if one.repeated >= share * one.followed]
+    again, lanes = sum(one.repeated for one in loads), sum(one.followed for one in loads)
+    if not bad or again < share * lanes:
+        return
+    yield Finding(
+        REPEATED,
+        "hint",
+        f"{again:,} of {lanes:,} loads of lanes from global memory that were followed are of what "
+        "the same thread has loaded before, and nothing was stored there since: a cache may answer "
+        "them, and each takes an instruction and its latency all the same. Keep the value in a "
+        "register, or load it before the loop; __restrict__ lets the compiler of CUDA C++ do so.",
+        _ptx_lines(bad),
+        blocks=facts.blocks,
+    )

@@ -1,4 +1,4 @@
-"""Input of the hints, and their findings."""
+"""Input of the hints, counts of executed blocks among it, and their findings."""
 
 from __future__ import annotations
 
@@ -6,16 +6,74 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from inspector.analyse.accesses import OpcodeLines
 from inspector.analyse.flow.graph import Flow
 from inspector.analyse.function_facts import FunctionFacts
-from inspector.analyse.hints.counts import ExecutedFacts
 from inspector.analyse.occupancy import Device, Occupancy, occupancy
-from inspector.analyse.opcodes import OpcodeLines
 from inspector.base.model import Call, Kernel, Note, Resources, Stage, Variant
 from inspector.base.text import some as some_of
 from inspector.base.text import word_for
 from inspector.listing.line import Function, Line, Listing
 from inspector.listing.ptx_code import PtxFunction, read_function
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutedAccess:
+    """What one line of PTX asked of ``global`` or ``shared`` memory, in all blocks that were run.
+
+    ``kind`` is ``load``, ``store`` or ``atomic``; ``requests`` are a warp's, ``lanes`` those that
+    were part of one. Of global memory: ``sectors`` of 32 bytes, ``least_sectors`` that would do;
+    ``together`` and ``filled`` the same of all accesses of its stretch of code that move together,
+    where each sector counts once a warp, of the warps that were followed. ``repeated`` of the
+    ``followed`` lanes load what they have loaded before, and nobody has stored to since. Of shared
+    memory: wavefronts.
+    """
+
+    line: int
+    space: str
+    kind: str
+    requests: int
+    lanes: int
+    sectors: int = 0
+    least_sectors: int = 0
+    together: int = 0
+    filled: int = 0
+    followed: int = 0
+    repeated: int = 0
+    wavefronts: int = 0
+    least_wavefronts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutedBranch:
+    """Of ``warps`` that came to a branch, in how many some lanes took it and some did not."""
+
+    line: int
+    warps: int
+    divergent: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutedFacts:
+    """Counts of ``ran`` of a launch's ``of`` blocks.
+
+    ``instructions`` are warps', ``threads`` the lanes that came to them, ``active`` those that ran
+    them.
+    """
+
+    ran: int
+    of: int
+    instructions: int
+    threads: int
+    active: int
+    accesses: tuple[ExecutedAccess, ...] = ()
+    branches: tuple[ExecutedBranch, ...] = ()
+
+    @property
+    def blocks(self) -> tuple[int, int]:
+        """How many blocks of how many."""
+        return self.ran, self.of
+
 
 WARP = 32
 MACHINE = (Stage.PTX, Stage.SASS)

@@ -20,10 +20,11 @@ from inspector.base.errors import PtxviewError, RunFailed, UsageError
 from inspector.base.model import Kernel, Recording
 from inspector.reader.reader import Reader
 from inspector.reader.tables import devices
-from inspector.sources import machine, running
+from inspector.sources import running
 from inspector.sources.opening import open_path
+from inspector.system import toolchain
 
-PROBES = machine.PROBES.parent
+PROBES = toolchain.PROBES.parent
 PACKAGE = "ptxview_probes"
 CHANGED = ("PTXVIEW_RECORDING", "PYTHONPATH")
 """Variables that are different within a block, so that its child processes are recorded as well."""

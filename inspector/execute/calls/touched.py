@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from inspector.analyse.hints.counts import ExecutedAccess, ExecutedBranch, ExecutedFacts
+from inspector.analyse.hints.subject import ExecutedAccess, ExecutedBranch, ExecutedFacts
 from inspector.execute import Facts, Program
 from inspector.execute.access import Access, Observer
 from inspector.execute.blocks import BasicBlock

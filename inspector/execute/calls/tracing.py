@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from inspector.analyse.hints.counts import ExecutedFacts
+from inspector.analyse.hints.subject import ExecutedFacts
 from inspector.base.errors import Stopped, UsageError
 from inspector.execute import (
     Facts,

@@ -26,8 +26,7 @@ from inspector.measure.ncu import export
 from inspector.measure.ncu.attach import text_of
 from inspector.measure.ncu.export import tables
 from inspector.measure.ncu.model import NcuLaunch, Report, joined
-from inspector.recording.kept import REPORTS, keep, kept
-from inspector.recording.layout import BytesContent, is_recording
+from inspector.recording.layout import REPORTS, BytesContent, is_recording, keep, kept
 from inspector.system import files
 from inspector.system.process import run_tool
 from inspector.system.toolchain import find

@@ -18,7 +18,7 @@ from inspector.measure.time.results import Peak, Timing, median
 from inspector.measure.time.roofline import Peaks, peaks_of_device
 from inspector.measure.time.take import data_sheet, numbers, peaks_of, row
 from inspector.reader import tables
-from inspector.sources import machine
+from inspector.system import toolchain
 from inspector.system.process import Finished, run_tool
 
 HOW = (
@@ -211,9 +211,9 @@ def race(
     Raises ``ToolMissing`` without a GPU or torch, ``Unreadable`` where it declares nothing,
     ``UsageError`` where its input has no such size.
     """
-    if not machine.gpu_present():
+    if not toolchain.gpu_present():
         raise ToolMissing("timing needs an NVIDIA GPU; this machine has none")
-    python = child.interpreter(wish.python, [machine.interpreter(None)], machine.versions)
+    python = child.interpreter(wish.python, [toolchain.interpreter(None)], toolchain.versions)
     declared = _declared(python, script)
     names, defaults = declared["variants"], declared["sizes"]
     assert isinstance(names, list) and isinstance(defaults, dict)

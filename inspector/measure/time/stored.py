@@ -13,7 +13,7 @@ from pathlib import Path
 
 from inspector.base.model import Kernel, Variant
 from inspector.measure.time.results import Session, Timing, read
-from inspector.recording.kept import kept
+from inspector.recording.layout import kept
 
 OWN, COLD = "cupti", "cold"
 """The stopwatch that reads a kernel's own duration, and the preferred state of the L2."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from inspector.analyse.estimates import operations, tensor_bytes
+from inspector.analyse.card import operations, tensor_bytes
 from inspector.analyse.occupancy import arch_of
 from inspector.base.errors import PtxviewError, ToolMissing, UsageError
 from inspector.base.model import Call, Recording, Stage
@@ -36,9 +36,8 @@ from inspector.measure.time.results import (
 from inspector.reader import tables
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import Found
-from inspector.recording.kept import keep
-from inspector.recording.layout import is_recording, read_events, recordings_folder
-from inspector.sources import machine
+from inspector.recording.layout import is_recording, keep, read_events, recordings_folder
+from inspector.system import toolchain
 
 # Alignment in bytes of torch's allocator if the device is emulated.
 ALIGNED_EMULATED = 64
@@ -77,11 +76,11 @@ def ready(
     planned = replace(planned, left_out=(*planned.left_out, *less_frequent))
     if not planned.launches and not again:
         raise UsageError("there is no recorded launch to time", "\n".join(planned.left_out))
-    if not machine.gpu_present():
+    if not toolchain.gpu_present():
         raise ToolMissing("timing needs an NVIDIA GPU; this machine has none")
-    interpreters = (sys.executable, machine.interpreter(None))
+    interpreters = (sys.executable, toolchain.interpreter(None))
     recorded = reader.recording.command
-    python = child.interpreter(wish.python, interpreters, machine.versions, recorded)
+    python = child.interpreter(wish.python, interpreters, toolchain.versions, recorded)
     return Ready(planned, python, tuple(again))
 
 

@@ -5,30 +5,26 @@ from __future__ import annotations
 import gc
 import os
 import threading
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
-
+from typing import TYPE_CHECKING
 from rich.console import RenderableType
 from rich.text import Text
 from textual.app import App
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState
-
 from inspector.base.text import lines_shown, shown
 from inspector.reader.reader import Reader
 from inspector.system import printing
-from inspector.tui.app.config import Config, read_config
-from inspector.tui.keys.places import config_path, memory_path
 from inspector.tui.main.main_screen import MainScreen
-from inspector.tui.main.remembered import Memory
-from inspector.tui.main.title_bar import banner
 from inspector.tui.program.live import Choice, Live, Opener, ending
 from inspector.tui.widgets.notice import Notice, in_thread
 from inspector.tui.widgets.theme import DARK, LIGHT
+from inspector.tui.main.bars import banner
+from inspector.tui.main.settings import Config, Memory, config_path, memory_path, read_config
 
 if TYPE_CHECKING:
-    # Imported when something is looked for: the first frame does not wait for it.
-    from inspector.tui.find.ranking import Entry
+    from inspector.tui.find.finder import Entry
+
 
 GC_THRESHOLDS = 10_000, 10, 1_000
 """Objects until the youngest are collected; collections of a generation until the next.
@@ -50,14 +46,6 @@ WELCOME = (
     "Enter reads the kernel under the cursor, Tab goes from pane to pane, 1 to 7 choose a stage, "
     "/ searches, ^p finds anything by its name, ? shows the keys."
 )
-
-
-@runtime_checkable
-class Renewed(Protocol):
-    """A screen that shows what a recording holds."""
-
-    def renew(self, reads: Reader) -> None:
-        """Show what the recording holds now."""
 
 
 class PtxviewApp(App[None]):
@@ -157,8 +145,8 @@ class PtxviewApp(App[None]):
         self.reads = reads
         if not main.empty:
             for screen in self.screen_stack:
-                if isinstance(screen, Renewed):
-                    screen.renew(reads)
+                if (renew := getattr(screen, "renew", None)) is not None:
+                    renew(reads)
         elif recording.kernels or recording.graphs:
             await main.fill(reads)
         else:
@@ -174,7 +162,7 @@ class PtxviewApp(App[None]):
 
     async def action_quit(self) -> None:
         """Leave; ask what becomes of a program that still runs."""
-        from inspector.tui.program.leaving import Leaving
+        from inspector.tui.panes.dialogs import Leaving
 
         if self.live is None or not self.live.running:
             self.leave()
@@ -209,8 +197,8 @@ class PtxviewApp(App[None]):
 
     def action_help(self) -> None:
         """Show all keys, those of where one is first."""
+        from inspector.tui.find.entries import help_entries
         from inspector.tui.find.finder import Finder
-        from inspector.tui.find.help import help_entries
 
         entries = help_entries(self.screen, self.reads.recording, self.keys, self.config.problems)
         screen = Finder(
@@ -220,7 +208,7 @@ class PtxviewApp(App[None]):
 
     def action_find(self) -> None:
         """Find anything that has a name: commands, kernels, variants, stages, labels, hints."""
-        from inspector.tui.find.palette import palette
+        from inspector.tui.find.entries import palette
 
         main = self.main if self.screen is self.main else None
         self.push_screen(palette(self.screen, main, self.keys), self._run)
@@ -231,7 +219,7 @@ class PtxviewApp(App[None]):
 
     def action_problems(self) -> None:
         """Show what could not be recorded or read."""
-        from inspector.tui.find.help import problems_text
+        from inspector.tui.find.entries import problems_text
         from inspector.tui.widgets.tool_screen import Overlay
 
         recording = self.reads.recording

@@ -22,16 +22,45 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from inspector.analyse.flow.arrows import FlowLanes
-from inspector.analyse.line_annotations import NOTHING, LineAnnotations, Register
-from inspector.analyse.source_groups import HUES, SourceGroups
+from inspector.analyse.line_annotations import (
+    HUES,
+    NOTHING,
+    LineAnnotations,
+    Register,
+    SourceGroups,
+)
 from inspector.base.model import Stage
 from inspector.base.text import plural
-from inspector.tui.code.code_rows import CodeRows, Look, Part, breaks, place_words
-from inspector.tui.code.flow import FlowCell, along, arrow_at, cells, lanes_shown
-from inspector.tui.code.folding import LEVELS, USUAL, Fold, Folding, Region, RowMap
-from inspector.tui.code.gutter import CHOICES, COLUMNS, Gutter, RunFigures, title
+from inspector.tui.code.code_rows import (
+    CHOICES,
+    COLUMNS,
+    CodeRows,
+    FlowCell,
+    Gutter,
+    Look,
+    Part,
+    RunFigures,
+    along,
+    arrow_at,
+    breaks,
+    cells,
+    lanes_shown,
+    place_words,
+    title,
+)
+from inspector.tui.code.folding import (
+    BAR_SIGNS,
+    LEVELS,
+    USUAL,
+    Fold,
+    Folding,
+    MarkedBar,
+    Marks,
+    Region,
+    RowMap,
+    placed,
+)
 from inspector.tui.code.highlight import IR, SEARCH_LINES, Highlighter
-from inspector.tui.code.marks_bar import SIGNS, MarkedBar, Marks, placed
 from inspector.tui.keys.command_table import Where, bindings
 from inspector.tui.widgets.notice import Notice, in_thread, notice_row
 from inspector.tui.widgets.visible import label
@@ -42,18 +71,14 @@ from inspector.tui.widgets.visible import label
 MARGIN_LINES = 2
 """Lines kept visible above and below the cursor and a linked run."""
 
-_STYLES = {
-    "cursor": "code--mark",
-    "match": "code--found",
-    "note": "code--note",
-    "linked": "code--link",
-    "hot": "code--peak",
-    "peak": "code--peak",
-}
-
-
 MAX_GAP_LINES = 6
 """Lines between linked lines that are shown as one block, where the pane has room."""
+
+
+def _any(lines: tuple[int, ...], first: int, last: int) -> bool:
+    """Whether any of some ascending lines is among lines ``first`` to ``last``."""
+    at = bisect_left(lines, first)
+    return at < len(lines) and lines[at] <= last
 
 
 class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
@@ -98,14 +123,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         *(f"code--{how}-{hue}" for how in ("tint", "lit") for hue in range(1, HUES + 1)),
     }
 
-    @dataclass
-    class Columned(Message):
-        """The columns before the text changed."""
-
-        view: CodeView
-
     class Looks(Message):
-        """Folds, wrapping or the reading mode changed."""
+        """Folds, wrapping, the reading mode or the columns before the text changed."""
 
     @dataclass
     class Scrolled(Message):
@@ -138,7 +157,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.matches: tuple[int, ...] = ()
         self.register: Register | None = None
         self._width = 0
-        self._linked: frozenset[int] = frozenset()
         self._places: dict[int, str] = {}
         self._laid: tuple[object, list[tuple[int, Part]]] = (None, [])
         self.untouched = True
@@ -149,7 +167,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.lit = 0
         self._led = False
         self.flow: FlowLanes | None = None
-        self._ranks: dict[str, tuple[int, ...]] = {}
         self._largest = "", 0
 
     def say(self, text: str, warning: bool = False) -> None:
@@ -200,11 +217,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     def _jump_among(self, lines: tuple[int, ...], step: int, otherwise: str) -> None:
         """Go to the next or previous of some lines, round the ends; without any, show a message."""
         if lines:
-            at = (
-                bisect_left(lines, self.cursor + 1)
-                if step > 0
-                else bisect_left(lines, self.cursor) - 1
-            )
+            at = bisect_left(lines, self.cursor + (step > 0)) - (step < 0)
             self.jump(lines[at % len(lines)])
         else:
             self.say(otherwise, warning=True)
@@ -215,42 +228,31 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     def action_largest(self, column: str) -> None:
         """To the line with the largest figure of a column; from there to the next largest."""
-        gutter = self.rows.gutter
-        if column not in gutter.there:
-            text = f"No {title(column)} are known for this listing."
-            self.say(text, warning=True)
-        elif column in self._ranks:
-            self._to_largest(column)
-        else:
-            lines = self.lines
+        gutter, lines = self.rows.gutter, self.lines
 
-            def ranked(found: tuple[int, ...] | Notice) -> None:
-                if gutter is self.rows.gutter and isinstance(found, tuple):
-                    self._ranks[column] = found
-                    self._to_largest(column)
+        def ranked(found: tuple[int, ...] | Notice) -> None:
+            if gutter is self.rows.gutter and isinstance(found, tuple):
+                self._to_largest(column, found)
 
+        if column in gutter.there:
             in_thread(self, lambda: gutter.ranked(column, lines), ranked, "rank")
+        else:
+            self.say(f"No {title(column)} are known for this listing.", warning=True)
 
-    def _to_largest(self, column: str) -> None:
-        lines = self._ranks[column]
+    def _to_largest(self, column: str, lines: tuple[int, ...]) -> None:
         if not lines:
-            text = f"No line of this listing has any {title(column)}."
-            self.say(text, warning=True)
+            self.say(f"No line of this listing has any {title(column)}.", warning=True)
             return
-        before, at = self._largest
         # Where one went on by oneself, it begins again with the largest.
-        again = before == column and at < len(lines) and lines[at] == self.cursor
-        at = (at + 1) % len(lines) if again else 0
-        self._largest = column, at
+        again = self._largest == (column, self.cursor) and self.cursor in lines
+        at = (lines.index(self.cursor) + 1) % len(lines) if again else 0
+        self._largest = column, lines[at]
         self.jump(lines[at])
         gutter = self.rows.gutter
         figure = gutter.figure(column, gutter.annotations.at(lines[at])) or 0
+        place = f"number {at + 1} of {len(lines)}" if at else "the most of any line"
         many = plural(int(figure), COLUMNS[column].unit)
-        if at == 0:
-            text = f"{many}, the most of any line; again goes to the next largest."
-        else:
-            text = f"{many}, number {at + 1} of {len(lines)}; again goes to the next largest."
-        self.say(text)
+        self.say(f"{many}, {place}; again goes to the next largest.")
 
     def action_fold(self) -> None:
         """Fold what the cursor is in, or unfold it."""
@@ -265,9 +267,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     def action_fold_level(self) -> None:
         """Fold more kinds of lines, then none."""
-        said = self.folding.deeper()
+        self.say(self.folding.deeper())
         self.fold()
-        self.say(said)
 
     def action_wrap(self) -> None:
         """Break lines that are too long, or let them go on to the right."""
@@ -350,8 +351,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         if not self.unchoose() and self.lines:
             self.chosen_from = self.cursor
             self.refresh()
-            text = "Selecting lines from here: y copies them, Esc cancels."
-            self.say(text)
+            self.say("Selecting lines from here: y copies them, Esc cancels.")
 
     def action_verbatim(self) -> None:
         """The file as it is, every line and every space; again, what is easier to read."""
@@ -510,7 +510,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
     def _look(self, n: int, again: bool = False) -> Look:
         fold, marks = self.map.fold(n), self.map.marks(n)
         first, last = n if marks is None else marks.first, n if fold is None else fold.last
-        linked = self._any(self.linked, first, last) if first < last else n in self._linked
+        linked = _any(self.linked, first, last)
         here = first <= self.cursor <= last
         if here and self.has_focus:
             sign = "cursor"
@@ -525,7 +525,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             chosen is not None and chosen[0] <= last and first <= chosen[1],
             "" if fold is None else fold.words,
             fold is not None and fold.kind is Fold.FUNCTION,
-            bool(self.current) and self._any(self.current, first, last),
+            bool(self.current) and _any(self.current, first, last),
             () if fold is not None or self.folding.as_it_is else self._place(n),
             self._tint(n),
             self._flow_cells(n, again),
@@ -555,8 +555,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         elif loop is not None:
             self.jump(loop.target)
         else:
-            text = "No branch on this line, and no loop around it."
-            self.say(text, warning=True)
+            self.say("No branch on this line, and no loop around it.", warning=True)
 
     def _click_flow(self, n: int, x: int) -> bool:
         """Follow the arrow that was clicked beside line ``n``; False if none was."""
@@ -626,11 +625,6 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         at = self.map.row(self.cursor)
         return self.cursor if first <= at <= last else self.map.line((first + last) // 2)
 
-    @staticmethod
-    def _any(lines: tuple[int, ...], first: int, last: int) -> bool:
-        at = bisect_left(lines, first)
-        return at < len(lines) and lines[at] <= last
-
     def _part(self, name: str) -> Style:
         return self.get_component_rich_style(name, partial=True)
 
@@ -665,7 +659,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             "peak": annotations.peaks,
         }
         return {
-            y: (SIGNS[kind], self._part(_STYLES[kind]))
+            y: (BAR_SIGNS[kind][0], self._part(BAR_SIGNS[kind][1]))
             for y, kind in placed(wanted, self.map, height)
         }
 
@@ -693,7 +687,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.post_message(self.Moved(self))
 
     def _begin(self, width: int) -> None:
-        self.linked, self._linked, self.matches = (), frozenset(), ()
+        self.linked = self.matches = ()
         self.current = ()
         self.groups, self.lit, self.rows.lettered = None, 0, False
         self.flow, self.rows.flow_width = None, 0
@@ -701,7 +695,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         self.chosen_from = None
         self._width = width
         self.map = RowMap(self.lines)
-        self._light_up(None)
+        self.light_up(None)
 
     def _to_top(self) -> None:
         """Scroll to where reading begins."""
@@ -735,10 +729,10 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
         """Mark ``lines``; with ``follow``, bring them into view and take the cursor along."""
         lines = tuple(n for n in lines if 1 <= n <= self.lines)
         if lines != self.linked:
-            self.linked, self._linked = lines, frozenset(lines)
+            self.linked = lines
             self.refresh()
             self.refresh_marks()
-        if follow and lines and self.cursor not in self._linked:
+        if follow and lines and self.cursor not in lines:
             self.cursor = self.nearest(lines)
             last = self.cursor
             for n in lines[bisect_left(lines, last) :]:
@@ -779,12 +773,11 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     def _columns(self, gutter: Gutter) -> None:
         self.rows.gutter = gutter
-        self._ranks = {}
         self.rows.forget()
         self.measure()
         self.refresh_marks()
         if self.is_mounted:
-            self.post_message(self.Columned(self))
+            self.post_message(self.Looks())
 
     def columns(self, wanted: tuple[str, ...]) -> None:
         """Show these columns, where the listing has something for them."""
@@ -798,11 +791,8 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
 
     def light_up(self, register: Register | None) -> None:
         """Mark where a register is defined and used, and its name wherever it is."""
-        if register != self.register:
-            self._light_up(register)
-            self.redraw()
-
-    def _light_up(self, register: Register | None) -> None:
+        if register == self.register:
+            return
         self.register = register
         self._places = {}
         self.rows.register = None
@@ -810,6 +800,7 @@ class CodeView(ScrollView, inherit_bindings=False, can_focus=True):
             self._places = dict.fromkeys(register.used, "used")
             self._places.update(dict.fromkeys(register.defined, "defined"))
             self.rows.register = re.compile(rf"(?<![\w%$.]){re.escape(register.name)}(?![\w$])")
+        self.redraw()
 
     # Folding
 

@@ -1,16 +1,22 @@
-"""Foldable regions of a listing: marks, debug sections, comments, functions.
+"""Foldable regions of a listing (marks, debug sections, comments, functions), and its rows.
 
-Found in the texts of lines alone, in one pass: parsing a million lines would take too long.
+Found in the texts of lines alone, in one pass: parsing a million lines would take too long. Marks
+in the scrollbar say where the cursor, links, matches, notes, peaks and the hottest lines are.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from itertools import groupby
-from typing import NamedTuple
+from itertools import groupby, repeat
+from typing import Any, NamedTuple
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.segment import Segment, Segments
+from rich.style import Style
+from textual.scrollbar import ScrollBarRender
 
 from inspector.listing.line import Listing
 from inspector.tui.code.highlight import texts_of
@@ -116,20 +122,6 @@ _COMMENTS: dict[str, tuple[str, ...]] = {
 }
 
 
-def _runs(flags: Iterator[bool], texts: Sequence[str], kind: Fold) -> Iterator[Region]:
-    """Stretches of flagged lines; blank ones between two stretches join them."""
-    first = last = 0
-    for n, (flag, text) in enumerate(zip(flags, texts, strict=True), 1):
-        if flag:
-            first, last = first or n, n
-        elif first and text.strip():
-            if last > first:
-                yield Region(first, last, kind)
-            first = 0
-    if first and last > first:
-        yield Region(first, last, kind)
-
-
 _MARK = re.compile(
     r"\s*(?:\.loc\s|\$L__(?:tmp|func_begin|func_end)\d+:\s*\Z"
     r"|//\s*(?:begin|end) inline asm\s*\Z)"
@@ -142,56 +134,42 @@ def _is_mark(text: str) -> bool:
     return ("." in text or ":" in text or "/" in text) and _MARK(text) is not None
 
 
-def _marks(texts: Sequence[str], debug: Sequence[Region]) -> Iterator[Region]:
-    """Stretches of marks outside of debug sections. The text's last line is never among them: each
-    mark has a line after it that describes it."""
-    sections = iter(debug)
-    section = next(sections, None)
-    first = 0
-    for n, text in enumerate(texts, 1):
-        while section is not None and section.last < n:
-            section = next(sections, None)
-        inside = section is not None and section.first <= n
-        if not inside and n < len(texts) and _is_mark(text):
-            first = first or n
-        elif first:
-            yield Region(first, n - 1, Fold.MARKS)
-            first = 0
-
-
-def _comments(
-    texts: Sequence[str], signs: tuple[str, ...], marked: bool = False
-) -> Iterator[Region]:
-    """Stretches of comments; ``marked``: marks do not count as comments."""
-    n = 0
-
-    def is_comment(text: str) -> bool:
-        return text.lstrip().startswith(signs) and not (marked and _is_mark(text))
-
-    for comment, group in groupby(texts, is_comment):
-        many = sum(1 for _ in group)
-        if comment and many > 1:
-            yield Region(n + 1, n + many, Fold.COMMENT)
-        n += many
+def _kinds(listing: Listing, texts: Sequence[str]) -> Iterator[Fold | None]:
+    """What each line can be folded as; blank lines within a debug section are of it."""
+    debug = _DEBUGS.get(listing.language)
+    signs = _COMMENTS.get(listing.language, ())
+    marked = listing.language == "ptx"
+    kind: Fold | None = None
+    for text, debugs in zip(texts, repeat(False) if debug is None else debug(texts), strict=False):
+        if debugs or (kind is Fold.DEBUG and not text.strip()):
+            kind = Fold.DEBUG
+        elif marked and _is_mark(text):
+            kind = Fold.MARKS
+        else:
+            kind = Fold.COMMENT if signs and text.lstrip().startswith(signs) else None
+        yield kind
 
 
 def regions(listing: Listing) -> dict[Fold, tuple[Region, ...]]:
-    """What can be folded, of each kind ascending and apart; called in a thread."""
+    """What can be folded, of each kind ascending and apart; called in a thread.
+
+    The text's last line is never among marks: each mark has a line after it that describes it.
+    """
     texts = texts_of(listing)
-    debug = _DEBUGS.get(listing.language)
-    signs = _COMMENTS.get(listing.language)
-    apart: list[Region] = []
+    found: dict[Fold, list[Region]] = {kind: [] for kind in Fold}
+    last = 0
+    for kind, group in groupby(_kinds(listing, texts)):
+        first, last = last + 1, last + sum(1 for _ in group)
+        end = min(last, len(texts) - 1) if kind is Fold.MARKS else last
+        while kind is Fold.DEBUG and not texts[end - 1].strip():
+            end -= 1
+        if kind is not None and end - first >= (kind is not Fold.MARKS):
+            found[kind].append(Region(first, end, kind))
+    functions = found[Fold.FUNCTION]
     for one in sorted(listing.functions, key=lambda f: (f.first, -f.last)):
-        if one.last > one.first and not (apart and one.first <= apart[-1].last):
-            apart.append(Region(one.first, min(one.last, len(texts)), Fold.FUNCTION))
-    marked = listing.language == "ptx"
-    sections = () if debug is None else tuple(_runs(debug(texts), texts, Fold.DEBUG))
-    return {
-        Fold.MARKS: tuple(_marks(texts, sections)) if marked else (),
-        Fold.DEBUG: sections,
-        Fold.COMMENT: () if signs is None else tuple(_comments(texts, signs, marked)),
-        Fold.FUNCTION: tuple(apart),
-    }
+        if one.last > one.first and not (functions and one.first <= functions[-1].last):
+            functions.append(Region(one.first, min(one.last, len(texts)), Fold.FUNCTION))
+    return {kind: tuple(each) for kind, each in found.items()}
 
 
 class RowMap:
@@ -324,3 +302,66 @@ class Folding:
         every = (region for each in self.regions.values() for region in each)
         closed = (one for one in every if (one.kind in self.level) != (one in self._flipped))
         return RowMap(lines, closed)
+
+
+Marks = Mapping[int, tuple[str, Style]]
+"""By the row of the scrollbar: a sign and its style."""
+
+BAR_SIGNS = {
+    "cursor": ("◂", "code--mark"),
+    "match": ("=", "code--found"),
+    "note": ("◆", "code--note"),
+    "linked": ("▐", "code--link"),
+    "hot": ("▪", "code--peak"),
+    "peak": ("▴", "code--peak"),
+}
+"""Signs and styles, the most wanted first: one row has room for one."""
+
+
+def placed(
+    wanted: Mapping[str, Sequence[int]], rows: RowMap, height: int
+) -> Iterator[tuple[int, str]]:
+    """(row of the bar, kind) of what there is to mark, in time of the bar's height.
+
+    ``wanted`` has ascending lines by kind. Each row of the bar represents as many rows of the
+    listing; a listing that fits is not spread.
+    """
+    many = max(rows.rows, height)
+    for y in range(height):
+        first, last = y * many // height, (y + 1) * many // height
+        if first >= rows.rows:
+            return
+        begin = rows.line(first)
+        end = rows.line(last) if last < rows.rows else rows.lines + 1
+        for kind in BAR_SIGNS:
+            lines = wanted.get(kind, ())
+            at = bisect_left(lines, begin)
+            if at < len(lines) and lines[at] < end:
+                yield y, kind
+                break
+
+
+class MarkedBar(ScrollBarRender):
+    """The usual bar with the marks drawn over it."""
+
+    def __init__(self, *args: Any, marks: Callable[[int], Marks], **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.marks = marks
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """One segment a row."""
+        for bar in super().__rich_console__(console, options):
+            if isinstance(bar, Segments):
+                rows = list(bar.segments)
+                for y, (sign, style) in self.marks(len(rows)).items():
+                    if y < len(rows):
+                        rows[y] = _over(rows[y], sign, style)
+                bar = Segments(rows, new_lines=True)
+            yield bar
+
+
+def _over(under: Segment, sign: str, style: Style) -> Segment:
+    held = under.style or Style()
+    ground = held.color if held.reverse else held.bgcolor
+    drawn = Style(color=style.color, bgcolor=ground, bold=True, meta=held.meta)
+    return Segment(sign, drawn)

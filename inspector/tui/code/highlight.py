@@ -1,4 +1,4 @@
-"""Tokens of a listing's lines, found when a line is first looked at.
+"""Tokens of a listing's lines, found when a line is first looked at; its labels and locations.
 
 PTX, SASS and the IRs are read line by line, so that the millionth line costs what the first does.
 Python and CUDA have strings and comments over several lines: their texts, unless huge, are read
@@ -8,7 +8,7 @@ whole by the thread that loads them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from operator import itemgetter
 
@@ -16,8 +16,8 @@ from pygments.lexer import Lexer
 from pygments.token import Name, Token, _TokenType
 
 from inspector.base.model import Location, Stage
-from inspector.listing.line import Kind, Listing
-from inspector.listing.ptx_location import frames_of
+from inspector.listing.line import Kind, Line, Listing
+from inspector.listing.ptx_location import frames_of, read_files
 from inspector.tui.widgets.visible import TAB_CELLS, label, squeezed, visible
 
 Span = tuple[int, int, _TokenType]
@@ -240,3 +240,126 @@ def highlighter_for(listing: Listing, stage: Stage, path: str | None) -> Highlig
     except Exception:  # without colours the text can still be read
         return Highlighter(listing, None, None)
     return Highlighter(listing, lexer, whole)
+
+
+_LABEL = re.compile(r"\s*([\w$.^%]+):|\s*(\^\w+)\(")
+"""A label at the beginning of a line, as PTX, SASS, LLVM IR and MLIR write one."""
+
+_DEBUGGERS = re.compile(r"\$L__(?:tmp|func_|info|debug|sec|ptrau)|\.L__?debug")
+"""Labels that only debuggers go to."""
+
+MACHINE = frozenset((Stage.TTIR, Stage.TTGIR, Stage.LLIR, Stage.PTX, Stage.SASS))
+"""Stages whose lines may begin with a label."""
+
+MAX_LABELS = 5000
+"""Labels of one listing that can be found."""
+
+
+def label_of(text: str) -> str | None:
+    """The label that a line defines."""
+    match = _LABEL.match(text)
+    return None if match is None else match[1] or match[2]
+
+
+def target_line(listing: Listing, n: int, target: str) -> int | None:
+    """The line that ``target`` of line ``n`` is defined on; called in a thread.
+
+    Labels are a function's own: of several of that name the one of the same function is meant.
+    """
+    texts = texts_of(listing)
+    bare = target.lstrip("%")
+    found = [m for m, text in enumerate(texts, 1) if bare in text and label_of(text) == bare]
+    if found:
+        own = next((f for f in listing.functions if f.first <= n <= f.last), None)
+        inside = [m for m in found if own is not None and own.first <= m <= own.last]
+        return (inside or found)[0]
+    return next((f.first for f in listing.functions if f.name == target), None)
+
+
+def labels(listing: Listing, here: int, step: int) -> Iterator[int]:
+    """Lines that define a label, from ``here`` on (``step`` 1) or backwards (-1), round the end."""
+    texts = texts_of(listing)
+    many = len(texts)
+    for distance in range(1, many + 1):
+        at = (here - 1 + step * distance) % many
+        if label_of(texts[at]) is not None:
+            yield at + 1
+
+
+def labels_of(listing: Listing, stage: Stage) -> list[tuple[str, int, str]]:
+    """What of a listing has a name: functions and labels, with the line of each and what it is."""
+    out = [(f.name, f.first, "function") for f in listing.functions]
+    if stage not in MACHINE:
+        return out
+    names = {name for name, _, _ in out}
+    for n, text in enumerate(texts_of(listing), 1):
+        name = label_of(text) if ":" in text or "^" in text else None
+        if name is None or _DEBUGGERS.match(name) or name.removeprefix(".text.") in names:
+            continue
+        inside = any(f.first < n <= f.last for f in listing.functions)
+        if inside or not listing.functions:
+            out.append((name, n, "label"))
+    return out[:MAX_LABELS]
+
+
+_NONE = "no source location"
+_SEARCH_LINES = 64  # lines around one without a location in which an instruction is looked for
+
+
+def place(location: Location | None) -> str:
+    """``square.py:16:23 ← from module.py:40``: the innermost frame, then who inlined it."""
+    if location is None:
+        return _NONE
+    frames = []
+    for frame in location.frames():
+        file = frame.file.replace("\\", "/").rpartition("/")[2]
+        column = f":{frame.column}" if frame.column else ""
+        frames.append(f"{label(file)}:{frame.line}{column}")
+    return " ← ".join(frames)
+
+
+def location_of(listing: Listing, n: int) -> Location | None:
+    """Where line ``n`` is from. A ``.loc`` says it itself; a label, a comment and a mark are from
+    where the next instruction is, else from where the one before is."""
+    line = listing.lines[n - 1]
+    if line.source is not None or line.kind is Kind.INSTRUCTION:
+        return line.source
+    if _is_loc(line):
+        return _said(listing, n)
+    if not _has_places(listing, n):
+        return None
+    # A declaration is from where the code before it is, if there is any.
+    ahead = 0 if line.kind is Kind.DIRECTIVE else _SEARCH_LINES
+    for after in range(n, min(n + ahead, len(listing.lines))):
+        following = listing.lines[after]
+        at = _said(listing, after + 1) if _is_loc(following) else following.source
+        if at is not None:
+            return at
+        if following.kind is Kind.INSTRUCTION or _is_loc(following):
+            break
+    before = (listing.lines[at] for at in range(n - 2, max(-1, n - 2 - _SEARCH_LINES), -1))
+    return next((one.source for one in before if one.kind is Kind.INSTRUCTION), None)
+
+
+def _said(listing: Listing, n: int) -> Location | None:
+    """What the ``.loc`` on line ``n`` says: as its first instruction has it, else read alone."""
+    for after in range(n, min(n + _SEARCH_LINES, len(listing.lines))):
+        following = listing.lines[after]
+        if _is_loc(following):
+            break
+        if following.source is not None:
+            return following.source
+    text = listing.lines[n - 1].text
+    alone = frames_of(text, read_files(listing.text))
+    return None if alone is None or not alone.line else alone
+
+
+def _has_places(listing: Listing, n: int) -> bool:
+    """Whether line ``n`` is among instructions, and not between functions."""
+    if listing.language not in ("ptx", "sass"):
+        return False
+    return any(f.first < n < f.last for f in listing.functions)
+
+
+def _is_loc(line: Line) -> bool:
+    return line.kind is Kind.DIRECTIVE and line.text.lstrip().startswith(".loc")

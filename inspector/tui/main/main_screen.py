@@ -6,6 +6,8 @@ One module because it is one class: what a key does needs the tree, the panes an
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,39 +20,24 @@ from textual.content import Content
 from textual.dom import DOMNode
 from textual.widget import Widget
 
-from inspector.base.errors import PtxviewError
+from inspector.base.errors import PtxviewError, UsageError
 from inspector.base.model import BEFORE, EDIT, GRAPH_STAGES, Location, Stage, UserFrame, Variant
 from inspector.measure.time.results import Session
 from inspector.reader.reader import Reader
 from inspector.system import files
 from inspector.system.process import run_program
-from inspector.tui.code.labels import labels, target_line
-from inspector.tui.keys.command_table import Where, bindings, command
-from inspector.tui.keys.keymap import shown
-from inspector.tui.main.card import VariantCard
-from inspector.tui.main.editing import (
-    GOTO_EDITORS,
-    TRIED,
-    UNTRIED,
-    editor,
-    editor_words,
-    file_name,
-    save,
-    text_of,
-    whole_path,
-)
-from inspector.tui.main.empty_state import EmptyState
-from inspector.tui.main.remembered import View
-from inspector.tui.main.title_bar import TitleBar
-from inspector.tui.panes.layouts import LAYOUTS, after
+from inspector.system.toolchain import which
+from inspector.tui.code.highlight import labels, target_line
+from inspector.tui.keys.command_table import Where, bindings, command, shown
+from inspector.tui.main.bars import EmptyState, TitleBar, VariantCard
+from inspector.tui.main.settings import PaneView, View
 from inspector.tui.panes.pane import Pane
 from inspector.tui.panes.pane_screen import PaneScreen
-from inspector.tui.panes.panes import MAX_PANES, Panes
+from inspector.tui.panes.panes import LAYOUTS, MAX_PANES, Panes, after
 from inspector.tui.program.live import Live
 from inspector.tui.program.output_view import OutputView
 from inspector.tui.tree.kernel_tree import KernelTree
-from inspector.tui.tree.ordering import Order
-from inspector.tui.tree.rows import TreeKind, TreeRow
+from inspector.tui.tree.rows import Order, TreeKind, TreeRow
 from inspector.tui.widgets.figures import RecordingTimes
 from inspector.tui.widgets.notice import Notice, attempt, in_thread
 from inspector.tui.widgets.subject import TreeSubject, resolve
@@ -59,6 +46,95 @@ from inspector.tui.widgets.visible import label
 
 if TYPE_CHECKING:
     from inspector.tui.variants.variants_screen import Left, Scope
+
+
+WIDTH_CELLS = 160
+MAX_NAME_CHARS = 60
+_ENDINGS = {Stage.SOURCE: ".py", Stage.OUTPUT_CODE: ".py"}
+
+TRIED = (Stage.TTIR, Stage.TTGIR, Stage.LLIR, Stage.PTX)
+"""Stages that go through the rest of a compiler where they were edited."""
+
+UNTRIED = {
+    Stage.SOURCE: "it is a copy, since the file is not where it was recorded",
+    Stage.OUTPUT_CODE: "Inductor writes it again",
+    Stage.SASS: "nothing assembles it",
+}
+
+GOTO_EDITORS = frozenset(("code", "code-insiders", "code-server", "codium", "vscodium", "cursor"))
+"""Editors that take the line with the path: VS Code and its derivatives."""
+
+
+def file_name(subject: TreeSubject, stage: Stage, ending: str) -> str:
+    """Return a name that every file system takes: ``square_kernel-3f2a91c0.ptx`` and ``ending``."""
+    kernel = "" if subject.kernel is None else subject.kernel.name
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "_", kernel or subject.name).strip("._-")[:MAX_NAME_CHARS]
+    ident = "" if subject.variant is None else f"-{subject.variant.id}"
+    own = re.sub(r"[^A-Za-z0-9_-]+", "_", ident)[:MAX_NAME_CHARS]
+    return f"{name or 'kernel'}{own}{_ENDINGS.get(stage, f'.{stage.value}')}{ending}"
+
+
+def save(path: Path, data: bytes) -> Path:
+    """Write a new file and return its path, with a number where that name is taken.
+
+    Nothing is overwritten, and no link is followed. Raises ``OSError``.
+    """
+    number, free = 1, path
+    while True:
+        try:
+            with free.open("xb") as file:
+                file.write(data)
+            return free
+        except FileExistsError:
+            number += 1
+            free = path.with_name(f"{path.stem}-{number}{path.suffix}")
+
+
+def text_of(reads: Reader, subject: TreeSubject, variant: Variant, stage: Stage) -> str:
+    """Return a listing with its card, its hints and line annotations; called in a thread."""
+    from inspector.report import annotated, card
+
+    listing = reads.listing(variant, stage)
+    annotations = reads.line_annotations(variant, stage)
+    head = [f"{subject.name}  {variant.id}  {variant.target or ''}  {stage.value}"]
+    head += [f"  {row}" for row in card.lines(reads.card(variant), width=WIDTH_CELLS)]
+    head += [annotated.hint(finding).plain for finding in reads.findings(variant)]
+    rows = [row.plain.rstrip() for row in annotated.rows(listing.lines, annotations, WIDTH_CELLS)]
+    return "\n".join([*head, "", annotated.heading(annotations), *rows, ""])
+
+
+def whole_path(recorded: str) -> Path | None:
+    """Return where a recorded path leads, from the root on and without links.
+
+    None if that is no regular file. A recording may name anything: a path that begins at the root
+    is an option or a command (``+:!…``, ``-c …``) of no editor.
+    """
+    try:
+        path = Path(recorded).resolve(strict=True)
+        return path if path.is_file() else None
+    except (OSError, RuntimeError, ValueError):
+        return None
+
+
+def editor(path: Path, n: int, waits: bool = False) -> list[str]:
+    """Return the command that opens line ``n`` of a file, whose path begins at the root.
+
+    ``waits``: the command ends when the file is closed. Raises ``UsageError`` without an editor.
+    """
+    named = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
+    try:
+        words = shlex.split(named)
+    except ValueError:
+        words = []
+    words = words or [one for one in ("vi", "nano") if which(one)][:1]
+    if not words:
+        raise UsageError("No editor was found: set EDITOR, as in EDITOR=vim.")
+    if Path(words[0]).name not in GOTO_EDITORS:
+        return [*words, f"+{n}", str(path)]
+    if waits and not {"-w", "--wait"} & {*words}:
+        words.append("--wait")  # else it is back at once, and the copy gone
+    return [*words, "--goto", f"{path}:{n}"]
+
 
 # Screens over this one are imported when they are opened: the first frame does not wait for them.
 
@@ -186,34 +262,27 @@ class MainScreen(PaneScreen[None]):
         """How the recording is looked at; None if there is nothing in it."""
         if self.empty:
             return None
-        folds, columns, wrapped = zip(*(p.view.looks for p in self.panes.panes), strict=True)
-        name, widths, heights = self.panes.arranged
+        panes = self.panes
         return View(
-            subject=self.panes.subject.key,
-            stages=tuple(str(pane.preferred or "") for pane in self.panes.panes),
-            beside=self.panes.beside,
+            subject=panes.subject.key,
+            panes=tuple(PaneView(str(p.preferred or ""), *p.view.looks) for p in panes.panes),
+            beside=panes.beside,
             tree=self.tree_wanted,
             tree_width=self.tree_width,
-            folds=folds,
-            columns=columns,
-            wrapped=wrapped,
-            mapped=self.panes.mapped,
-            layout=name,
-            widths=widths,
-            heights=heights,
+            mapped=panes.mapped,
+            layout="" if panes.arrangement is None else panes.arrangement.name,
+            widths=tuple(panes.widths),
+            heights=tuple(panes.heights),
         )
 
     def restore(self, view: View) -> None:
         """Look at it so again, where what was looked at is still there."""
         self.tree_wanted, self.tree_width = view.tree, view.tree_width
-        self.panes.beside = view.beside
-        self.panes.count = max(1, min(len(view.stages), MAX_PANES)) if view.stages else 2
-        for pane, stage in zip(self.panes.panes, view.stages, strict=False):
-            pane.preferred = next((s for s in Stage if s.value == stage), None)
-        looks = zip(view.folds, view.columns, view.wrapped, strict=False)
-        for pane, (folds, columns, wrapped) in zip(self.panes.panes, looks, strict=False):
-            pane.view.look(folds, columns, wrapped)
-        self.panes.mapped = view.mapped
+        self.panes.beside, self.panes.mapped = view.beside, view.mapped
+        self.panes.count = min(len(view.panes), MAX_PANES) or self.panes.count
+        for pane, own in zip(self.panes.panes, view.panes, strict=False):
+            pane.preferred = next((s for s in Stage if s.value == own.stage), None)
+            pane.view.look(own.folds, own.columns, own.wrapped)
         self.panes.arrange_as(view.layout, view.widths, view.heights)
         self.kernels.find(view.subject)
 
@@ -336,14 +405,6 @@ class MainScreen(PaneScreen[None]):
     def action_widen(self, by: int) -> None:
         """Make the tree wider or narrower."""
         self.tree_width = self._tree_cells(self.kernels.size.width + by)
-        self.fit()
-
-    @on(Panes.TreePulled)
-    def _tree_pulled(self, message: Panes.TreePulled) -> None:
-        if message.x is None:
-            self.tree_width = None
-        elif self.kernels.display:
-            self.tree_width = self._tree_cells(message.x - self.kernels.region.x)
         self.fit()
 
     # The panes
@@ -525,18 +586,20 @@ class MainScreen(PaneScreen[None]):
     def action_edited(self) -> None:
         """Show what the last edit changed in the variant, where its source is followed."""
         kernel, variant = self.panes.subject.kernel, self.panes.subject.variant
-        config = {} if variant is None else {k: v for k, v in variant.config.items() if k != EDIT}
-        pair = [
-            v
-            for v in (kernel.variants if kernel is not None else ())
-            if {k: x for k, x in v.config.items() if k != EDIT} == config
+
+        def settings(one: Variant) -> dict[str, object]:
+            return {name: value for name, value in one.config.items() if name != EDIT}
+
+        alike = [
+            one
+            for one in (() if kernel is None else kernel.variants)
+            if variant is not None and settings(one) == settings(variant)
         ]
-        before = next((v for v in pair if v.config.get(EDIT) == BEFORE), None)
-        after_it = next((v for v in pair if v.config.get(EDIT) != BEFORE), None)
-        if before is None or after_it is None:
+        alike.sort(key=lambda one: one.config.get(EDIT) != BEFORE)
+        if len(alike) < 2 or alike[0].config.get(EDIT) != BEFORE:
             self.warn("This variant has not changed since it was last compiled.")
         else:
-            self._compare(TreeSubject(kernel, before), TreeSubject(kernel, after_it))
+            self._compare(TreeSubject(kernel, alike[0]), TreeSubject(kernel, alike[1]))
 
     def _compare(self, a: TreeSubject, b: TreeSubject) -> None:
         from inspector.tui.diff.diff_screen import DiffScreen
@@ -733,11 +796,9 @@ class MainScreen(PaneScreen[None]):
 
     def _edit(self, path: Path, n: int, waits: bool = False) -> None:
         try:
-            words = editor_words()
-            if waits and Path(words[0]).name in GOTO_EDITORS and not {"-w", "--wait"} & {*words}:
-                words = [*words, "--wait"]  # else it is back at once, and the copy gone
+            words = editor(path, n, waits)
             with self.app.suspend():
-                status = run_program(editor(words, path, n), os.environ, is_job=False)
+                status = run_program(words, os.environ, is_job=False)
         except SuspendNotSupported:
             self.warn(
                 "An editor needs a terminal, not a browser: y copies the line, X saves the listing."

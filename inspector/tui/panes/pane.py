@@ -17,18 +17,110 @@ from textual.widget import Widget
 from inspector.analyse.flow.arrows import FlowLanes, arrows
 from inspector.analyse.line_annotations import NOTHING, LineAnnotations
 from inspector.base.model import GRAPH_STAGES, KERNEL_STAGES, Stage
+from inspector.listing.line import Kind
 from inspector.listing.ptx_location import read_files
 from inspector.reader.reader import Reader
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.code.folding import Fold, Region, regions
-from inspector.tui.code.highlight import Highlighter
-from inspector.tui.keys.command_table import command, there
-from inspector.tui.keys.keymap import shown
-from inspector.tui.panes.listing_outcome import ListingOutcome, ListingRequest, load, missing
+from inspector.tui.code.highlight import Highlighter, highlighter_for, width_of
+from inspector.tui.keys.command_table import command, shown, there
 from inspector.tui.widgets.lines import LineWidget, ends
 from inspector.tui.widgets.notice import Notice, attempt, cancelled, in_thread
 from inspector.tui.widgets.subject import TreeSubject, digit, told_alike
 from inspector.tui.widgets.visible import label, shorten
+
+SEARCH_LINES = 200
+"""Lines in which the first instruction is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListingRequest:
+    """One stage of one subject."""
+
+    subject: TreeSubject
+    stage: Stage
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedListing:
+    """A highlighted listing and where to look first.
+
+    ``width`` is about the cells of the widest line, ``top`` where the kernel begins and ``at`` the
+    line for the cursor: its first instruction, or where it did not compile.
+    """
+
+    source: Highlighter
+    width: int
+    top: int
+    at: int
+
+
+def _start(reads: Reader, request: ListingRequest) -> int:
+    """The line at which the kernel begins in a stage."""
+    variant, stage = request.subject.variant, request.stage
+    if variant is None:
+        return 1
+    if (lines := variant.lines_in(stage)) is not None:
+        return lines[0]
+    if stage is Stage.OUTPUT_CODE and variant.embedded is not None:
+        return variant.embedded[1]
+    function = reads.function(variant, stage)
+    return 1 if function is None else function.first
+
+
+def _failed_at(reads: Reader, subject: TreeSubject, stage: Stage) -> int | None:
+    """The line of a variant that did not compile at which a compiler says why, or in another stage
+    than it says, one that is tied to that line."""
+    variant = subject.variant
+    if subject.of_graph(stage):
+        graph, file = subject.graph, subject.file(stage)
+        error = None if graph is None or graph.error is None else graph.error.first
+        own = error is not None and file is not None and error.file == file.origin_path
+        return error.line if error is not None and own else None
+    if variant is None or variant.error is None:
+        return None
+    place = reads.failed_at(variant)
+    if place is None or place[0] is stage:
+        return None if place is None else place[1]
+    # In another stage, what that line came of: the source of PTX that ptxas refuses.
+    return next(iter(reads.links(variant, place[0], stage).get(place[1], ())), None)
+
+
+def load(reads: Reader, request: ListingRequest) -> LoadedListing | Notice:
+    """Read what a request asks for, in a thread; a notice says why there is nothing to show."""
+    subject, stage = request.subject, request.stage
+    variant, graph = subject.variant, subject.graph
+    if not subject.has(stage):
+        return missing(subject, stage, reads.recording.complete)
+    if subject.of_graph(stage):
+        assert graph is not None
+        listing, file = reads.graph_listing(graph, stage), graph.stages.get(stage)
+    else:
+        assert variant is not None
+        listing, file = reads.listing(variant, stage), variant.stages.get(stage)
+    if not "".join(line.text for line in listing.lines[:2]) and len(listing.lines) < 2:
+        return Notice("∅", f"The recorded {stage} is empty.")
+    source = highlighter_for(listing, stage, file.origin_path if file else None)
+    answer = attempt(lambda: _start(reads, request))
+    top = answer if isinstance(answer, int) else 1
+    at = attempt(lambda: _failed_at(reads, subject, stage))
+    if not isinstance(at, int) or not 0 < at <= len(listing.lines):
+        # Declarations come before the first instruction.
+        near = listing.lines[top - 1 : top - 1 + SEARCH_LINES]
+        at = next((line.n for line in near if line.kind is Kind.INSTRUCTION), top)
+    return LoadedListing(source, width_of(source.texts), top, at)
+
+
+def missing(subject: TreeSubject, stage: Stage, complete: bool = True) -> Notice:
+    """Why there is no such stage, and which there are; in a recording that is not ``complete``,
+    so far."""
+    there = "   ".join(f"{digit(other)} {other}" for other in subject.stages())
+    return Notice(
+        "∅" if complete else "◔",
+        f"No {stage} here{'' if complete else ' yet'}. {subject.why_missing(stage, complete)}",
+        f"Available:   {there}" if there else "There is no other stage either.",
+    )
+
 
 PATIENCE_SECONDS = 0.12
 """For which the text before stays: most stages come sooner, and flicker tires the eye."""
@@ -69,14 +161,14 @@ class PaneTitle(LineWidget):
         self.refresh()
 
     def _tabs(self, words: bool) -> list[tuple[str, Stage]]:
-        no_graph = self.stage not in GRAPH_STAGES
+        """The stages with their keys; those of a graph share one, and one represents all."""
+        graph = () if self.stage in GRAPH_STAGES else (Stage.OPERATIONS,)
         return [
             (f" {digit(stage)} {stage} " if words else f" {digit(stage)}", stage)
             for stage in (*KERNEL_STAGES, *GRAPH_STAGES)
             if stage is self.stage
-            # One of a graph's represents all that share its key.
-            or (self.subject.has(stage) and stage is Stage.OPERATIONS and no_graph)
-            or (stage in KERNEL_STAGES and (not words or self.subject.has(stage)))
+            or (self.subject.has(stage) and stage in (*KERNEL_STAGES, *graph))
+            or (stage in KERNEL_STAGES and not words)
         ]
 
     def render(self) -> Content:
@@ -85,18 +177,24 @@ class PaneTitle(LineWidget):
         if self.stage is None:
             return Content("")
         head = Content.styled(f" {self.stage}{' ◔' if self.busy else ''}", "bold")
-        for word, key, name in self._on():
-            mode = _clickable(f"[{word} {key}]", "bold", f"run({name!r})")
-            head = Content.assemble(head, " ", mode)
+        keys = getattr(self.app, "keys", {})
+        own = {one.id for one in there(getattr(self.screen, "wheres", ()))}
+        for word, name in self.modes:
+            # Where a block is run, w is something else: there folds are all that can be changed.
+            ends_it = command(name if name in own else "fold.level")
+            mode = Content.styled(f"[{word} {shown(ends_it, keys)}]", "bold")
+            head = Content.assemble(head, " ", _clickable(mode, f"run({ends_it.id!r})"))
         variant = self.subject.variant
         what = label(self.path or self.subject.name)
         tail = "" if self.path or variant is None else f"  {variant.id}"
-        tabs = self._tabs(words=True)
-        if sum(len(text) for text, _ in tabs) + len(head) + len(what) + len(tail) + 4 > width:
-            tabs = self._tabs(words=False)
-        if len(head) + 16 + sum(len(text) for text, _ in tabs) > width:
-            tabs = []
-        room = width - len(head) - sum(len(text) for text, _ in tabs) - 3
+        for words, least in ((True, len(what) + len(tail) + 4), (False, 16)):
+            tabs = self._tabs(words)
+            used = len(head) + sum(len(text) for text, _ in tabs)
+            if used + least <= width:
+                break
+        else:
+            tabs, used = [], len(head)
+        room = width - used - 3
         tail = tail if len(what) + len(tail) <= room else ""
         middle = f"  {shorten(what, room - len(tail))}{tail}" if room > 4 else ""
         right = Content.assemble(*(self._tab(text, stage) for text, stage in tabs))
@@ -108,25 +206,14 @@ class PaneTitle(LineWidget):
             style = "dim strike" if len(text) == 2 else "dim"
         bare = text.strip()
         lead, _, rest = text.partition(bare)
-        return _clickable(
-            Content.assemble(lead, (bare, style), rest), "", f"stage({stage.value!r})"
-        )
-
-    def _on(self) -> list[tuple[str, str, str]]:
-        """What is on: its word, the key that ends it, and that key's command."""
-        keys = getattr(self.app, "keys", {})
-        own = {one.id for one in there(getattr(self.screen, "wheres", ()))}
-        # Where a block is run, w is something else: there folds are all that can be changed.
-        modes = [(word, name if name in own else "fold.level") for word, name in self.modes]
-        return [(word, shown(command(name), keys), name) for word, name in modes]
+        return _clickable(Content.assemble(lead, (bare, style), rest), f"stage({stage.value!r})")
 
     def on_click(self, event: events.Click) -> None:
         """Choose the pane, and what was clicked in the title."""
         self.post_message(self.Clicked(self, event.style.meta.get("run", "")))
 
 
-def _clickable(text: str | Content, style: str, action: str) -> Content:
-    content = text if isinstance(text, Content) else Content.styled(text, style)
+def _clickable(content: Content, action: str) -> Content:
     return content.stylize(Style.from_meta({"run": action}))
 
 
@@ -156,20 +243,6 @@ class Pane(Vertical):
         """Another listing, or a notice, is in the pane."""
 
         pane: Pane
-
-    @dataclass
-    class Annotated(Message):
-        """The analysis of what a pane shows is there."""
-
-        pane: Pane
-
-    @dataclass
-    class Found(Message):
-        """A search has ended: ``lines`` have the pattern, or a notice says why not."""
-
-        pane: Pane
-        pattern: re.Pattern[str]
-        lines: tuple[int, ...] | Notice
 
     def __init__(self, reads: Reader) -> None:
         super().__init__()
@@ -254,13 +327,11 @@ class Pane(Vertical):
             text = f"The compiler is making {stage} …" if costly else f"Reading {stage} …"
             self.view.show_notice(Notice("◔", text))
 
-    def _loaded(self, outcome: ListingOutcome | Notice) -> None:
+    def _loaded(self, loaded: LoadedListing | Notice) -> None:
         asked, request = self._reading, self.request
         self._reading = None
         assert asked is not None and request is not None
-        if isinstance(outcome, Notice):
-            outcome = ListingOutcome(asked, notice=outcome)
-        late = outcome.source is None and request.subject is not asked.subject
+        late = isinstance(loaded, Notice) and request.subject is not asked.subject
         if asked != request or (
             late and request.subject.has(asked.stage) and not asked.subject.has(asked.stage)
         ):
@@ -268,17 +339,15 @@ class Pane(Vertical):
             return
         self._shown = asked
         self.title_line.show(asked.subject, asked.stage, busy=False)
-        if outcome.source is not None:
-            self.view.show(outcome.source, outcome.width, outcome.top, outcome.at)
-            if self.view.pattern is not None:
-                self.search(self.view.pattern)
+        if isinstance(loaded, Notice):
+            self.view.show_notice(loaded)
+        else:
+            self.view.show(loaded.source, loaded.width, loaded.top, loaded.at)
             self._annotate(asked)
-            self._find_folds(outcome.source)
+            self._find_folds(loaded.source)
             if self._goal is not None and self._goal[0] == asked:
                 self.view.go(self._goal[1])
             self._goal = None
-        else:
-            self.view.show_notice(outcome.notice or Notice("✗", "There is nothing to show."))
         self.post_message(self.Shown(self))
 
     def go(self, n: int) -> None:
@@ -301,10 +370,6 @@ class Pane(Vertical):
         modes = (("zoom", "zoom"),) if self._zoomed else ()
         self.title_line.modes = (*modes, *self.view.modes)
         self.title_line.refresh()
-
-    @on(CodeView.Columned)
-    def _columned(self, message: CodeView.Columned) -> None:
-        message.stop()
         there = bool(self.view.rows.gutter.columns) and bool(self.view.lines)
         self.heads.set_class(there, "-there")
         self.heads.refresh()
@@ -321,15 +386,15 @@ class Pane(Vertical):
             lines = range(0) if function is None else range(function.first, function.last + 1)
             return reads.parameter_names(variant, stage), lines
 
+        def named(found: tuple[Mapping[str, str], range] | Notice) -> None:
+            if not isinstance(found, Notice) and request == self.request and self.settled:
+                self.view.named(*found)
+
         def annotated(found: LineAnnotations | Notice) -> None:
             if request == self.request and self.settled:
                 # The card shows the failure; the code reads well without.
                 self.view.annotate(found if isinstance(found, LineAnnotations) else NOTHING)
-                self.post_message(self.Annotated(self))
-
-        def named(found: tuple[Mapping[str, str], range] | Notice) -> None:
-            if not isinstance(found, Notice) and request == self.request and self.settled:
-                self.view.named(*found)
+                self.post_message(CodeView.Moved(self.view))
 
         if stage in (Stage.PTX, Stage.SASS):
             in_thread(self, name, named, "names")
@@ -340,29 +405,14 @@ class Pane(Vertical):
 
         def find() -> Foldable:
             flow = attempt(lambda: FlowLanes(arrows(listing)))
-            is_ptx = listing.language == Stage.PTX.value
-            files = attempt(lambda: read_files(listing.text)) if is_ptx else {}
-            return (
-                regions(listing),
-                {} if isinstance(files, Notice) else files,
-                None if isinstance(flow, Notice) else flow,
-            )
+            files = read_files(listing.text) if listing.language == Stage.PTX.value else {}
+            return regions(listing), files, flow if isinstance(flow, FlowLanes) else None
 
         def show(found: Foldable | Notice) -> None:
             if source is self.view.source and not isinstance(found, Notice):
                 self.view.foldable(*found)
 
         in_thread(self, find, show, "fold")
-
-    def search(self, pattern: re.Pattern[str]) -> None:
-        """Find the lines that have ``pattern``; the next search ends this one."""
-        source = self.view.source
-
-        def found(lines: tuple[int, ...] | Notice) -> None:
-            self.post_message(self.Found(self, pattern, lines))
-
-        if source is not None:
-            in_thread(self, lambda: matches(source, pattern, source.own_text), found, "search")
 
 
 def matches(

@@ -27,7 +27,7 @@ from inspector.measure.recorded_launch import ChosenLaunch, LaunchWish, choose_l
 from inspector.reader.reader import Reader
 from inspector.report import step as report
 from inspector.report import trace as trace_report
-from inspector.tui.code.gutter import (
+from inspector.tui.code.code_rows import (
     CONFLICTS,
     DIVERGES,
     LANES,

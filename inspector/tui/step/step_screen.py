@@ -20,7 +20,7 @@ from inspector.execute.calls.stepper import StepAnswer, Stepper
 from inspector.execute.calls.tracing import TracedLaunch, Triple, parse_place
 from inspector.reader.reader import Reader
 from inspector.report.trace import percent
-from inspector.tui.code.gutter import WARPS
+from inspector.tui.code.code_rows import WARPS
 from inspector.tui.keys.command_table import BESIDE, Where, bindings, bindings_of, of_screen
 from inspector.tui.panes.pane import Pane
 from inspector.tui.panes.pane_screen import PaneScreen

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
@@ -19,18 +19,19 @@ from inspector.reader.reader import Reader
 from inspector.report.naming import apart
 from inspector.report.timings import duration
 from inspector.tui.keys.command_table import Where, bindings
-from inspector.tui.tree.ordering import Order, ordered, orders, time_of
 from inspector.tui.tree.rows import (
     Key,
+    Order,
     TreeKind,
     TreeRow,
     entry_of,
+    every,
     fitness,
-    flips,
-    folded,
     identity_of,
+    ordered,
+    orders,
     rows,
-    subjects,
+    time_of,
     whole_tree,
 )
 from inspector.tui.widgets.figures import (
@@ -53,8 +54,8 @@ BATCH_VARIANTS = 48
 READ_DELAY_SECONDS = 0.05
 """Before the figures of rows in view are read: keys are answered first."""
 
-MIN_IDENT_DIGITS, MIN_SETTINGS_CELLS = 2, 8
-"""Fewer digits are no beginning of an id; in fewer cells the settings beside them say nothing."""
+MIN_IDENT_DIGITS = 2
+"""Fewer digits are no beginning of an id."""
 
 _STYLES = {TreeKind.ORIGIN: "origin", TreeKind.OPERATORS: "quiet"}
 
@@ -63,17 +64,14 @@ Read = Sequence[tuple[Key, Resources | None]]
 
 def shorten_variant(text: str, width: int) -> str:
     """Shorten ``128 w4 a361``: the settings stay first, then as much of the id as has room."""
-    if cell_len(text) <= width:
-        return text
     settings, _, ident = text.rpartition(" ")
-    wide = cell_len(settings)
-    if settings and wide <= width:
-        left = width - wide - 1
-        return f"{settings} {ident[:left]}" if left >= MIN_IDENT_DIGITS else settings
-    if settings and width >= MIN_SETTINGS_CELLS:
-        begin = ident if width >= 4 * cell_len(ident) else ident[:MIN_IDENT_DIGITS]
-        return f"{cut(settings, width - cell_len(begin) - 1)} {begin}"
-    return shorten(text, width)
+    if not settings or cell_len(text) <= width:
+        return shorten(text, width)
+    room = width - cell_len(settings) - 1
+    if -1 <= room < MIN_IDENT_DIGITS:
+        return settings
+    ident = ident[: max(MIN_IDENT_DIGITS, room)]
+    return f"{cut(settings, width - cell_len(ident) - 1)} {ident}"
 
 
 class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
@@ -113,14 +111,13 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         self._resources: dict[Key, Resources | None] = {}
         self._stale: frozenset[Key] = frozenset()
         self._asked = False
-        self._flipped: frozenset[Key] = frozenset()
+        self._folds: dict[Key, bool] = {}
         self._plant()
 
     def _plant(self) -> None:
         """Make the tree of the recording as it is now."""
         self._tree = whole_tree(self.reads.recording)
-        every = rows(self._tree, "", None)
-        names = (row.text for row in every if row.kind is TreeKind.KERNEL)
+        names = (row.text for row in rows(self._tree) if row.kind is TreeKind.KERNEL)
         self._names = tuple(dict.fromkeys(names))
         self._shortened: dict[int, dict[str, str]] = {}
         self._sort()
@@ -143,7 +140,7 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
     def _rebuild(self) -> None:
         """Make the rows again; the cursor stays on its row, or goes to the one above it."""
         here = self.row
-        self.rows = rows(self.entries, self.query_text, self._flipped)
+        self.rows = rows(self.entries, self.query_text, self._folds)
         # The last line of the view says what is filtered: the last row must come above it.
         self.virtual_size = Size(0, len(self.rows) + bool(self.query_text))
         if here is not None:
@@ -161,10 +158,10 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         """Show a recording that has grown; the cursor's row stays where it is on the screen."""
         self.reads = reads
         self._stale = frozenset(self._resources)
-        folds = folded(self._tree, self._flipped)
-        self._plant()
         # One that has come to have so many rows that it would begin folded stays as it is.
-        self._flipped = flips(self._tree, folds)
+        own = (entry.row for entry in every(self._tree) if entry.row.count)
+        self._folds = {row.key: row.open for row in own} | self._folds
+        self._plant()
         before, selected = self.cursor, self.row
         self._rebuild()
         if selected is None:
@@ -216,57 +213,44 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
 
     def find(self, subject: tuple[str, ...]) -> bool:
         """Go to the row of a subject with these ids; return whether there is one."""
-        found = next((row for row in self._every() if row.subject.key == subject), None)
-        if found is not None:
-            self._show(found.key)
-        return found is not None
-
-    def go_to(self, key: Key) -> bool:
-        """Go to the row with this key, without the filter if that hides it."""
-        if entry_of(self.entries, key) is None:
-            return False
-        if not any(row.key == key for row in self._every()):
-            self.filter("")
-        self._show(key)
-        return True
+        return self._show(row for row in self._every() if row.subject.key == subject)
 
     def find_variant(self, ids: tuple[str, ...]) -> bool:
         """Go to the row of a variant alone, by the ids of its kernel and its own."""
-        every = [row for row in self._every() if row.subject.key[:2] == ids]
-        leaves = [row for row in every if not row.count and row.kind is not TreeKind.OPERATORS]
-        for row in leaves[:1]:
-            self._show(row.key)
-        return bool(leaves)
+        return self._show(row for row in self._every() if row.leaf and row.subject.key[:2] == ids)
 
-    def _every(self) -> Sequence[TreeRow]:
+    def go_to(self, key: Key) -> bool:
+        """Go to the row with this key, without the filter if that hides it."""
+        if all(row.key != key for row in self._every()):
+            self.filter("")
+        return self._show(row for row in self._every() if row.key == key)
+
+    def _every(self) -> tuple[TreeRow, ...]:
         """Every row that the filter leaves, as if nothing were folded."""
-        return rows(self.entries, self.query_text, None)
+        return rows(self.entries, self.query_text)
 
-    def _show(self, key: Key) -> None:
-        """Put the cursor on the row with this key, which must not be filtered away."""
+    def _show(self, found: Iterator[TreeRow]) -> bool:
+        """Put the cursor on the first of some rows, unfolded; return whether there is one."""
+        key = next((row.key for row in found), None)
+        if key is None:
+            return False
         if all(row.key != key for row in self.rows):
-            for end in range(1, len(key)):
-                above = entry_of(self.entries, key[:end])
-                if above is not None and above.row.open == (key[:end] in self._flipped):
-                    self._flipped ^= {key[:end]}
+            self._folds |= {key[:end]: True for end in range(1, len(key))}
             self._rebuild()
-        self.go(next((i for i, row in enumerate(self.rows) if row.key == key), self.cursor))
+        self.go(next(i for i, row in enumerate(self.rows) if row.key == key))
+        return True
 
     def step(self, by: int) -> None:
         """Go to the next row that represents one variant, round the ends."""
-        every, here = self._every(), self.row
-        at = next((i for i, row in enumerate(every) if here and row.key == here.key), 0)
-        for distance in range(1, len(every) + 1):
-            row = every[(at + by * distance) % len(every)]
-            if row.kind is TreeKind.VARIANT or (row.kind is TreeKind.KERNEL and not row.count):
-                self._show(row.key)
-                return
+        shown, here = self._every(), self.row
+        at = next((i for i, row in enumerate(shown) if here and row.key == here.key), 0)
+        others = (shown[at:] + shown[:at])[1:]
+        self._show(row for row in others[::by] if row.leaf)
 
     def again(self, row: TreeRow) -> TreeRow | None:
         """Return the row that represents what ``row`` represented before the recording grew."""
         what = identity_of(row)
-        every = rows(self.entries, "", None)
-        return next((one for one in every if identity_of(one) == what), None)
+        return next((one for one in rows(self.entries) if identity_of(one) == what), None)
 
     def above(self, row: TreeRow) -> TreeRow | None:
         """Return the row that this one is beneath."""
@@ -276,7 +260,8 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
     def beneath(self, row: TreeRow) -> tuple[TreeSubject, ...]:
         """Return every variant of a row, filtered or not."""
         entry = entry_of(self.entries, row.key)
-        return () if entry is None else tuple(subjects(entry))
+        found = every(() if entry is None else (entry,))
+        return tuple(one.row.subject for one in found if one.row.leaf)
 
     # Figures
 
@@ -301,16 +286,12 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
             and (one.key[:2] not in self._resources or one.key[:2] in self._stale)
         ]
 
-        def read() -> Read:
-            found: list[tuple[Key, Resources | None]] = []
-            for subject in wanted:
-                if cancelled():
-                    break
-                found.append(self._one(subject))
-            return found
-
         if wanted:
-            in_thread(self, read, self._were_read, "figures")
+            in_thread(self, lambda: self._read(wanted), self._were_read, "figures")
+
+    def _read(self, wanted: Sequence[TreeSubject]) -> Read:
+        """Read the figures of variants, in a thread."""
+        return [self._one(subject) for subject in wanted if not cancelled()]
 
     def _one(self, subject: TreeSubject) -> tuple[Key, Resources | None]:
         variant = subject.variant
@@ -320,12 +301,8 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
 
     def read_every(self) -> None:
         """Read the figures of all variants."""
-        pairs = self.recording.variants()
-        wanted = [
-            one
-            for one in (TreeSubject(*pair) for pair in pairs)
-            if one.key[:2] not in self._resources
-        ]
+        every_one = (TreeSubject(*pair) for pair in self.recording.variants())
+        wanted = [one for one in every_one if one.key[:2] not in self._resources]
 
         def read() -> Read:
             # Some at once, so that the tools run side by side.
@@ -335,7 +312,7 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
                 attempt(lambda of=variants: deque(self.reads.figures(of), 0))  # type: ignore[misc]
                 if cancelled():
                     break
-                self.call_later(self._were_read, tuple(map(self._one, part)), sorts=True)
+                self.call_later(self._were_read, self._read(part), sorts=True)
             return ()
 
         in_thread(self, read, self._were_read, "order")
@@ -362,8 +339,8 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
 
     def report_order(self) -> None:
         """Say how the tree is ordered, and of how many variants the figures are read."""
-        every = {(k.id, v.id) for k, v in self.recording.variants()}
-        self.post_message(self.Ordered(self.order, len(every & self._resources.keys()), len(every)))
+        ids = {(k.id, v.id) for k, v in self.recording.variants()}
+        self.post_message(self.Ordered(self.order, len(ids & self._resources.keys()), len(ids)))
 
     def timed(self) -> None:
         """Show other measured times."""
@@ -438,8 +415,7 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
 
     def _measured(self, row: TreeRow) -> str:
         """The measured time of a leaf, where the order shows none already."""
-        leaf = row.kind in (TreeKind.KERNEL, TreeKind.VARIANT) and not row.count
-        us = self.times.us(row.subject.kernel, row.subject.variant) if leaf else None
+        us = self.times.us(row.subject.kernel, row.subject.variant) if row.leaf else None
         return "" if us is None or self.order is Order.TIME else f"{duration(us)} µs"
 
     def _figures_of(self, row: TreeRow) -> tuple[str, str, bool]:
@@ -511,7 +487,7 @@ class KernelTree(RowList[TreeRow], can_focus=True, inherit_bindings=False):
         """Fold or unfold."""
         row = self.row
         if row is not None and row.count:
-            self._flipped ^= {row.key}
+            self._folds[row.key] = not row.open
             self._rebuild()
 
     def on_click(self, event: events.Click) -> None:

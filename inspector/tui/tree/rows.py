@@ -1,15 +1,15 @@
-"""The tree as rows: origin, graph, kernel, operators, variant. Drawn by one, made by a filter."""
+"""The tree as rows: origin, graph, kernel, operators, variant; filtered, folded and in an order."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import chain
 
-from inspector.base.model import Graph, Kernel, Origin, Recording, Variant
+from inspector.base.model import Graph, Kernel, Origin, Recording, Resources, Variant
 from inspector.report.naming import labels, under
 from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.visible import label
@@ -50,6 +50,11 @@ class TreeRow:
     short: str = ""
     failed: int = 0
 
+    @property
+    def leaf(self) -> bool:
+        """Whether it represents one variant, or a kernel without any."""
+        return self.kind is TreeKind.VARIANT or (self.kind is TreeKind.KERNEL and not self.count)
+
 
 @dataclass(frozen=True, slots=True)
 class TreeEntry:
@@ -71,12 +76,6 @@ class TreeEntry:
 
 def _words(*parts: object) -> str:
     return " ".join(str(part) for part in parts if part).casefold()
-
-
-def _short(kernel: Kernel, many: Mapping[str, int]) -> str:
-    """A CUDA kernel's name without its parameters, unless another kernel has the same one."""
-    name = kernel.called
-    return name if many[name] == 1 else kernel.demangled or kernel.name
 
 
 def _operators(
@@ -106,10 +105,6 @@ def _failed(both: Iterable[tuple[Kernel, Variant]]) -> int:
     return sum(variant.error is not None for _, variant in both)
 
 
-def _failed_beneath(entries: Iterable[TreeEntry]) -> int:
-    return sum(entry.row.failed for entry in entries)
-
-
 def _named(
     kernels: Sequence[tuple[Kernel, str]], above: Key, depth: int, graph: Graph | None
 ) -> list[TreeEntry]:
@@ -117,28 +112,22 @@ def _named(
     by_name: dict[str, list[tuple[Kernel, str]]] = {}
     for kernel, name in kernels:
         by_name.setdefault(kernel.name, []).append((kernel, name))
-    return _told_apart(
-        [
-            _kernel([kernel for kernel, _ in alike], alike[0][1], above, depth, graph)
-            for alike in by_name.values()
-        ]
-    )
-
-
-def _told_apart(entries: list[TreeEntry]) -> list[TreeEntry]:
-    """Rows that would look the same, each with the beginning of an id."""
+    entries = [
+        _kernel([kernel for kernel, _ in alike], alike[0][1], above, depth, graph)
+        for alike in by_name.values()
+    ]
+    # Rows that would look the same have the beginning of an id.
     many = Counter(entry.row.text for entry in entries)
     return [
         entry
         if many[entry.row.text] == 1
-        else replace(entry, row=replace(entry.row, text=f"{entry.row.text} {_ident(entry.row)}"))
+        else replace(entry, row=replace(entry.row, text=_with_id(entry.row)))
         for entry in entries
     ]
 
 
-def _ident(row: TreeRow) -> str:
-    variant, kernel = row.subject.variant, row.subject.kernel
-    return label(variant.id[:8] if variant is not None else kernel.id if kernel is not None else "")
+def _with_id(row: TreeRow) -> str:
+    return f"{row.text} {label((row.subject.key[1] or row.subject.key[0])[:8])}"
 
 
 def _kernel(
@@ -197,7 +186,7 @@ def _graph(
     own = [kernels[ident] for ident in graph.kernels if ident in kernels]
     beneath = (*_named(own, key, depth + 1, graph), *_named(tried, key, depth + 1, None))
     text = f"graph {graph.id}" if not graph.id.startswith("graph") else graph.id
-    failed = _failed_beneath(beneath) + (graph.error is not None)
+    failed = sum(entry.row.failed for entry in beneath) + (graph.error is not None)
     row = TreeRow(
         key, depth, TreeKind.GRAPH, label(text), TreeSubject(graph=graph), len(own), failed=failed
     )
@@ -206,8 +195,12 @@ def _graph(
 
 def whole_tree(recording: Recording) -> tuple[TreeEntry, ...]:
     """Every row there is, origins in the order of the enumeration."""
+    # A CUDA kernel has no parameters after its name, unless another kernel has the same one.
     many = Counter({kernel.name: kernel.called for kernel in recording.kernels}.values())
-    kernels = {k.id: (k, _short(k, many)) for k in recording.kernels}
+    kernels = {
+        k.id: (k, k.called if many[k.called] == 1 else k.demangled or k.name)
+        for k in recording.kernels
+    }
     in_graphs = {name for graph in recording.graphs for name in graph.kernels}
     tried: dict[str, list[tuple[Kernel, str]]] = {}
     for kernel in recording.kernels:
@@ -244,7 +237,7 @@ def whole_tree(recording: Recording) -> tuple[TreeEntry, ...]:
                 heading,
                 TreeSubject(),
                 count,
-                failed=_failed_beneath(beneath),
+                failed=sum(entry.row.failed for entry in beneath),
             )
             words = _words(heading, origin.value)
             entries.append(TreeEntry(row, words, tuple(beneath)))
@@ -259,99 +252,143 @@ def _matching(entry: TreeEntry, wanted: tuple[str, ...]) -> TreeEntry | None:
     return replace(entry, beneath=kept) if kept else None
 
 
-def _flat(entry: TreeEntry, flipped: frozenset[Key] | None) -> Iterator[TreeRow]:
-    is_open = flipped is None or entry.row.open != (entry.row.key in flipped)
-    yield entry.row if is_open == entry.row.open else replace(entry.row, open=is_open)
+def _flat(entry: TreeEntry, folds: Mapping[Key, bool] | None) -> Iterator[TreeRow]:
+    row = entry.row
+    is_open = folds is None or folds.get(row.key, row.open)
+    yield row if is_open == row.open else replace(row, open=is_open)
     if is_open:
         for beneath in entry.beneath:
-            yield from _flat(beneath, flipped)
+            yield from _flat(beneath, folds)
 
 
 def rows(
-    tree: tuple[TreeEntry, ...], query: str, flipped: frozenset[Key] | None
+    tree: tuple[TreeEntry, ...], query: str = "", folds: Mapping[Key, bool] | None = None
 ) -> tuple[TreeRow, ...]:
     """The rows to draw: those that hold every word of ``query``, less what is folded.
 
-    ``flipped`` are rows that are not as they begin: folded, or unfolded; None unfolds all. While a
-    filter is set nothing is folded: a match that cannot be seen is no help.
+    ``folds`` has of rows that are not as they begin whether they are open; None unfolds all. While
+    a filter is set nothing is folded: a match that cannot be seen is no help.
     """
-    wanted = tuple(query.casefold().split())
-    if wanted:
+    if wanted := tuple(query.casefold().split()):
         tree = tuple(e for e in (_matching(entry, wanted) for entry in tree) if e is not None)
-        flipped = None
-    return tuple(row for entry in tree for row in _flat(entry, flipped))
+        folds = None
+    return tuple(row for entry in tree for row in _flat(entry, folds))
 
 
-def folded(tree: tuple[TreeEntry, ...], flipped: frozenset[Key]) -> dict[Key, bool]:
-    """Of every row with rows beneath it, whether it is open."""
-    return {row.key: row.open != (row.key in flipped) for row in _foldable(tree)}
-
-
-def flips(tree: tuple[TreeEntry, ...], folds: Mapping[Key, bool]) -> frozenset[Key]:
-    """The rows of another tree that must be flipped for those in ``folds`` to be as they are
-    there."""
-    every = _foldable(tree)
-    return frozenset(row.key for row in every if folds.get(row.key, row.open) != row.open)
-
-
-def _foldable(tree: tuple[TreeEntry, ...]) -> Iterator[TreeRow]:
-    """Every row with rows beneath it, as it begins."""
+def every(tree: Iterable[TreeEntry]) -> Iterator[TreeEntry]:
+    """Every entry, in the order of the rows."""
     for entry in tree:
-        if entry.row.count:
-            yield entry.row
-        yield from _foldable(entry.beneath)
+        yield entry
+        yield from every(entry.beneath)
+
+
+def entry_of(tree: Iterable[TreeEntry], key: Key) -> TreeEntry | None:
+    """The entry whose row has this key."""
+    return next((entry for entry in every(tree) if entry.row.key == key), None)
 
 
 def fitness(row: TreeRow, query: str) -> int:
     """How well a row fits a filter, for the cursor to go to the best: an id or a part of the name
     that is exactly what was typed says more than one that has it somewhere."""
     kernel, variant = row.subject.kernel, row.subject.variant
-    if kernel is None or row.kind not in (TreeKind.KERNEL, TreeKind.VARIANT):
+    if kernel is None or row.kind is TreeKind.OPERATORS:
         return 0
     name = kernel.name.casefold()
     parts = re.split(r"[\W_]+", name)
-    out = 1
-    for word in query.casefold().split():
-        if word == name:
-            out += 8
-        elif word in parts or name.endswith(word):
-            out += 6 if word in parts else 4
-        elif not row.count and variant is not None and variant.hash.startswith(word):
-            out += 5
-        elif word in name:
-            out += 2
-    return out
+    digest = variant.hash if variant is not None and row.leaf else ""
+    return 1 + sum(
+        max(
+            8 * (word == name),
+            6 * (word in parts),
+            5 * digest.startswith(word),
+            4 * name.endswith(word),
+            2 * (word in name),
+        )
+        for word in query.casefold().split()
+    )
 
 
 def identity_of(row: TreeRow) -> tuple[object, ...]:
     """Identity of a row, kept when a kernel moves into a graph or an abbreviated id grows."""
-    kernel, variant, graph = row.subject.kernel, row.subject.variant, row.subject.graph
+    kernel, _, graph = row.subject.key
     if row.kind is TreeKind.ORIGIN:
-        return row.kind, *row.key
+        return row.kind, row.key
     if row.kind is TreeKind.GRAPH:
-        return row.kind, "" if graph is None else graph.id
-    own: tuple[str, ...] = ()
-    if row.kind is TreeKind.VARIANT and variant is not None:
-        own = variant.hash, variant.symbol
-    return (row.kind, "" if kernel is None else kernel.id, *own)
+        return row.kind, graph
+    variant = row.subject.variant if row.kind is TreeKind.VARIANT else None
+    return row.kind, kernel, variant and variant.hash, variant and variant.symbol
 
 
-def entry_of(tree: tuple[TreeEntry, ...], key: Key) -> TreeEntry | None:
-    """The entry whose row has this key."""
-    for entry in tree:
-        if entry.row.key == key:
-            return entry
-        if entry.row.key == key[: len(entry.row.key)]:
-            return entry_of(entry.beneath, key)
-    return None
+Figures = Mapping[Key, Resources | None]
+"""What has been read of a variant's resources, by the ids of its kernel and its own."""
 
 
-def subjects(entry: TreeEntry) -> Iterator[TreeSubject]:
-    """Every variant beneath a row, itself where it represents one alone, in the tree's order."""
-    if entry.row.kind is TreeKind.VARIANT or (
-        entry.row.kind is TreeKind.KERNEL and not entry.row.count
-    ):
-        yield entry.row.subject
-    for beneath in entry.beneath:
-        if beneath.row.kind is not TreeKind.OPERATORS:
-            yield from subjects(beneath)
+Measured = Callable[[Kernel | None, Variant | None], float | None]
+"""Microseconds that were measured of a variant."""
+
+
+class Order(Enum):
+    """The orders; the value is the word for it."""
+
+    COMPILED = "compiled"
+    REGISTERS = "registers"
+    SPILLS = "spills"
+    TIME = "time"
+    NAME = "name"
+
+
+def time_of(variant: Variant) -> float | None:
+    """Microseconds of one launch as the program's own tuner measured them, if it did."""
+    found = (variant.autotune or {}).get("time_us")
+    return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
+
+
+def orders(recording: Recording, measured: bool = False) -> tuple[Order, ...]:
+    """The orders that mean something here: by time only where one is known."""
+    timed = measured or any(time_of(variant) is not None for _, variant in recording.variants())
+    return tuple(order for order in Order if order is not Order.TIME or timed)
+
+
+def ordered(
+    tree: tuple[TreeEntry, ...], order: Order, figures: Figures, measured: Measured | None = None
+) -> tuple[TreeEntry, ...]:
+    """Return the tree in an order.
+
+    A kernel counts as its costliest variant does, a graph as its costliest kernel; what is not
+    known comes last. Origins, and the operators of a kernel, stay in place. The time of a variant
+    is the measured one, else its tuner's.
+    """
+    if order is Order.COMPILED:
+        return tree
+
+    def figure(subject: TreeSubject) -> float | None:
+        variant = subject.variant
+        if variant is None:
+            return None
+        if order is Order.TIME:
+            found = None if measured is None else measured(subject.kernel, variant)
+            return time_of(variant) if found is None else found
+        held = figures.get(subject.key[:2]) or variant.known
+        if order is Order.REGISTERS:
+            return held.registers
+        spilled = (held.spill_store_bytes, held.spill_load_bytes)
+        return None if spilled == (None, None) else sum(many or 0 for many in spilled)
+
+    return tuple(_ordered(entry, order, figure)[0] for entry in tree)
+
+
+def _ordered(
+    entry: TreeEntry, order: Order, figure: Callable[[TreeSubject], float | None]
+) -> tuple[TreeEntry, float | None]:
+    """An entry with what is beneath it in order, and its own figure."""
+    below = [_ordered(one, order, figure) for one in entry.beneath]
+    fixed = [one for one, _ in below if one.row.kind is TreeKind.OPERATORS]
+    rest = [(one, value) for one, value in below if one.row.kind is not TreeKind.OPERATORS]
+    if order is Order.NAME:
+        rest.sort(key=lambda pair: pair[0].row.text.casefold())
+        return replace(entry, beneath=(*fixed, *(one for one, _ in rest))), None
+    rest.sort(key=lambda pair: (pair[1] is None, -(pair[1] or 0)))
+    values = [value for _, value in rest if value is not None]
+    if not rest and (own := figure(entry.row.subject)) is not None:
+        values = [own]
+    return replace(entry, beneath=(*fixed, *(one for one, _ in rest))), max(values, default=None)

@@ -19,7 +19,7 @@ from textual.strip import Strip
 from textual.worker import get_current_worker
 
 from inspector.analyse.passes import PassRun, searched
-from inspector.diff.passes import change_of, lines_changed
+from inspector.diff.beside import change_of, lines_changed
 from inspector.reader.passes import PassList, graph_passes, variant_passes
 from inspector.recording.layout import kept_cache
 from inspector.report.passes import milliseconds, note, operations, title

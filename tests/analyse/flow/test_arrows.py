@@ -14,7 +14,7 @@ from inspector.analyse.flow.arrows import MAX_LANES, Arrow, FlowLanes, arrows
 from inspector.base.model import Stage
 from inspector.listing import parse
 from inspector.listing.line import Kind
-from inspector.tui.code.flow import along, arrow_at, cells
+from inspector.tui.code.code_rows import along, arrow_at, cells
 from tests.analyse.flow.test_flow import CUBINS, drawn
 from tests.helpers.samples import DATA, disassemble, read_sample
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inspector.analyse.hints.banks import degree
+from inspector.analyse.hints.access import degree
 from inspector.analyse.hints.subject import HintSubject
 from inspector.analyse.hints.warp import Arguments, Warp, WarpAccess
 from inspector.analyse.tensors import Tensors, blocked

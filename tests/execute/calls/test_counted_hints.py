@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inspector.analyse.hints.counts import ExecutedFacts
-from inspector.analyse.hints.executed import with_executed
-from inspector.analyse.hints.subject import HintSubject
+from inspector.analyse.hints.access import with_executed
+from inspector.analyse.hints.subject import ExecutedFacts, HintSubject
 from inspector.base.model import Stage
 from inspector.execute import Program
 from inspector.execute.calls.inputs import InputWish, make_inputs

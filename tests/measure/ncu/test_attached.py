@@ -20,10 +20,9 @@ from inspector.measure.ncu.export import read
 from inspector.measure.ncu.model import NcuLaunch, Report
 from inspector.measure.ncu.samples import Profiled
 from inspector.reader.reader import Reader
-from inspector.recording.kept import REPORTS, place
-from inspector.recording.layout import kept_cache
+from inspector.recording.layout import REPORTS, kept_cache, place
 from inspector.sources.opening import open_path
-from inspector.tui.code.gutter import SAMPLES, Gutter
+from inspector.tui.code.code_rows import SAMPLES, Gutter
 from tests.helpers.ncu_data import LECTURE, PAGES, blocks, text, write
 
 # The variants of the recording whose machine code launches 0, 1 and 3 have; 2 and 4 are not in it.
@@ -107,8 +106,9 @@ def test_the_gutter_has_a_column_of_them_that_can_be_chosen(reader: Reader) -> N
     gutter = Gutter(annotations, (SAMPLES,))
     assert SAMPLES in gutter.there and gutter.columns == (SAMPLES,)
     hot = max(annotations.hottest, key=lambda n: annotations.share(n) or 0)
-    assert gutter.cells(hot).strip() == f"{annotations.share(hot):.1f}%" and gutter.peak(hot)
-    assert len(gutter.cells(hot)) == gutter.width
+    ((text, loud),) = gutter.parts(hot)
+    assert text.strip() == f"{annotations.share(hot):.1f}%" and loud
+    assert len(text) == gutter.width
     none = reader.line_annotations(variant(reader, "9c81a042"), Stage.SASS)
     assert SAMPLES not in Gutter(none, (SAMPLES,)).there
 

@@ -15,7 +15,7 @@ from inspector.base.errors import UsageError
 from inspector.commands.cli import main
 from inspector.measure.time import ranking as time_script
 from inspector.measure.time.ranking import fixed, sweep
-from inspector.sources import machine
+from inspector.system import toolchain
 from inspector.system.process import Finished
 from tests.helpers.schemas import hold
 
@@ -68,7 +68,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> list[Job]:
         Path(argv[-1]).write_text("".join(json.dumps(line) + "\n" for line in lines))
         return Finished(-11 if "about" in lines[-1] else 0, b"", b"")
 
-    monkeypatch.setattr(machine, "gpu_present", lambda: True)
+    monkeypatch.setattr(toolchain, "gpu_present", lambda: True)
     monkeypatch.setattr(time_script, "_here", child)
     return jobs
 

@@ -15,8 +15,7 @@ from inspector.diff.compare import compare, stage_of, variant_rows
 from inspector.measure.time.results import KernelTime, Session, Timing, stored_session
 from inspector.measure.time.stored import StoredTimes, sessions, timed_alike, times
 from inspector.reader.reader import Reader
-from inspector.recording.kept import keep
-from inspector.recording.layout import kept_cache
+from inspector.recording.layout import keep, kept_cache
 from inspector.report.timings import timing
 from inspector.sources.opening import open_path
 from inspector.system.process import run_tool

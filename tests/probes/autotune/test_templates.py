@@ -11,8 +11,8 @@ import pytest
 from inspector.analyse.graph_text import graph_rows
 from inspector.base.model import Origin, Recording, Stage, Tuning, Variant
 from inspector.diff.variants import VariantRow, without_variant
-from inspector.reader.graphs import Graphs
 from inspector.reader.listings import Memo
+from inspector.reader.reader import Graphs
 from inspector.report import compiles, jsons
 from inspector.tui.tree.rows import whole_tree
 from inspector.tui.variants.variants_screen import differing, generated_from

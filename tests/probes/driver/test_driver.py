@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from inspector.listing.cubin import read_cubin
-from inspector.recording.failures import of_launch
-from inspector.sources import machine
+from inspector.recording.facts import of_launch
 from inspector.sources.running import Run, RunRequest
+from inspector.system import toolchain
 from tests.helpers.samples import DATA
 from tests.probes.driver.conftest import Drive
 
@@ -385,8 +385,8 @@ def test_launches_of_a_program_without_python_are_recorded(
     (toolkit / "lib64" / "libcupti.so.13").symlink_to(fake_driver / "libcuda.so.1")
     monkeypatch.setenv("CUDA_HOME", str(toolkit))
     monkeypatch.setenv("LD_LIBRARY_PATH", str(fake_driver))
-    monkeypatch.setattr(machine, "gpu_present", lambda: True)
-    monkeypatch.setattr(machine, "driver_library", lambda: Path(compiled))
+    monkeypatch.setattr(toolchain, "gpu_present", lambda: True)
+    monkeypatch.setattr(toolchain, "driver_library", lambda: Path(compiled))
     out = tmp_path / "recording"
     run = Run(RunRequest("command", (str(native_program),), out, python=sys.executable))
     done = subprocess.run(run.argv, env=run.env, capture_output=True, text=True, check=False)
@@ -585,8 +585,8 @@ def of_run(tmp_path: Path, words: tuple[str, ...], **fields: Any) -> Run:
 def test_without_the_library_the_recording_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine, "gpu_present", lambda: True)
-    monkeypatch.setattr(machine, "driver_library", lambda: None)
+    monkeypatch.setattr(toolchain, "gpu_present", lambda: True)
+    monkeypatch.setattr(toolchain, "driver_library", lambda: None)
     run = of_run(tmp_path, ("true",))
     assert "CUDA_INJECTION64_PATH" not in run.env
     recording = run.ended(0, print).recording
@@ -606,8 +606,8 @@ def test_without_the_library_the_recording_says_what_to_install(
 def test_the_variable_is_not_set_where_another_is_at_the_driver(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], fields: dict[str, Any]
 ) -> None:
-    monkeypatch.setattr(machine, "gpu_present", lambda: True)
-    monkeypatch.setattr(machine, "driver_library", lambda: Path("/nowhere/driver.so"))
+    monkeypatch.setattr(toolchain, "gpu_present", lambda: True)
+    monkeypatch.setattr(toolchain, "driver_library", lambda: Path("/nowhere/driver.so"))
     monkeypatch.setenv("CUDA_INJECTION64_PATH", "/of/a/run/around/it/ptxview_driver.so")
     run = of_run(tmp_path, words, **fields)
     assert not {"CUDA_INJECTION64_PATH", "PTXVIEW_DRIVER"} & set(run.env)

@@ -6,21 +6,16 @@ import re
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import pytest
-from rich.console import RenderableType
-from textual._compositor import LayoutUpdate
 from textual.pilot import Pilot
-from textual.screen import Screen
 
 from inspector.base.errors import Unreadable
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.code.code_view import CodeView
-from inspector.tui.diff import diff_screen
 from inspector.tui.diff.diff_screen import DiffScreen
 from inspector.tui.diff.diff_view import DiffView
-from inspector.tui.keys.command_table import TABLE, Command, Where, command, footer
+from inspector.tui.keys.command_table import TABLE, Where, command, footer
 from inspector.tui.main import main_screen as acting
 from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.program.live import Live, ProgramState
@@ -28,7 +23,6 @@ from inspector.tui.program.output_view import OutputView
 from inspector.tui.step.step_screen import StepScreen
 from inspector.tui.tree.kernel_tree import KernelTree
 from inspector.tui.variants.variants_screen import VariantsScreen, VariantTable
-from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.tool_screen import Overlay
 from inspector.tui.work import passes_screen
 from inspector.tui.work.passes_screen import PassesScreen, PassTable
@@ -138,21 +132,19 @@ HOMES = SCREENS | {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("one", TABLE, ids=lambda c: c.id)
-def test_the_action_exists(one: Command) -> None:
-    space, _, action = one.action.partition("(")[0].rpartition(".")
-    home = {"screen": SCREENS.get(one.where, MainScreen), "app": PtxviewApp}
-    if action == "tell_app":
-        space, action = "app", one.action.split("'")[1]
-    assert hasattr(home.get(space, HOMES[one.where]), f"action_{action}")
-
-
-def test_every_command_has_a_test() -> None:
+def test_every_command_has_an_action_and_a_test() -> None:
+    for one in TABLE:
+        space, _, action = one.action.partition("(")[0].rpartition(".")
+        home = {"screen": SCREENS.get(one.where, MainScreen), "app": PtxviewApp}
+        if action == "tell_app":
+            space, action = "app", one.action.split("'")[1]
+        assert hasattr(home.get(space, HOMES[one.where]), f"action_{action}")
     # Those of other screens have theirs beside these screens; movements are among MOVES.
     moves = ("move(", "page(", "edge(", "sideways(")
     own = {c.id for c in TABLE if c.where not in SCREENS and not c.action.startswith(moves)}
     functions = {name.removeprefix("test_key_") for name in globals()}
-    assert {one for one in own - CASES.keys() if one.replace(".", "_") not in functions} == set()
+    tested = {name for names in JOURNEYS for name in names.split()} | {"wrap"}
+    assert {one for one in own - tested if one.replace(".", "_") not in functions} == set()
 
 
 def test_the_footer_names_only_commands() -> None:
@@ -162,184 +154,176 @@ def test_the_footer_names_only_commands() -> None:
 
 # By their keys, at 120 by 40: the tree has the focus at first, a pane after Tab
 
-CASES: dict[str, list[Step]] = {
+KERNELS = ["triton", "square_kernel", "inductor", "graph 0/0", "triton_poi_fused_mul_0", "nvcc",
+           "gelu_kernel"]  # fmt: skip
+VARIANTS = ["BLOCK=1024 w4 3f2a", "BLOCK=4096 w16 84d2"]
+
+JOURNEYS: dict[str, list[Step]] = {
     # Everywhere
-    "help": [("?", {"screen": "Finder", "text": "Everywhere"}),
-             ("escape", {"screen": "MainScreen"})],
-    "stage.1": [("tab tab 1", {"stages": "source source", "notice": False})],
-    "stage.2": [("tab 2", {"text": "No output_code here.", "notice": True, "focus": 1})],
-    "stage.3": [("tab tab 3", {"stages": "source ttir", "notice": False})],
-    "stage.4": [("tab 4", {"text": "No ttgir here.", "notice": True, "focus": 1})],
-    "stage.5": [("tab 5", {"text": "No llir here.", "notice": True, "focus": 1})],
-    "stage.6": [("tab tab 6", {"stages": "source ptx", "notice": False})],
-    "stage.7": [("tab tab 7", {"stages": "source sass", "notice": False})],
+    "help problems theme redraw": [
+        ("?", {"screen": "Finder", "text": "Everywhere"}), ("escape", {"screen": "MainScreen"}),
+        ("!", {"text": "Nothing went wrong"}), ("escape", {"dark": True}), ("T", {"dark": False}),
+        ("ctrl+l", {"text": "square_kernel"})],
+    "stage.1 stage.3 stage.6 stage.7": [
+        ("tab tab 1", {"stages": "source source", "notice": False}),
+        ("3", {"stages": "source ttir", "notice": False}), ("7", {"stages": "source sass"}),
+        ("6", {"stages": "source ptx", "notice": False})],
+    "stage.2 stage.4 stage.5": [
+        ("tab 2", {"text": "No output_code here.", "notice": True, "focus": 1}),
+        ("4", {"text": "No ttgir here.", "notice": True}), ("5", {"text": "No llir here."})],
     "stage.8": [("tab 8", {"stages": "operations ptx", "notice": True}),  # it is in no graph
                 ("tab tab G k k k tab", {"stages": "operations output_code"}),
                 ("8", {"stages": "dynamo output_code"}),
                 ("8", {"stages": "post_grad output_code"}),
                 ("8", {"stages": "operations output_code"})],
-    "stage.next": [("tab s", {"stages": "ttir ptx"})],
-    "stage.previous": [("tab S", {"stages": "sass ptx"})],
-    "pane.next": [("", {"focus": "tree", "text": "1024 w4 3f2a 22r || 4096 w16 84d2 83r⚠"}),
-                  ("tab", {"focus": 1}), ("tab", {"focus": 2}),
-                  ("tab", {"focus": "tree"})],
-    "pane.previous": [("shift+tab", {"focus": 2})],
+    "stage.next stage.previous": [
+        ("tab s", {"stages": "ttir ptx"}), ("S S", {"stages": "sass ptx"})],
+    "pane.next pane.previous": [
+        ("", {"focus": "tree", "text": "1024 w4 3f2a 22r || 4096 w16 84d2 83r⚠"}),
+        ("tab", {"focus": 1}), ("tab", {"focus": 2}), ("tab", {"focus": "tree"}),
+        ("shift+tab", {"focus": 2})],
     "tree.toggle": [("b", {"tree": False, "focus": 1}), ("b", {"tree": True, "focus": "tree"})],
     "filter": [("tab f 'gelu'", {"rows": ["nvcc", "gelu_kernel"]}),
                ("enter", {"focus": "tree", "subject": "c07711aa"})],
-    "zoom": [("tab z", {"shown": [True, False]}), ("tab", {"shown": [False, True]}),
-             ("z", {"shown": [True, True]})],
-    "turn": [("", {"above": False}), ("v", {"above": True})],
-    "variant.next": [("tab ]", {"subject": "3f2a91c0"}),
-                     ("]", {"subject": "84d20b7e", "focus": 1})],
-    "variant.previous": [("tab [", {"subject": "c07711aa"})],
-    "tree.wider": [("", {"tree width": 30}), (">", {"tree width": 34})],
-    "tree.narrower": [("<", {"tree width": 26})],
-    "pane.wider": [("tab", {"widths": [45, 45]}), (">", {"widths": [49, 41]}),
-                   ("v", {"heights": [15, 15]}), (">", {"heights": [16, 14]})],
-    "pane.narrower": [("tab tab <", {"widths": [49, 41]})],
-    "pane.wider alone": [("tab f5 >", {"tree width": 26})],
+    "zoom turn": [("tab z", {"shown": [True, False]}), ("tab", {"shown": [False, True]}),
+                  ("z", {"shown": [True, True], "above": False}), ("v", {"above": True})],
+    "variant.next variant.previous": [
+        ("tab ]", {"subject": "3f2a91c0"}), ("]", {"subject": "84d20b7e", "focus": 1}),
+        ("[ [", {"subject": "c07711aa"})],
+    "tree.wider tree.narrower": [("", {"tree width": 30}), (">", {"tree width": 34}),
+                                 ("< <", {"tree width": 26})],
+    "pane.wider pane.narrower": [
+        ("tab", {"widths": [45, 45]}), (">", {"widths": [49, 41]}), ("<", {"widths": [45, 45]}),
+        ("v", {"heights": [15, 15]}), (">", {"heights": [16, 14]})],
     "borders": [("> tab >", {"tree width": 34, "heights": [16, 14]}),
                 ("=", {"tree width": 30, "widths": [45, 45]})],
     "layout": [("tab L", {"stages": "source ptx sass",
                           "text": "Layout: source · PTX · SASS. L goes on to"}),
                ("L", {"stages": "source output_code ptx"}), ("L", {"stages": "source"}),
                ("L", {"stages": "source ptx sass", "focus": 1})],
-    "layout.lowering": [("f3", {"stages": "source ptx sass", "focus": "tree"})],
-    "layout.generated": [("f4", {"stages": "source output_code ptx",
-                                 "text": "There is no output_code of this."})],
-    "layout.whole": [("tab tab f5", {"stages": "ptx", "focus": 1})],
-    "problems": [("!", {"text": "Nothing went wrong"})],
-    "theme": [("", {"dark": True}), ("T", {"dark": False})],
+    "layout.lowering layout.generated layout.whole": [
+        ("f3", {"stages": "source ptx sass", "focus": "tree"}),
+        ("f4", {"stages": "source output_code ptx", "text": "There is no output_code of this."}),
+        ("tab tab tab f5", {"stages": "ptx", "focus": 1}), (">", {"tree width": 26})],
     "palette": [("tab ctrl+p 'to line'", {"text": "Go to line"}), ("enter", {"prompt": "goto"})],
     "quit": [("q", {"running": False})],
-    "leave": [("ctrl+c", {"running": False})],
-    "card": [("i", {"screen": "Overlay", "text": "22 a thread || warps"})],
-    "profile": [("M", {"screen": "Overlay", "text": "ptxview profile SCRIPT"})],
-    "compiles": [("K", {"screen": "MainScreen", "text": "Nothing is known of compiles here"})],
-    "hints": [("tab H", {"screen": "HintList", "text": "narrow-access"}),
-              ("enter", {"screen": "MainScreen", "stages": "source ptx", "line": 14})],
-    "no hints": [("j j j H", {"text": "No hint"})],
-    "time": [("t", {"screen": "TimingScreen", "text": "is not a recording: only recordings have"})],
-    "block": [("x", {"screen": "StepScreen",
-                     "text": "there is no kernel square_kernel in this PTX"}),
-              ("escape", {"screen": "MainScreen"})],
-    "edited": [("B", {"text": "This variant has not changed"})],
-    "compare": [("D", {"text": "Mark two variants with d"})],
-    "mark": [("d j j d", {"marked": ["3f2a91c0", "84d20b7e"],
-                          "text": "A 1024 w4 3f2a || B 4096 w16 84d2"}),
-             ("d", {"marked": ["3f2a91c0"],
-                    "text": "Marked: A square_kernel 3f2a91c0. d marks another"})],
-    "pane.more": [("tab p", {"stages": "source ptx sass", "focus": 3}),
-                  ("shift+tab p", {"stages": "ptx", "focus": 1})],
-    "pane.fewer": [("tab P", {"stages": "ptx"}), ("P", {"text": "the only pane"}),
-                   ("p", {"shown": [True, True]})],
+    "quit by ctrl+c": [("ctrl+c", {"running": False})],
+    "card profile compiles hints": [
+        ("i", {"screen": "Overlay", "text": "22 a thread || warps"}),
+        ("escape M", {"screen": "Overlay", "text": "ptxview profile SCRIPT"}),
+        ("escape K", {"screen": "MainScreen", "text": "Nothing is known of compiles here"}),
+        ("tab H", {"screen": "HintList", "text": "narrow-access"}),
+        ("enter", {"screen": "MainScreen", "stages": "source ptx", "line": 14}),
+        ("shift+tab shift+tab j j j H", {"text": "No hint"})],
+    "time block": [
+        ("t", {"screen": "TimingScreen", "text": "is not a recording: only recordings have"}),
+        ("escape x", {"screen": "StepScreen",
+                      "text": "there is no kernel square_kernel in this PTX"}),
+        ("escape", {"screen": "MainScreen"})],
+    "edited compare mark": [
+        ("B", {"text": "This variant has not changed"}),
+        ("D", {"text": "Mark two variants with d"}),
+        ("d j j d", {"marked": ["3f2a91c0", "84d20b7e"],
+                     "text": "A 1024 w4 3f2a || B 4096 w16 84d2"}),
+        ("D", {"screen": "DiffScreen"}), ("q", {"screen": "MainScreen"}),
+        ("d", {"marked": ["3f2a91c0"],
+               "text": "Marked: A square_kernel 3f2a91c0. d marks another"})],
+    "pane.more pane.fewer": [
+        ("tab p", {"stages": "source ptx sass", "focus": 3}),
+        ("shift+tab p", {"stages": "ptx", "focus": 1}), ("P", {"text": "the only pane"}),
+        ("p", {"shown": [True, True]}), ("P", {"stages": "ptx"})],
     # In a pane
-    "goto": [("tab tab : '14' enter", {"line": 14, "focus": 2})],
-    "goto no number": [("tab : 'x' enter", {"text": "“x” is not a line number."})],
-    "search": [("tab tab / 'mul.*f7,' enter", {"line": 21, "matches": (21,), "text": "1 of 1"})],
-    "search with a capital": [("tab tab / 'nv' enter", {"matches": (2,)}),
-                              ("/ 'Nv' enter", {"matches": (), "text": "Nothing matches “Nv”."})],
-    "search half typed": [("tab tab / '(mul|st' )", {"line": 15})],
-    "search for nonsense": [("tab / ( enter", {"text": "is not a regular expression"})],
-    "match.next": [("tab tab / 'ov' enter n", {"line": 12}), ("n", {"line": 11})],
-    "match.previous": [("tab tab / 'ov' enter N", {"line": 12})],
-    "clear": [("tab tab / 'ov' enter escape", {"pattern": None, "matches": ()})],
-    "follow": [("tab : '14' enter enter", {"focus": 2, "line": 14})],
+    "goto follow": [("tab : 'x' enter", {"text": "“x” is not a line number."}),
+                    (": '14' enter", {"line": 14}), ("enter", {"focus": 2, "line": 14})],
+    "search match.next match.previous clear": [
+        ("tab tab / 'mul.*f7,' enter", {"line": 21, "matches": (21,), "text": "1 of 1"}),
+        ("escape", {"pattern": None, "matches": ()}),
+        ("/ 'ov' enter n", {"line": 12}), ("n", {"line": 11}), ("N", {"line": 12}),
+        ("/ 'nv' enter", {"matches": (2,)}),
+        ("/ 'Nv' enter", {"matches": (), "text": "Nothing matches “Nv”."}),
+        ("/ '(mul|st' )", {"line": 15}),
+        ("enter / ( enter", {"text": "is not a regular expression"})],
     "verbatim": [("tab tab 7", {"text": " /*0010*/       S2R"}),
-                 ("w", {"text": "        /*0010*/                   S2R"})],
-    "verbatim and back": [("tab tab F w", {"hidden": 0, "text": "The file as it is"}),
-                          ("w", {"hidden": 1})],
+                 ("w", {"text": "        /*0010*/                   S2R"}),
+                 ("w 6 F w", {"hidden": 0, "text": "The file as it is"}), ("w", {"hidden": 1})],
     "map": [("tab m", {"mapped": [True, True], "text": "the colour of its source line"}),
             ("m", {"mapped": [False, False], "text": "The map is off."})],
-    "largest.live": [("tab R", {"line": 14, "text": "18 live registers, the most of any line"}),
-                     ("R", {"line": 14})],
-    "largest.stall": [("tab A", {"line": 14}),
-                      ("A", {"line": 15, "text": "12 stall cycles, number 2 of 2"})],
-    "largest.samples": [("tab %", {"text": "No samples (ncu) are known for this listing."})],
-    "copy": [("tab : '13' enter y", {"clipboard": "    mask = columns < n",
-                                     "text": "on the clipboard"})],
-    "copy.all": [("tab tab 7 Y", {"text": "Lines 1 to"})],
-    "choose": [("tab : '12' enter V j y", {
-                    "clipboard": "    columns = tl.arange(0, BLOCK)\n    mask = columns < n",
-                    "text": "Lines 12 to 13 are on the clipboard.", "chosen": None}),
-               ("V", {"chosen": (13, 13)}), ("escape", {"chosen": None})],
-    "explain": [("tab tab : '14' enter e", {"text": "ld || .v4 || PTX ISA"})],
-    "explain nothing": [("tab e", {"text": "No instruction to explain on this line."})],
-    "register": [("tab tab : '14' enter", {"register": "%r3"}), ("r", {"register": "%p1"})],
-    "definition": [("tab tab : '14' enter r a", {"line": 13})],
-    "definition of nothing": [("tab a", {"text": "No register is selected"})],
-    "use.next": [("tab tab : '14' enter u", {"line": 15})],
-    "use.previous": [("tab tab : '14' enter U", {"line": 16})],  # round the beginning
-    "columns": [("tab : '14' enter", {"columns": ("live",)}), ("c", {"columns": ("live", "stall")}),
-                ("c", {"columns": ()}), ("c", {"columns": ("live",)})],
-    "columns.choose": [("tab tab C", {"text": "live registers: pred"}),
-                       ("j j space escape", {"columns": ("live", "live:pred")})],
-    "note.next": [("tab tab }", {"line": 14, "text": "4 loads of 4 bytes"})],
-    "note.previous": [("tab tab {", {"line": 14})],
-    "back": [("tab tab : '14' enter G ,", {"line": 14}),
-             (", ,", {"text": "nothing to go back to"})],
+    "largest.live largest.stall largest.samples": [
+        ("tab R", {"line": 14, "text": "18 live registers, the most of any line"}),
+        ("R", {"line": 14}), ("A", {"line": 14}),
+        ("A", {"line": 15, "text": "12 stall cycles, number 2 of 2"}),
+        ("%", {"text": "No samples (ncu) are known for this listing."})],
+    "copy copy.all choose": [
+        ("tab : '13' enter y", {"clipboard": "    mask = columns < n", "text": "on the clipboard"}),
+        (": '12' enter V j y", {
+            "clipboard": "    columns = tl.arange(0, BLOCK)\n    mask = columns < n",
+            "text": "Lines 12 to 13 are on the clipboard.", "chosen": None}),
+        ("V", {"chosen": (13, 13)}), ("escape", {"chosen": None}),
+        ("tab 7 Y", {"text": "Lines 1 to"})],
+    "explain register definition use.next use.previous": [
+        ("tab e", {"text": "No instruction to explain on this line."}),
+        ("escape a", {"text": "No register is selected"}),
+        ("tab : '14' enter e", {"text": "ld || .v4 || PTX ISA"}), ("escape", {"register": "%r3"}),
+        ("u", {"line": 15}), (": '14' enter U", {"line": 16}),  # round the beginning
+        (": '14' enter r", {"register": "%p1"}), ("a", {"line": 13})],
+    "columns columns.choose note.next note.previous": [
+        ("tab : '14' enter", {"columns": ("live",)}), ("c", {"columns": ("live", "stall")}),
+        ("c", {"columns": ()}), ("c", {"columns": ("live",)}),
+        ("tab C", {"text": "live registers: pred"}),
+        ("j j space escape", {"columns": ("live", "live:pred")}),
+        ("g }", {"line": 14, "text": "4 loads of 4 bytes"}), ("g {", {"line": 14})],
+    "back forward": [("tab tab : '14' enter G ,", {"line": 14}), (".", {"last": True}),
+                     (", , ,", {"text": "nothing to go back to"})],
     "back to a variant": [("tab tab : '30' enter ] ] G , ,", {"subject": "3f2a91c0"})],
-    "forward": [("tab tab G , .", {"last": True})],
-    "frames": [("tab tab : '14' enter I", {"text": "/home/ada/square.py:14:4"})],
-    "label.next": [("tab tab 7 : '1' enter )", {"line": 2})],
-    "label.previous": [("tab tab 7 G (", {"line": 2})],
-    "fold": [("tab tab g -", {"text": "… 2 lines of comments"}), ("j", {"line": 3}),
-             ("k -", {"text": "Generated by LLVM"}), ("G -", {"text": "Nothing to fold here."})],
-    "fold.level": [("tab tab F", {"hidden": 1, "text": "Folded: location marks, debug sections"}),
-                   ("F F", {"hidden": 0, "text": "Nothing is folded."})],
+    "frames label.next label.previous": [
+        ("tab tab : '14' enter I", {"text": "/home/ada/square.py:14:4"}),
+        ("escape 7 : '1' enter )", {"line": 2}), ("G (", {"line": 2})],
+    "fold fold.level": [
+        ("tab tab g -", {"text": "… 2 lines of comments"}), ("j", {"line": 3}),
+        ("k -", {"text": "Generated by LLVM"}), ("G -", {"text": "Nothing to fold here."}),
+        ("F", {"hidden": 1, "text": "Folded: location marks, debug sections"}),
+        ("F F", {"hidden": 0, "text": "Nothing is folded."})],
     # In the tree
-    "tree.open": [("enter", {"focus": 1})],
-    "tree.fold": [("h", {"rows": ["triton", "square_kernel", "inductor", "graph 0/0",
-                                  "triton_poi_fused_mul_0", "nvcc", "gelu_kernel"]}),
-                  ("h", {"row": 0})],
-    "tree.unfold": [("h l l", {"key": ("triton", "k1", "3f2a91c0")})],
-    "tree.flip": [("", {"row count": 9}), ("space", {"row count": 7}), ("space", {"row count": 9})],
-    "tree.filter": [("/ '0/ mul'", {"rows": ["inductor", "graph 0/0", "triton_poi_fused_mul_0"]}),
-                    ("escape", {"row count": 9})],
-    "tree.clear": [("/ 'gelu' enter", {"text": "1 of 3  Esc  /gelu"}), ("G", {"row": 1}),
-                   ("escape", {"query": "", "row count": 9, "no text": "/gelu"})],
-    "tree.order": [("o", {"key": ("triton", "k1"), "text": "by registers", "rows": [
-                        "triton", "square_kernel", "BLOCK=4096 w16 84d2", "BLOCK=1024 w4 3f2a",
-                        "inductor", "graph 0/0", "triton_poi_fused_mul_0", "nvcc",
-                        "gelu_kernel"]}),
-                   ("o", {"text": "16/24 B⚠"}),
-                   # Nothing was timed: by name, and round.
-                   ("o o", {"text": "o order", "rows": [
-                        "triton", "square_kernel", "BLOCK=1024 w4 3f2a", "BLOCK=4096 w16 84d2",
-                        "inductor", "graph 0/0", "triton_poi_fused_mul_0", "nvcc",
-                        "gelu_kernel"]})],
-    "tree.variants": [("V", {"screen": "VariantsScreen", "text": "2 variants"}),
-                      ("escape", {"screen": "MainScreen"})],
+    "tree.open tree.variants": [
+        ("enter", {"focus": 1}),
+        ("shift+tab V", {"screen": "VariantsScreen", "text": "2 variants"}),
+        ("escape", {"screen": "MainScreen"})],
+    "tree.fold tree.unfold tree.flip": [
+        ("", {"row count": 9}), ("space", {"row count": 7}), ("space", {"row count": 9}),
+        ("h", {"rows": KERNELS}), ("l l", {"key": ("triton", "k1", "3f2a91c0")}),
+        ("h h h", {"row": 0})],
+    "tree.filter tree.clear": [
+        ("/ '0/ mul'", {"rows": ["inductor", "graph 0/0", "triton_poi_fused_mul_0"]}),
+        ("escape", {"row count": 9}), ("/ 'gelu' enter", {"text": "1 of 3  Esc  /gelu"}),
+        ("G", {"row": 1}), ("escape", {"query": "", "row count": 9, "no text": "/gelu"})],
+    "tree.order": [
+        ("o", {"key": ("triton", "k1"), "text": "by registers",
+               "rows": [*KERNELS[:2], *VARIANTS[::-1], *KERNELS[2:]]}),
+        ("o", {"text": "16/24 B⚠"}),
+        # Nothing was timed: by name, and round.
+        ("o o", {"text": "o order", "rows": [*KERNELS[:2], *VARIANTS, *KERNELS[2:]]})],
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CASES)
-async def test_key(name: str) -> None:
-    await go_through(*CASES[name])
+@pytest.mark.parametrize("names", JOURNEYS)
+async def test_key(names: str) -> None:
+    await go_through(*JOURNEYS[names])
 
 
 MOVES = [
-    ("tab tab g", {"line": 1}), ("tab tab g j down", {"line": 3}),
-    ("tab tab g j j k up", {"line": 1}),
-    ("tab tab G", {"last": True}), ("tab tab g pagedown", {"line": 17}),
-    ("tab tab g pagedown pageup", {"line": 1}), ("tab tab g ctrl+d", {"line": 9}),
-    ("tab tab g ctrl+d ctrl+u", {"line": 1}), ("tab tab 3 l", {"left": 8}),
-    ("tab tab 3 l l h", {"left": 8}), ("tab tab 3 l l 0", {"left": 0}),
-    ("j", {"row": 2}), ("k", {"row": 0}), ("j j g", {"row": 0}), ("G", {"row": 8}),
-    ("pagedown", {"row": 8}), ("G pageup", {"row": 0}),
+    [("tab tab g", {"line": 1}), ("j down", {"line": 3}), ("j k k up", {"line": 1}),
+     ("pagedown", {"line": 17}), ("pageup", {"line": 1}), ("ctrl+d", {"line": 9}),
+     ("ctrl+u", {"line": 1}), ("G", {"last": True})],
+    [("j", {"row": 2}), ("k k", {"row": 0}), ("G", {"row": 8}), ("pageup", {"row": 0}),
+     ("pagedown", {"row": 8}), ("g", {"row": 0})],
+    [("tab tab 3 l", {"left": 8}), ("l h", {"left": 8}), ("l 0", {"left": 0}),
+     ("W", {"text": "↪", "no text": "‹"}), ("W", {"no text": "↪"})],
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("keys", "seen"), MOVES, ids=[keys for keys, _ in MOVES])
-async def test_keys_that_move(keys: str, seen: Seen) -> None:
-    await go_through((keys, seen), size=(80, 24) if "left" in seen else (120, 24))
-
-
-async def test_key_wrap() -> None:
-    await go_through(
-        ("tab tab 3 W", {"text": "↪", "no text": "‹"}), ("W", {"no text": "↪"}), size=(80, 24)
-    )
+@pytest.mark.parametrize("steps", MOVES, ids=["pane", "tree", "wrap sideways"])
+async def test_keys_that_move(steps: list[Step]) -> None:
+    await go_through(*steps, size=(80, 24) if "left" in steps[0][1] else (120, 24))
 
 
 async def test_key_along() -> None:
@@ -377,32 +361,6 @@ async def test_key_output() -> None:
         await ui.press("O")
         assert not output.display
     await go_through(("O", {"focus": "tree"}))  # without a program nothing changes
-
-
-async def test_key_redraw(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with small_app.run_test(size=(120, 40)) as ui:
-        drawn: list[object] = []
-        own = ui.app._display
-
-        def display(screen: Screen[Any], update: RenderableType | None) -> None:
-            drawn.append(update)
-            own(screen, update)
-
-        assert text_of(ui)  # all that there is to see until then was seen
-        monkeypatch.setattr(ui.app, "_display", display)
-        await ui.press("ctrl+l")
-        await ui.press("escape")  # what a key leaves to draw is drawn before the next
-        assert any(isinstance(one, LayoutUpdate) for one in drawn)
-
-
-async def test_marked_variants_are_given_to_the_screen_of_differences(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def compare(reads: object, a: TreeSubject, b: TreeSubject) -> Overlay:
-        return Overlay("Differences", f"{a.key[1]} and {b.key[1]}")  # type: ignore[arg-type]
-
-    monkeypatch.setattr(diff_screen, "DiffScreen", compare)
-    await go_through(("d j j d D", {"text": "3f2a91c0 and 84d20b7e"}))
 
 
 async def test_key_passes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,6 @@ small recording.
 from __future__ import annotations
 
 import json
-import re
-import threading
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -16,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from textual.content import Content
 from textual.pilot import Pilot
 
-from inspector.base.model import Call, Kernel, Origin, Recording, Resources, Stage, Variant
+from inspector.base.model import Kernel, Origin, Recording, Stage, Variant
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache
 from inspector.sources.opening import open_path
@@ -32,10 +29,8 @@ from inspector.tui.program.live import Live
 from inspector.tui.tree.rows import MAX_OPEN_VARIANTS, TreeKind
 from inspector.tui.variants.variants_screen import VariantsScreen
 from tests.helpers.sample import (
-    FakeReader,
     reader,
     recording,
-    screen_of,
     settle,
     text_of,
     variant,
@@ -167,85 +162,6 @@ async def test_a_kernel_of_an_open_graph_becomes_readable(
         assert not screen.panes.unlinked(ptx)
 
 
-async def test_what_never_comes_is_not_promised_any_longer() -> None:
-    kernel = replace(recording().kernels[0], variants=())
-    growing = replace(recording(), complete=False, kernels=(kernel,), graphs=())
-    growth = Growth()
-    app = PtxviewApp(reader(growing), live=Live(growth))
-    async with app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot)
-        assert "No ptx here yet." in " ".join(text_of(pilot).split())
-        growth.next = reader(replace(growing, complete=True))
-        await until(pilot, lambda: "No compilation of" in " ".join(text_of(pilot).split()))
-        assert "yet" not in text_of(pilot)
-
-
-async def test_a_figure_that_is_not_read_is_no_dash() -> None:
-    may_go_on = threading.Event()
-
-    class Slow(FakeReader):
-        def resources(self, variant: Variant) -> Resources:
-            may_go_on.wait(10)
-            return super().resources(variant)
-
-    made = reader(with_variants(tuned(1), replace(tuned(2), known=Resources(registers=77))))
-    app = PtxviewApp(Slow(made.recording, made.texts, {"01000001": Resources(registers=33)}))
-    async with app.run_test(size=(120, 40)) as pilot:
-        screen = screen_of(pilot)
-        await until(pilot, lambda: len(screen.kernels.rows) == 4)
-
-        def row(n: int) -> str:
-            return "".join(segment.text for segment in screen.kernels.render_line(n))
-
-        assert row(2).endswith(" …  ") and "–" not in row(2)
-        assert row(3).endswith(" 77r ")  # what was recorded need not be read
-        may_go_on.set()
-        await until(pilot, lambda: row(2).endswith(" 33r "))
-        assert "…" not in row(2)
-
-
-async def test_hints_and_figures_follow_what_is_launched_without_going_away(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A launch says more of a variant: its notes, its card; until that is read they stay."""
-
-    class Launched(FakeReader):
-        def findings(self, variant: Variant, counted: bool = True) -> Any:
-            return super().findings(variant) * (1 + len(variant.calls))
-
-    square = recording().kernels[0]
-    call = Call("triton", "square_kernel", square.variants[0].hash, (1, 1, 1), (128, 1, 1))
-
-    def launched(*calls: Call) -> FakeReader:
-        own = replace(square.variants[0], calls=calls, launches=len(calls))
-        made = reader(with_variants(own))
-        return Launched(made.recording, made.texts, made.takes, starts=made.starts)
-
-    growth = Growth()
-    app = PtxviewApp(launched(), live=Live(growth))
-    async with app.run_test(size=(120, 40)) as pilot:
-        screen = await settle(pilot)
-        assert "◆ 1 hint" in text_of(pilot)
-        cards: list[str] = []
-        draw = screen.card.render
-
-        def drawn() -> Content:
-            cards.append(draw().plain)
-            return draw()
-
-        monkeypatch.setattr(screen.card, "render", drawn)
-        growth.next = launched(call)
-        await until(pilot, lambda: "◆ 2 hints" in text_of(pilot))
-        assert cards and all(re.search(r" 22 reg.* occ.*◆ [12] hint", card) for card in cards)
-        # Launch counts change no annotation.
-        told: list[object] = []
-        monkeypatch.setattr(screen.panes.panes[1].view, "annotate", told.append)
-        growth.next = launched(replace(call, count=5))
-        await until(pilot, lambda: screen.reads.recording.kernels[0].variants[0].calls[0].count > 1)
-        await settle(pilot)
-        assert not told
-
-
 async def test_variants_of_a_tuner_come_beneath_an_open_kernel() -> None:
     """A kernel of so many variants begins folded; one that was open before is not closed."""
     growth = Growth()
@@ -312,7 +228,6 @@ def kernels_more(many: int) -> Recording:
     [
         (("tab", "slash", *"mul"), "mul"),  # a search, half typed
         (("slash", *"gelu"), "gelu"),  # a filter, half typed
-        (("tab", "colon", "1"), "1"),
     ],
 )
 async def test_who_types_while_kernels_come_goes_on_typing(
@@ -334,25 +249,6 @@ async def test_who_types_while_kernels_come_goes_on_typing(
         assert [stands(pane.view) for pane in screen.panes.panes] == before
         assert screen.panes.subject == subject
         assert (screen.kernels.row and screen.kernels.row.key) == key
-
-
-async def test_an_overlay_and_the_cursor_beneath_it_stay() -> None:
-    growth = Growth()
-    app = PtxviewApp(reader(kernels_more(0)), live=Live(growth))
-    async with app.run_test(size=(160, 48)) as pilot:
-        screen = await settle(pilot)
-        await pilot.press("tab", *("j" * 4), "question_mark")
-        await settle(pilot)
-        help_shown, before = text_of(pilot), stands(screen.panes.active.view)
-        focus = screen.focused
-        growth.next = reader(kernels_more(40))
-        await until(pilot, lambda: len(screen.reads.recording.kernels) > 40)
-        await settle(pilot)
-        assert text_of(pilot) == help_shown
-        await pilot.press("escape")
-        await settle(pilot)
-        assert screen.focused is focus
-        assert stands(screen.panes.active.view) == before
 
 
 def shown_at(screen: MainScreen, text: str) -> int:
@@ -441,12 +337,3 @@ async def test_marks_and_a_diff_go_on_with_what_came_since() -> None:
         outcome = diff.view.outcome
         assert outcome is not None and outcome.comparison is not None
         assert outcome.comparison.stage is Stage.SASS
-        await pilot.press("escape", "D", "7")
-        diff = diff_of(pilot)
-        await until(pilot, lambda: diff.settled and diff.request.stage is Stage.SASS)
-        outcome = diff.view.outcome
-        assert outcome is not None and outcome.comparison is not None
-        assert outcome.comparison.stage is Stage.SASS
-
-
-# What is remembered of a recording

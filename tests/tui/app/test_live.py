@@ -7,7 +7,6 @@ import re
 import shlex
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,24 +17,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.pilot import Pilot
 
-from inspector.base.model import Recording, Stage, Variant
-from inspector.listing.line import Listing
+from inspector.base.model import Recording
 from inspector.reader.reader import Reader
 from inspector.recording.layout import Writer
 from inspector.sources.opening import open_path
 from inspector.sources.running import Follower, grows
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.program.leaving import Leaving
-from inspector.tui.program.live import KEPT, Choice, Live, ProgramState, ending
+from inspector.tui.panes.dialogs import Leaving
+from inspector.tui.program.live import (
+    KEPT,
+    MAX_LINE_CHARS,
+    MAX_LINES,
+    Choice,
+    Live,
+    ProgramState,
+    TerminalText,
+    ending,
+)
 from inspector.tui.program.output_view import OutputView
-from inspector.tui.program.terminal_text import MAX_LINE_CHARS, MAX_LINES, TerminalText
-from tests.helpers.sample import FakeReader, empty, reader, recording, settle, text_of
+from tests.helpers.sample import empty, reader, recording, settle, text_of
 from tests.helpers.tools import skip_without
 
 ROOT = Path(__file__).resolve().parents[3]
-
-
-MOVES = (b"\n", b"\r\n\n", b"\x1b[2A", b"\x1b[9A", b"\x1b[J", b"\x1b[K", b"\x1b[1B", b"x\rab\n")
 
 
 def shown(*pieces: bytes) -> list[str]:
@@ -60,9 +63,8 @@ def shown(*pieces: bytes) -> list[str]:
         (b"\x1b[31mred\x1b[0m \x1b]0;title\x07end", ["red end"]),
         (b"\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", ["link"]),
         (b"bar 1\r\nbar 2\x1b[1A\rBAR 1\n", ["BAR 1", "bar 2"]),
-        (b"x\x1b[5Cy", ["x     y"]),
+        (b"a long bar\r\x1b[2Kab", ["ab"]),
         (b"abcdef\x1b[3G!", ["ab!def"]),
-        (b"a\r\nb\r\nc\x1b[2A\r\x1b[J", []),
         (b"bell\x07 null\x00", ["bell null"]),
         (b"\xff\xfe", ["��"]),
     ],
@@ -98,7 +100,7 @@ def test_how_a_program_ended_is_said_in_words(
 
 def test_output_is_bounded() -> None:
     text = TerminalText()
-    text.feed(b"x" * 10 * MAX_LINE_CHARS + b"\x1b[99999Cy\r\n")
+    text.feed(b"x" * 10 * MAX_LINE_CHARS + b"\x1b[99999Gy\r\n")
     text.feed(b"line\n" * (MAX_LINES + 50))
     assert len(text.lines()) <= MAX_LINES
     assert text.dropped == 52
@@ -176,59 +178,6 @@ async def until(pilot: object, done: Callable[[], bool]) -> None:
         await pilot.pause(0.02)  # type: ignore[attr-defined]
 
 
-async def test_the_first_kernel_comes_to_an_empty_screen() -> None:
-    growth = Growth()
-    live = Live(growth, lambda number: None)
-    app = PtxviewApp(empty(), live=live)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.pause()
-        assert "Running: python hello.py" in text_of(pilot)
-        await until(pilot, lambda: "◔ running" in text_of(pilot))
-        live.feed(b"from the program\r\n")
-        await until(pilot, lambda: "from the program" in text_of(pilot))
-        await pilot.press("question_mark")  # an overlay stays
-        growth.next = reader()
-        await pilot.pause(0.8)
-        assert len(app.screen_stack) == 2
-        await pilot.press("escape")
-        await until(pilot, lambda: "square_kernel" in text_of(pilot))
-        screen = await settle(pilot)
-        assert screen.focused is screen.kernels
-        assert "from the program" in text_of(pilot)
-
-
-async def test_what_comes_while_it_is_looked_for_is_shown() -> None:
-    """The pane reads what there was when the recording grows: it must not stay on "No ptx here"."""
-    begun, go_on = threading.Event(), threading.Event()
-
-    class Slow(FakeReader):
-        def listing(self, variant: Variant, stage: Stage) -> Listing:
-            begun.set()
-            go_on.wait(10)
-            return super().listing(variant, stage)
-
-    whole = recording()
-    square = whole.kernels[0]
-    bare = replace(square.variants[0], stages={
-        stage: file for stage, file in square.variants[0].stages.items() if stage is not Stage.PTX
-    })  # fmt: skip
-    growing = replace(whole, kernels=(replace(square, variants=(bare,)),), graphs=())
-    made = reader(whole)
-    growth = Growth()
-    app = PtxviewApp(Slow(growing, made.texts), live=Live(growth))
-    async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, begun.is_set)
-        screen = app.main
-        assert screen is not None
-        screen.panes.panes[1].show(screen.panes.subject, Stage.PTX)
-        growth.next = made
-        await until(pilot, lambda: screen.reads is made)
-        go_on.set()
-        await until(pilot, lambda: ".visible .entry square_kernel(" in text_of(pilot))
-        assert "No ptx here" not in text_of(pilot)
-        await settle(pilot)
-
-
 async def test_a_kernel_that_is_compiled_while_it_is_looked_at_is_shown() -> None:
     whole = recording()
     square = whole.kernels[0]
@@ -259,28 +208,6 @@ async def test_a_look_that_fails_costs_one_warning() -> None:
 # Output in its pane, and leaving
 
 
-async def test_output_can_be_scrolled_and_hidden() -> None:
-    live = Live(lambda: None, lambda number: None)
-    app = PtxviewApp(reader(), live=live)
-    async with app.run_test(size=(120, 40)) as pilot:
-        screen = await settle(pilot)
-        live.feed(b"".join(b"line %d\r\n" % n for n in range(100)))
-        await until(pilot, lambda: "line 99" in text_of(pilot))
-        await pilot.press("O", "g")
-        await pilot.pause()
-        assert "line 0 " in text_of(pilot)
-        live.feed(b"more\r\n")
-        await pilot.pause(0.3)
-        assert "line 0 " in text_of(pilot)  # one who reads is not carried away
-        await pilot.press("G")
-        await pilot.pause()
-        assert "more" in text_of(pilot)
-        await pilot.press("O")
-        await pilot.pause()
-        assert not screen.query_one(OutputView).display
-        assert screen.focused is screen.kernels
-
-
 LONG = " ".join(f"word{n}" for n in range(40))
 
 
@@ -290,7 +217,7 @@ async def test_a_long_line_of_output_is_read_whole() -> None:
     app = PtxviewApp(empty(), live=live)
     async with app.run_test(size=(80, 24)) as pilot:
         await settle_empty(pilot)
-        live.feed(LONG.encode() + b"\r\nlast \xe5\xae\xbd\r\n")
+        live.feed(LONG.encode() + "\r\n[bold]shown[/bold]\x1b[2J\r\nlast 宽\r\n".encode())
         output = pilot.app.query_one(OutputView)
 
         def joined() -> str:
@@ -300,7 +227,7 @@ async def test_a_long_line_of_output_is_read_whole() -> None:
         for width in (80, 50, 120):
             await pilot.resize_terminal(width, 24)
             await until(pilot, lambda: output.size.width == width and LONG in joined())  # noqa: B023
-            assert "last 宽" in text_of(pilot)
+            assert "last 宽" in text_of(pilot) and "[bold]shown[/bold]" in text_of(pilot)
 
 
 async def test_who_reads_output_is_not_carried_away_by_lines_that_go() -> None:
@@ -344,8 +271,12 @@ async def test_output_fills_the_screen_until_there_is_a_kernel() -> None:
         assert "O output" in text_of(pilot).rsplit("\n", 1)[-1]
         await pilot.press("O")  # there is nothing else to see: it is not hidden
         assert output.display and output.has_focus
-        await pilot.press("g")
+        assert "Running: python hello.py" in text_of(pilot)
+        await pilot.press("g", "question_mark")  # an overlay stays
         growth.next = reader()
+        await pilot.pause(0.8)
+        assert len(app.screen_stack) == 2
+        await pilot.press("escape")
         await until(pilot, lambda: "square_kernel" in text_of(pilot))
         screen = await settle(pilot)
         # Who reads it goes on reading, at the same line.
@@ -355,15 +286,6 @@ async def test_output_fills_the_screen_until_there_is_a_kernel() -> None:
         await pilot.press("escape")
         assert not output.display
         assert screen.kernels.has_focus
-
-
-async def test_output_is_shown_and_not_obeyed() -> None:
-    live = Live(lambda: None, lambda number: None)
-    app = PtxviewApp(reader(), live=live)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot)
-        live.feed("[bold]markup[/bold] \x1b[2J 宽 é".encode())
-        await until(pilot, lambda: "[bold]markup[/bold]  宽 é" in text_of(pilot))
 
 
 @pytest.mark.parametrize(
@@ -383,17 +305,6 @@ async def test_leaving_asks_what_becomes_of_the_program(key: str, choice: Choice
         assert live.choice is (choice or Choice.STAY)
         await until(pilot, lambda: bool(sent) is (choice is Choice.END))
         live.state = ProgramState.ENDED
-
-
-async def test_leaving_asks_nothing_once_the_program_has_ended() -> None:
-    live = Live(lambda: None, lambda number: None)
-    live.state = ProgramState.ENDED
-    app = PtxviewApp(reader(), live=live)
-    async with app.run_test() as pilot:
-        await settle(pilot)
-        await pilot.press("q")
-        await pilot.pause()
-        assert not app.is_running
 
 
 # The real program on a real terminal
@@ -476,13 +387,6 @@ SCENES = {
         "see DRAWN (30, 120)", "type x", "see KEY x", "type y", "see No kernels here.", "type q",
         "see STATUS 0",
     ]),
-    "a bar is as wide as its terminal": (
-        "import os, time\nwide = os.get_terminal_size().columns\nfor n in range(4):\n"
-        "    print('\\r' + str(n) + '=' * (wide - 2) + '|', end='', flush=True)\n"
-        "    time.sleep(0.2)\nprint('\\nnext')", [
-        "see next", r"match 3={118}\| *\nnext", r"match \A[^=]*={118}[^=]*\Z", "type q",
-        "see STATUS 0",
-    ]),
     "ctrl-c reaches it": ("input('wait ')", [
         "see wait", "pause", "type C-c", "see No kernels here.", "type q", "see STATUS 130",
         "match KeyboardInterrupt",
@@ -495,10 +399,6 @@ SCENES = {
     "it is ended": (ENDLESS, [
         "see up", "type q", "see The program is still running", "type e", "see STATUS 130",
         "match KeyboardInterrupt",
-    ]),
-    "it will not end": ("import signal\nsignal.signal(2, signal.SIG_IGN)\n"
-                        "signal.signal(15, signal.SIG_IGN)\n" + ENDLESS, [
-        "see up", "type q", "see The program is still running", "type e", "see STATUS 137",
     ]),
     "it is left running": (PRINTS, [
         "see line 3", "type q", "see The program is still running", "type l", "touch go",
@@ -575,17 +475,6 @@ def test_nothing_is_left_when_the_terminal_goes_away(terminal: Terminal) -> None
         time.sleep(0.2)
     assert left() == []
     assert (terminal.folder / "kept" / "events.jsonl").exists()
-
-
-# Opening
-
-
-def test_a_damaged_recording_is_one_sentence_on_the_terminal(terminal: Terminal) -> None:
-    (terminal.folder / "bad.ptxview").write_bytes(b"PK\x03\x04 and no more")
-    terminal.run("open bad.ptxview")
-    screen = terminal.sees("STATUS 4")
-    assert "ptxview: bad.ptxview is cut short" in screen
-    assert "Traceback" not in screen
 
 
 PTX = """\

@@ -12,11 +12,9 @@ from rich.cells import cell_len
 from inspector.base.model import Location, Stage
 from inspector.listing.line import Function, Kind, Line, Listing
 from inspector.tui.code.code_rows import MAX_ROWS_PER_LINE, breaks
-from inspector.tui.code.folding import Fold, Region, RowMap, regions
-from inspector.tui.code.labels import label_of, labels, target_line
-from inspector.tui.code.marks_bar import placed
-from inspector.tui.main.editing import file_name
-from inspector.tui.main.main_screen import frames
+from inspector.tui.code.folding import Fold, Region, RowMap, placed, regions
+from inspector.tui.code.highlight import label_of, labels, target_line
+from inspector.tui.main.main_screen import file_name, frames
 from inspector.tui.panes.panes import History, VisitedPlace
 from inspector.tui.widgets.subject import TreeSubject
 from tests.helpers.sample import recording
@@ -72,12 +70,6 @@ def test_what_only_debuggers_read(language: str, text: str, debug: tuple[int, in
     assert regions(listing(language, text))[Fold.DEBUG] == (Region(*debug, Fold.DEBUG),)
 
 
-def test_functions_in_functions_are_folded_with_them() -> None:
-    outer, inner = Function("f", 1, 4), Function("g", 2, 3)
-    found = regions(listing("source", "def f():\n  def g():\n    pass\n  g()", outer, inner))
-    assert found[Fold.FUNCTION] == (Region(1, 4, Fold.FUNCTION),)
-
-
 @given(st.text(alphabet='.section {}"\n!#;=/ \tabx', max_size=200),
        st.sampled_from(["ptx", "sass", "ttir", "llvm", "source", "unheard of"]))  # fmt: skip
 def test_regions_of_anything_are_apart_and_within(text: str, language: str) -> None:
@@ -118,19 +110,6 @@ def test_lines_with_a_row_and_marks_without(folds: list[Region], marks: set[int]
     assert [found.row(n) for n in shown] == list(range(found.rows))
 
 
-@given(closed)
-def test_rows_and_lines_are_each_others_inverse(folds: list[Region]) -> None:
-    found = RowMap(60, folds)
-    shown = [found.line(row) for row in range(found.rows)]
-    assert shown == sorted(set(shown))
-    assert [found.row(n) for n in shown] == list(range(found.rows))
-    for n in range(1, 61):
-        fold = found.fold(n)
-        assert found.line(found.row(n)) == found.shown(n)
-        assert (n in shown) == (fold is None or fold.first == n)
-        assert fold is None or fold in folds
-
-
 # Marks
 
 
@@ -160,10 +139,6 @@ def test_rows_of_a_wrapped_line_hold_all_of_it(text: str, room: int) -> None:
     ends = (*starts[1:], total)
     assert starts[0] == 0
     assert all(0 <= end - start <= room for start, end in zip(starts, ends, strict=True))
-
-
-def test_a_line_without_end_takes_no_more_rows_than_can_be_read() -> None:
-    assert len(breaks("x" * 1_000_000, 80)) == MAX_ROWS_PER_LINE
     assert len(breaks("日" * 20_000, 80)) == MAX_ROWS_PER_LINE
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from textual.pilot import Pilot
 
 from inspector.analyse.line_annotations import ranked
+from inspector.tui.code.code_rows import BARS
 from inspector.tui.code.code_view import CodeView
-from inspector.tui.code.gutter import BARS
 from tests.helpers.ptxview import call
 from tests.helpers.sample import settle, text_of
 from tests.helpers.shared_app import lecture_app
@@ -56,7 +56,7 @@ async def test_the_peak_its_number_and_its_colour_are_one_measure() -> None:
         assert said[view.cursor] == most
         assert f"{most} live registers, the most of any line" in text_of(pilot)
         order = [view.cursor]
-        for _ in range(6):
+        for _ in range(3):
             await pilot.press("R")
             await settle(pilot)
             order.append(view.cursor)
@@ -70,7 +70,7 @@ async def test_the_peak_its_number_and_its_colour_are_one_measure() -> None:
 
 async def test_the_longest_stall_and_the_next() -> None:
     said = {line["n"]: line["control"]["stall"] for line in lines_of("sass") if line["control"]}
-    longest = sorted(said, key=lambda n: (-said[n], n))[:4]
+    longest = sorted(said, key=lambda n: (-said[n], n))[:2]
     async with lecture_app.run_test(size=(120, 36)) as pilot:
         view = await softmax(pilot, "7", "c")
         heads = text_of(pilot).splitlines()[3].split()

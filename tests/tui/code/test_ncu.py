@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from inspector.base.model import Stage
-from inspector.commands.common import open_profiled, open_reader
+from inspector.commands.common import open_profiled
 from inspector.commands.common import profiled as made_of
 from inspector.measure.ncu.samples import Profiled
 from inspector.reader.reader import Reader
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.code.gutter import CHOICES, SAMPLES
+from inspector.tui.code.code_rows import CHOICES, SAMPLES
 from tests.helpers.ncu_data import LECTURE, write
 from tests.helpers.sample import settle, text_of
 
@@ -48,20 +48,10 @@ async def test_samples_are_in_the_gutter_and_rules_among_the_hints(pages: list[s
         assert annotations.sampled == 354 and annotations.hottest
         assert SAMPLES in view.rows.gutter.columns  # by default
         hot = max(annotations.hottest, key=lambda n: annotations.share(n) or 0)
-        assert view.rows.gutter.cells(hot).split()[-1].endswith("%")
+        assert view.rows.gutter.parts(hot)[-1][0].strip().endswith("%")
         wide = view.rows.gutter.width
         view.columns(tuple(c for c in CHOICES[0] if c != SAMPLES))
         assert view.rows.gutter.width < wide
         await pilot.press("H")
         await settle(pilot)
         assert "ncu:CPIStall" in text_of(pilot)
-
-
-async def test_a_report_alone_can_be_browsed(pages: list[str]) -> None:
-    reader = open_reader(pages[1])
-    async with PtxviewApp(reader).run_test(size=(160, 40)) as pilot:
-        screen = await settle(pilot)
-        said = text_of(pilot)
-        assert "square_kernel" in said and "LDC" in said
-        assert all(f"launch={n}" in said for n in range(5))
-        assert screen.panes.active.view.rows.gutter.annotations.sampled == 43

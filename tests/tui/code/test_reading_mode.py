@@ -21,8 +21,7 @@ from inspector.system.toolchain import need
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.code.code_view import CodeView
 from inspector.tui.code.folding import LEVELS, Fold, Region, RowMap, regions
-from inspector.tui.code.highlight import highlighter_for
-from inspector.tui.panes.locations import location_of
+from inspector.tui.code.highlight import location_of
 from tests.helpers.sample import settle
 from tests.helpers.samples import said_of
 from tests.helpers.shared_app import lecture_app
@@ -38,10 +37,10 @@ def ptx_of(name: str) -> Listing:
     return reads.listing(kernel.variants[0], Stage.PTX)
 
 
-async def reading(pilot: Pilot[None], name: str) -> CodeView:
-    """Find a kernel by the filter, and read its PTX alone, without the tree."""
+async def opened(pilot: Pilot[None], name: str, stage: str) -> CodeView:
+    """One stage of a kernel, alone and without the tree."""
     await settle(pilot)
-    await pilot.press("slash", *name, "enter", "b", "tab", "6", "z")
+    await pilot.press("slash", *name, "enter", "b", "tab", stage, "z")
     screen = await settle(pilot)
     await settle(pilot)
     return screen.panes.active.view
@@ -69,7 +68,7 @@ def test_marks_and_nothing_else_are_folded(name: str) -> None:
 
 async def test_the_right_edge_says_what_llvm_wrote_behind_the_loc() -> None:
     async with lecture_app.run_test(size=(160, 48)) as pilot:
-        view = await reading(pilot, "softmax")
+        view = await opened(pilot, "softmax", "6")
         assert view.source is not None
         texts = view.source.texts
         checked = inlined = 0
@@ -89,7 +88,7 @@ async def test_the_right_edge_says_what_llvm_wrote_behind_the_loc() -> None:
 
 async def test_line_numbers_are_the_files_and_one_key_shows_the_file() -> None:
     async with lecture_app.run_test(size=(160, 48)) as pilot:
-        view = await reading(pilot, "softmax")
+        view = await opened(pilot, "softmax", "6")
         assert view.source is not None
         for n, row in shown(view).items():
             assert int(row[1:].split()[0].rstrip("◆⚠·")) == n
@@ -109,7 +108,7 @@ async def test_line_numbers_are_the_files_and_one_key_shows_the_file() -> None:
 async def test_a_search_finds_and_opens_what_is_folded_and_copies_are_the_files() -> None:
     app = PtxviewApp(open_reader(str(LECTURE)))
     async with app.run_test(size=(160, 48)) as pilot:
-        view = await reading(pilot, "matmul")
+        view = await opened(pilot, "matmul", "6")
         assert view.source is not None
         await pilot.press("slash", *"begin inline", "enter")
         await settle(pilot)
@@ -128,7 +127,7 @@ async def test_a_search_finds_and_opens_what_is_folded_and_copies_are_the_files(
 
 async def test_parameters_are_called_what_the_program_calls_them() -> None:
     async with lecture_app.run_test(size=(160, 48)) as pilot:
-        view = await reading(pilot, "softmax")
+        view = await opened(pilot, "softmax", "6")
         assert view.source is not None
         loads = {
             view.source.texts[n - 1].partition("_param_")[2][0]: row
@@ -142,9 +141,8 @@ async def test_parameters_are_called_what_the_program_calls_them() -> None:
             assert f"[…{name}]" in loads[str(index)]
 
 
-@pytest.mark.parametrize("name", ["matmul_kernel", "square_matrix_kernel"])
-def test_a_line_beneath_a_loc_has_its_place(name: str) -> None:
-    listing = ptx_of(name)
+def test_a_line_beneath_a_loc_has_its_place() -> None:
+    listing = ptx_of("matmul_kernel")
     kernel = listing.functions[0]
     within = False
     for n in range(kernel.first, kernel.last):
@@ -152,69 +150,17 @@ def test_a_line_beneath_a_loc_has_its_place(name: str) -> None:
         if words and words[0] == ".loc":
             within = words[2] != "0"
         if within:
-            at = location_of(listing, n)
-            assert at is not None, (n, listing.lines[n - 1].text)
+            assert location_of(listing, n) is not None, (n, listing.lines[n - 1].text)
 
 
 def test_marks_of_any_level_are_apart_from_what_else_is_folded() -> None:
-    text = "\n".join(
-        [
-            "// a",
-            "// b",
-            "// begin inline asm",
-            "// c",
-            "\t.loc 1 1 1",
-            ".section .debug_x",
-            "{",
-            "$L__tmp0:",
-            "}",
-            "$L__tmp1:",
-            "ret;",
-            "$L__tmp2:",
-        ]
-    )
-    found = regions(parse(Stage.PTX, text))
+    text = "// a|// b|// begin inline asm|// c|\t.loc 1 1 1|.section .debug_x|{|$L__tmp0:|}|"
+    text += "$L__tmp1:|ret;|$L__tmp2:"
+    found = regions(parse(Stage.PTX, text.replace("|", "\n")))
     assert found[Fold.COMMENT] == (Region(1, 2, Fold.COMMENT),)
-    assert found[Fold.MARKS] == (
-        Region(3, 3, Fold.MARKS),
-        Region(5, 5, Fold.MARKS),
-        Region(10, 10, Fold.MARKS),
-    )
+    assert found[Fold.MARKS] == tuple(Region(n, n, Fold.MARKS) for n in (3, 5, 10))
     assert found[Fold.DEBUG] == (Region(6, 9, Fold.DEBUG),)
     assert LEVELS[0] == {Fold.MARKS, Fold.DEBUG}
-
-
-def test_what_is_drawn_is_what_is_looked_at() -> None:
-    """A listing of a hundred thousand lines costs a row what one of a hundred does."""
-
-    class Counted(list[str]):
-        asked = 0
-
-        def __getitem__(self, at):  # type: ignore[no-untyped-def]
-            Counted.asked += 1
-            return super().__getitem__(at)
-
-    body = ["\t.loc\t1 12 5", "\tadd.s32 \t%r1, %r1, 1;"] * 50_000
-    text = "\n".join([".visible .entry k()", "{", *body, "\tret;", "}", '\t.file 1 "a.py"'])
-    source = highlighter_for(parse(Stage.PTX, text), Stage.PTX, None)
-    source.as_it_is(verbatim=False)
-    rows = RowMap(len(source.texts), regions(source.listing)[Fold.MARKS])
-    source.texts = Counted(source.texts)
-    n = rows.line(rows.rows // 2)
-    marks = rows.marks(n)
-    assert marks is not None
-    assert source.text(n).strip().startswith("add")
-    assert source.loc(marks.first, marks.last) is not None
-    assert Counted.asked < 10
-
-
-async def opened(pilot: Pilot[None], name: str, stage: str) -> CodeView:
-    """One stage of a kernel, alone and without the tree."""
-    await settle(pilot)
-    await pilot.press("slash", *name, "enter", "b", "tab", stage, "z")
-    screen = await settle(pilot)
-    await settle(pilot)
-    return screen.panes.active.view
 
 
 def named_in_mlir(texts: Sequence[str]) -> dict[str, str]:
@@ -267,23 +213,6 @@ async def test_ir_has_its_places_at_the_right_edge_and_w_has_them_in_the_text(
         rows = shown(view)
         assert sum(mark in row for row in rows.values()) > 5
         assert all(texts[n - 1].strip()[:100] in row for n, row in rows.items())
-
-
-async def test_a_search_for_a_location_shows_it_and_a_copy_has_it() -> None:
-    app = PtxviewApp(open_reader(str(LECTURE)))
-    async with app.run_test(size=(220, 60)) as pilot:
-        view = await opened(pilot, "softmax", "3")
-        await pilot.press("slash", *"get_program_id", "enter")
-        await settle(pilot)
-        assert view.source is not None
-        assert "loc(" not in shown(view)[view.cursor]
-        text = view.source.texts[view.cursor - 1]
-        alias = text[text.rindex("#loc") : -1]
-        await pilot.press("y")
-        assert app.clipboard == text
-        await pilot.press("slash", *(["backspace"] * 14), *alias, "enter")
-        await settle(pilot)
-        assert alias in shown(view)[view.cursor]
 
 
 async def test_parameters_of_sass_are_called_what_the_program_calls_them() -> None:

@@ -13,11 +13,12 @@ from textual.pilot import Pilot
 from inspector.base.model import Stage
 from inspector.commands.common import open_reader
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.code.labels import labels_of
+from inspector.tui.code.highlight import labels_of
 from inspector.tui.find.finder import Finder
 from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.variants.variants_screen import VariantsScreen
-from tests.helpers.sample import FakeReader, empty, reader, settle, text_of
+from tests.helpers.sample import empty, settle, text_of
+from tests.helpers.shared_app import small_app
 
 Ui = Pilot[None]
 LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
@@ -25,11 +26,10 @@ LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.
 
 @asynccontextmanager
 async def started(
-    *keys: str, size: tuple[int, int] = (120, 36), reads: FakeReader | None = None
+    *keys: str, size: tuple[int, int] = (120, 36)
 ) -> AsyncIterator[tuple[Ui, MainScreen]]:
     """The interface on the small recording; ``keys`` are pressed first."""
-    app = PtxviewApp(reads or reader())
-    async with app.run_test(size=size) as ui:
+    async with small_app.run_test(size=size) as ui:
         screen = await settle(ui)
         await ui.press(*keys)
         await settle(ui)
@@ -62,7 +62,7 @@ async def test_kernels_and_graphs_are_found_by_name() -> None:
 
 async def test_a_variant_is_found_by_its_settings_and_its_hash() -> None:
     async with started() as (ui, screen):
-        for typed in ("84d2", "84d20b7e84d20b7e", "4096", "square w16"):
+        for typed in ("84d2", "square w16"):
             await ui.press("ctrl+p", *("space" if c == " " else c for c in typed))
             kind, name = hits(ui)[0]
             assert (kind, "4096 w16" in name or "BLOCK=4096" in name) == ("variant", True)
@@ -107,11 +107,6 @@ async def test_stages_of_open_and_of_other_kernels_are_found() -> None:
         assert screen.panes.active.stage is Stage.PTX
 
 
-async def test_a_command_is_run_where_it_belongs() -> None:
-    async with started("tab", "ctrl+p", *"go to line", "enter") as (_, screen):
-        assert screen.prompt.display and screen.prompt.kind == "goto"
-
-
 async def test_what_the_filter_hides_is_found_and_the_filter_gives_way() -> None:
     async with started("slash", *"gelu", "enter", "ctrl+p", *"square_k", "enter") as (_, screen):
         assert screen.panes.subject.key[0] == "k1"
@@ -137,15 +132,6 @@ async def test_a_click_goes_there_and_one_beside_closes_it() -> None:
         await ui.press("ctrl+p")
         await ui.click(offset=(1, 0))
         assert ui.app.screen is screen
-
-
-async def test_arrows_choose_and_the_whole_name_stands_below() -> None:
-    async with started("ctrl+p", *"kernel", "down", "down", "up") as (ui, _):
-        finder = ui.app.screen
-        assert isinstance(finder, Finder)
-        assert finder.options.highlighted == 1
-        row = finder.entry
-        assert row is not None and row.text in text_of(ui)
 
 
 async def test_where_nothing_was_compiled_commands_are_found() -> None:
@@ -203,23 +189,14 @@ async def test_the_help_begins_with_the_focused_part() -> None:
         assert headings(ui)[0] == "In the table of variants"
 
 
-async def test_the_help_is_searched_by_typing_and_run_by_enter() -> None:
-    async with started("tab", "question_mark", *"wrap") as (ui, screen):
-        assert hits(ui)[0] == ("W", "Wrap")
-        await ui.press("enter")
+async def test_what_works_here_comes_before_what_fits_better_elsewhere() -> None:
+    async with started("tab", "question_mark", *"fold") as (ui, screen):
+        assert hits(ui)[0] == ("-", "Fold or unfold")  # the tree's is called Fold
+        await ui.press("ctrl+u", *"exchange", "enter")
+        assert "comparing two variants (d marks a variant" in " ".join(text_of(ui).split())
+        await ui.press("ctrl+u", *"wrap", "enter")
         await settle(ui)
         assert screen.panes.active.view.wrapped
-
-
-async def test_what_works_here_comes_before_what_fits_better_elsewhere() -> None:
-    async with started("tab", "question_mark", *"fold") as (ui, _):
-        assert hits(ui)[0] == ("-", "Fold or unfold")  # the tree's is called Fold
-
-
-async def test_what_works_elsewhere_says_where() -> None:
-    async with started("question_mark", *"exchange", "enter") as (ui, _):
-        assert isinstance(ui.app.screen, Finder)
-        assert "comparing two variants (d marks a variant" in " ".join(text_of(ui).split())
 
 
 async def test_the_help_is_clicked_and_its_key_closes_it() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inspector.tui.find.ranking import Entry, rank
+from inspector.tui.find.finder import Entry, rank
 
 
 def entry(text: str, near: int = 0, words: str = "", digest: str = "") -> Entry:
@@ -36,12 +36,9 @@ def test_a_number_is_a_part_of_a_name_before_it_begins_another() -> None:
     assert ranked("237", *map(entry, names)) == ["kernel_237", "kernel_2371", "kernel_1237"]
 
 
-def test_of_what_fits_alike_comes_first_what_is_in_view() -> None:
+def test_what_is_in_view_comes_first_of_what_fits_alike_or_of_all() -> None:
     entries = [entry("loop_far", near=3), entry("loop_here", near=0), entry("loop", near=5)]
     assert ranked("loop", *entries) == ["loop", "loop_here", "loop_far"]
-
-
-def test_where_the_nearest_comes_first_it_does_however_well_others_fit() -> None:
     entries = [entry("fold", near=2), entry("unfold", near=0)]
     assert ranked("fold", *entries, nearest=True) == ["unfold", "fold"]
 

@@ -11,8 +11,8 @@ from inspector.base.model import Stage
 from inspector.listing import parse
 from inspector.listing.line import Kind, Line, Listing
 from inspector.tui.app.app import PtxviewApp
-from inspector.tui.code.gutter import Gutter
-from inspector.tui.panes.locations import location_of, place
+from inspector.tui.code.code_rows import Gutter
+from inspector.tui.code.highlight import location_of, place
 from tests.helpers.sample import FakeReader, reader, settle, text_of
 from tests.helpers.shared_app import small_app
 
@@ -70,17 +70,6 @@ async def test_a_fold_above_does_not_move_what_is_read() -> None:
         await pilot.press("F")
         assert view.map.row(30) == 28
         assert view.map.row(30) - view.scroll_offset.y == before
-
-
-async def test_linked_lines_in_a_fold_mark_its_row() -> None:
-    async with small_app.run_test(size=(120, 40)) as pilot:
-        screen = await settle(pilot)
-        left, right = screen.panes.panes
-        await pilot.press("tab", "tab", "F")
-        right.view.link((2,), follow=False)
-        assert right.view._look(1).linked
-        assert right.view._look(1).folded == "… 2 lines of comments"
-        assert left.view.lines
 
 
 # Branches
@@ -151,20 +140,6 @@ async def test_every_row_of_a_wrapped_listing_comes_into_view() -> None:
 # Odd names and sizes
 
 
-async def test_three_wrapped_panes_in_a_tiny_terminal_and_back() -> None:
-    async with small_app.run_test(size=(200, 60)) as pilot:
-        screen = await settle(pilot)
-        await pilot.press("tab", "p", "W", "F", "F", "V")
-        for size in ((20, 5), (1, 1), (80, 24), (300, 8)):
-            await pilot.resize_terminal(*size)
-            await pilot.press("j", "pagedown", "tab", "minus", "W", "ctrl+u", "shift+tab")
-        await pilot.resize_terminal(200, 60)
-        await settle(pilot)
-        left, middle, right = screen.panes.panes
-        assert left.region.x < middle.region.x < right.region.x
-        assert all(pane.display for pane in screen.panes.panes)
-
-
 @pytest.mark.parametrize(("size", "rows"), [((200, 60), 1), ((120, 40), 2), ((80, 40), 3)])
 async def test_three_panes_stand_as_the_width_allows(size: tuple[int, int], rows: int) -> None:
     async with small_app.run_test(size=size) as pilot:
@@ -213,11 +188,11 @@ def test_the_peak_is_that_of_the_registers_that_are_counted() -> None:
     annotations = replace(
         NOTHING, at=lambda n: told[n], classes=("b32",), peaks=(2,), machine=False
     )
-    assert [Gutter(annotations, ("live",)).peak(n) for n in (1, 2)] == [False, True]
-    assert [Gutter(annotations, ("live",)).cells(n).strip() for n in (1, 2)] == ["3", "7"]
+    assert [Gutter(annotations, ("live",)).parts(n)[0][1] for n in (1, 2)] == [False, True]
+    assert [Gutter(annotations, ("live",)).parts(n)[0][0].strip() for n in (1, 2)] == ["3", "7"]
     upper = {1: replace(told[1], live=None), 2: replace(told[2], live=None)}
     annotations = replace(
         annotations, at=lambda n: upper[n], peaks=(), machine=True, classes=("gpr",)
     )
-    assert [Gutter(annotations, ("live",)).peak(n) for n in (1, 2)] == [True, False]
-    assert [Gutter(annotations, ("live",)).cells(n).strip() for n in (1, 2)] == ["9", "2"]
+    assert [Gutter(annotations, ("live",)).parts(n)[0][1] for n in (1, 2)] == [True, False]
+    assert [Gutter(annotations, ("live",)).parts(n)[0][0].strip() for n in (1, 2)] == ["9", "2"]

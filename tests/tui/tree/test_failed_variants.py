@@ -15,7 +15,7 @@ from inspector.system.toolchain import need
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.main.main_screen import MainScreen
 from inspector.tui.tree.kernel_tree import KernelTree
-from tests.helpers.ptxview import SQUARE, call
+from tests.helpers.ptxview import SQUARE
 from tests.helpers.sample import settle, text_of
 
 SOURCE = "import triton\n\n@triton.jit\ndef square_kernel(x):\n    absent(x)\n"
@@ -154,42 +154,3 @@ async def test_what_failed_is_counted_and_its_line_is_shown(
         assert table.count("✗") == 3
         assert table.count("–+0") == 0, "what is not known has nothing added to it"
         assert " not loaded: threads 300 > 200 " in table.split("\n")[-2]
-
-
-def test_short_answers_say_it_too(tmp_path: Path) -> None:
-    """How many failed, why each did, which to look at; whose instructions a table counts."""
-    path, _, said, _ = recorded(tmp_path)
-    short = call("list", str(path), "--brief").text
-    assert re.search(r"kernels +1\n +variants +4\n(.*\n)* +failed +3\n", short)
-    assert "square.py:5: NameError" in short and said in short
-    (command,) = re.findall(r"^  (ptxview show .*)  # one that failed", short, re.MULTILINE)
-    assert "did not compile" in call(*command.split()[1:]).said
-    rows = call("list", str(path), "--brief", "--json").json
-    assert rows["recording"]["failed"] == 3
-    assert [one["failed"] is None for one in rows["variants"]].count(True) == 1
-    for stage in ("ptx", "sass"):
-        table = call("diff", str(path), "square_kernel", "--variants", "--stage", stage).text
-        assert f" {stage} instr." in table
-
-
-async def test_the_table_tells_a_reason_whole_and_has_no_column_of_nothing(tmp_path: Path) -> None:
-    """Two variants with the same settings, one of which did not compile."""
-    writer = Writer(tmp_path / "rec")
-    writer.event(event="recording", schema=1, mode="gpu", time=1.0)
-    ptx = writer.blob((SQUARE / "square_kernel.ptx").read_bytes())
-    why = "no such file or directory: /a/folder/that/has/a/long/name/libdevice.10.bc"
-    writer.event(event="triton", name="square_kernel", hash="1a" * 32, files={"ptx": ptx})
-    writer.event(
-        event="triton_failed", name="square_kernel", hash="2b" * 32, stage="llir", message=why
-    )
-    writer.close()
-    reader = open_reader(str(tmp_path / "rec"))
-    for size in ((200, 60), (80, 24)):
-        async with PtxviewApp(reader).run_test(size=size) as pilot:
-            await settle(pilot)
-            await pilot.press("V")
-            await settle(pilot)
-            text = text_of(pilot)
-            assert "why not" not in text or why in text
-            assert ("why not" in text) is (size[0] == 200)
-            assert "regs" in text and "spills" in text and "config" not in text

@@ -5,15 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 
 from inspector.base.model import Fusion, Recording, Resources, Variant
-from inspector.tui.tree.ordering import Figures, Order, ordered, orders, time_of
-from inspector.tui.tree.rows import TreeKind, rows, whole_tree
+from inspector.tui.tree.rows import (
+    Figures,
+    Order,
+    TreeKind,
+    ordered,
+    orders,
+    rows,
+    time_of,
+    whole_tree,
+)
 from tests.helpers.sample import recording
 
 
 def texts(order: Order, figures: Figures, of: Recording | None = None) -> list[str]:
     """The rows in an order."""
     tree = ordered(whole_tree(of or recording()), order, figures)
-    return [row.text for row in rows(tree, "", frozenset())]
+    return [row.text for row in rows(tree, "", {})]
 
 
 def timed(**times: float) -> Recording:
@@ -73,7 +81,7 @@ def test_operators_stand_under_their_kernel_and_are_found_by_the_filter() -> Non
     fused = replace(of.kernels[1], fusion=ops)
     of = replace(of, kernels=(of.kernels[0], fused, of.kernels[2]))
     tree = whole_tree(of)
-    found = rows(tree, "aten.tanh", frozenset())
+    found = rows(tree, "aten.tanh", {})
     assert [(row.kind, row.text) for row in found[2:]] == [
         (TreeKind.KERNEL, "triton_poi_fused_mul_0"),
         (TreeKind.OPERATORS, "mul, tanh, prims.convert_element_type"),
@@ -87,6 +95,6 @@ def test_operators_stand_under_their_kernel_and_are_found_by_the_filter() -> Non
 def test_kernels_of_a_graph_are_in_the_order_of_its_calls() -> None:
     of = recording()
     graph = replace(of.graphs[0], kernels=("k2", "k1"))
-    found = rows(whole_tree(replace(of, graphs=(graph,))), "", frozenset())
+    found = rows(whole_tree(replace(of, graphs=(graph,))), "", {})
     kernels = [row.subject.key[0] for row in found if row.kind is TreeKind.KERNEL]
     assert kernels[:2] == ["k2", "k1"]

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from dataclasses import replace
 from textual.color import Color
-
 from inspector.base.model import Location, Resources, Stage
-from inspector.tui.main.title_bar import banner, counts, device_name, recording_name
-from inspector.tui.panes.listing_outcome import ListingRequest, load
-from inspector.tui.panes.locations import place
-from inspector.tui.tree.rows import TreeKind, rows, whole_tree
+from inspector.tui.tree.rows import TreeKind, rows, whole_tree, Key
 from inspector.tui.widgets.figures import spilled, spills
 from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.theme import DARK, LIGHT, TOKENS
 from inspector.tui.widgets.visible import plain, squeezed, visible
 from tests.helpers.contrast import contrast
 from tests.helpers.sample import reader, recording, target
+from inspector.tui.code.highlight import place
+from inspector.tui.main.bars import banner, counts, device_name, recording_name
+from inspector.tui.panes.pane import ListingRequest, LoadedListing, load
+from inspector.tui.widgets.notice import Notice
+
 
 # Figures
 
@@ -76,11 +76,11 @@ def test_place_names_every_frame() -> None:
 
 def texts(query: str = "") -> list[str]:
     """The rows' texts."""
-    return [row.text for row in rows(whole_tree(recording()), query, frozenset())]
+    return [row.text for row in rows(whole_tree(recording()), query, {})]
 
 
 def test_rows_are_origins_graphs_kernels_variants() -> None:
-    found = [(row.depth, row.kind) for row in rows(whole_tree(recording()), "", frozenset())]
+    found = [(row.depth, row.kind) for row in rows(whole_tree(recording()), "", {})]
     assert found == [
         (0, TreeKind.ORIGIN), (1, TreeKind.KERNEL), (2, TreeKind.VARIANT), (2, TreeKind.VARIANT),
         (0, TreeKind.ORIGIN), (1, TreeKind.GRAPH), (2, TreeKind.KERNEL),
@@ -114,7 +114,7 @@ def test_cuda_names_have_their_parameters_only_where_they_are_needed() -> None:
     )  # fmt: skip
     both = replace(of, kernels=(gelu, double), graphs=())
     assert texts()[-1] == "gelu_kernel"
-    assert [row.text for row in rows(whole_tree(both), "", frozenset())][1:] == [
+    assert [row.text for row in rows(whole_tree(both), "", {})][1:] == [
         "gelu_kernel(float const*, float*, int)",
         "gelu_kernel(double const*, double*, int)",
     ]
@@ -154,10 +154,10 @@ def test_default_stages(kernel: int, stages: tuple[str, str]) -> None:
 
 
 def test_a_missing_stage_says_why() -> None:
-    outcome = load(reader(), ListingRequest(subject(2), Stage.SASS))
-    assert outcome.notice is not None
-    assert "The object file was not kept." in outcome.notice.message
-    assert "6 ptx" in outcome.notice.hint
+    notice = load(reader(), ListingRequest(subject(2), Stage.SASS))
+    assert isinstance(notice, Notice)
+    assert "The object file was not kept." in notice.message
+    assert "6 ptx" in notice.hint
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,8 @@ def test_a_missing_stage_says_why() -> None:
     [(0, Stage.SOURCE, 5), (0, Stage.PTX, 5), (1, Stage.OUTPUT_CODE, 4)],
 )
 def test_a_stage_opens_at_the_kernel(kernel: int, stage: Stage, line: int) -> None:
-    assert load(reader(), ListingRequest(subject(kernel), stage)).top == line
+    loaded = load(reader(), ListingRequest(subject(kernel), stage))
+    assert isinstance(loaded, LoadedListing) and loaded.top == line
 
 
 # Title

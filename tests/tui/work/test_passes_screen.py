@@ -16,7 +16,7 @@ from textual.pilot import Pilot
 from inspector.analyse.passes import PassRun
 from inspector.base.errors import Stopped, ToolMissing
 from inspector.base.model import Graph, Kernel, Origin, Recording, Stage, StageFile, Variant
-from inspector.diff.passes import lines_changed
+from inspector.diff.beside import lines_changed
 from inspector.reader.passes import PassList
 from inspector.reader.reader import Reader
 from inspector.recording.layout import DerivedCache

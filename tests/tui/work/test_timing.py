@@ -21,9 +21,8 @@ from inspector.commands.common import open_reader
 from inspector.measure.time import child as running
 from inspector.measure.time import take as time_take
 from inspector.measure.time.results import Session, Timing
-from inspector.recording.kept import keep, kept, place
-from inspector.recording.layout import recordings_folder
-from inspector.sources import machine
+from inspector.recording.layout import keep, kept, place, recordings_folder
+from inspector.system import toolchain
 from inspector.system.process import Finished
 from inspector.tui.app.app import PtxviewApp
 from inspector.tui.main.main_screen import MainScreen
@@ -112,7 +111,7 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> Device:
     made = Device()
-    monkeypatch.setattr(machine, "gpu_present", lambda: True)
+    monkeypatch.setattr(toolchain, "gpu_present", lambda: True)
     monkeypatch.setattr(running, "watched", made.watched)
     monkeypatch.setattr(running, "interpreter", lambda *_: "/opt/python")
     return made

@@ -1,10 +1,9 @@
-"""What the analysis and the reference say, as texts and as the list of hints."""
+"""Dialogs: what the analysis and the reference say, columns to choose, and how to leave."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -12,7 +11,7 @@ from rich.text import Text
 from textual import on
 from textual.binding import Binding
 from textual.content import Content
-from textual.widgets import OptionList
+from textual.widgets import OptionList, SelectionList
 
 from inspector.analyse.hints.subject import Finding
 from inspector.analyse.line_annotations import Explained
@@ -22,7 +21,8 @@ from inspector.reader.reader import Reader
 from inspector.recording.layout import is_recording, kept_cache
 from inspector.report import card as card_report
 from inspector.system.printing import page
-from inspector.tui.code.gutter import SIGNS
+from inspector.tui.code.code_rows import SEVERITY_SIGNS, Gutter, title
+from inspector.tui.program.live import Choice
 from inspector.tui.widgets.figures import UNKNOWN
 from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.subject import TreeSubject
@@ -35,41 +35,42 @@ MAX_PROFILE_ROWS = 40
 NO_HINTS = "No hint: none of the rules found anything to say about this variant."
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A question: ``card``, ``hints``, ``explain`` of a line of a stage, or ``profile``.
+HEADINGS = {"profile": "Profile", "explain": "Reference"}
+"""What is above an answer; elsewhere it is the kernel's name."""
 
-    ``times`` are lines about measured times, ``width`` the columns that there are.
+
+def answer(
+    reads: Reader,
+    what: str,
+    subject: TreeSubject,
+    stage: Stage | None,
+    n: int,
+    times: Sequence[str],
+    width: int,
+) -> Content | tuple[Finding, ...] | Notice:
+    """Answer a question, in a thread.
+
+    Args:
+        reads: The reader of the recording.
+        what: ``card``, ``hints``, ``profile``, or ``explain`` of line ``n`` of ``stage``.
+        subject: The variant that it is about.
+        stage: A stage that the subject has.
+        n: A line of it.
+        times: Lines about measured times.
+        width: The columns that there are.
     """
-
-    what: str
-    subject: TreeSubject
-    stage: Stage | None
-    n: int
-    times: tuple[str, ...]
-    width: int
-
-    @property
-    def heading(self) -> str:
-        """What is above the answer."""
-        headings = {"profile": "Profile", "explain": "Reference"}
-        return headings.get(self.what) or f"{label(self.subject.name)} {self.subject.key[1]}"
-
-
-def answer(reads: Reader, asked: Question) -> Content | tuple[Finding, ...] | Notice:
-    """Answer a question; called in a thread."""
-    variant = asked.subject.variant
-    if asked.what == "profile":
-        return _profile(reads.recording, max(60, min(140, asked.width)))
+    variant = subject.variant
+    if what == "profile":
+        return _profile(reads.recording, max(60, min(140, width)))
     if variant is None:
         return Notice("∅", "No compilation of it was recorded.")
-    if asked.what == "hints":
+    if what == "hints":
         return reads.findings(variant) or Content(NO_HINTS)
-    if asked.what == "card":
-        width = max(40, min(78, asked.width))
-        rows = _times(asked.times, width) + list(card_report.lines(reads.card(variant), width))
+    if what == "card":
+        width = max(40, min(78, width))
+        rows = _times(times, width) + list(card_report.lines(reads.card(variant), width))
         return Content("\n".join(label(row) for row in rows))
-    words = () if asked.stage is None else reads.explain(variant, asked.stage, asked.n)
+    words = () if stage is None else reads.explain(variant, stage, n)
     return _explained(words) if words else Notice("∅", "No instruction to explain on this line.")
 
 
@@ -142,7 +143,58 @@ def _hint(finding: Finding) -> Content:
         if lines
     )
     return Content.assemble(
-        (f"{SIGNS.get(finding.severity, '·')} {finding.rule}", "bold $warning"),
+        (f"{SEVERITY_SIGNS.get(finding.severity, '·')} {finding.rule}", "bold $warning"),
         (f"   {places}\n" if places else "\n", "$quiet"),
         (label(finding.text), ""),
     )
+
+
+class ColumnList(ChoiceList[tuple[str, ...]]):
+    """The columns that the listing has something for; answers with those that are wanted."""
+
+    BINDINGS: ClassVar = [Binding("escape,q,C", "done", show=False, priority=True)]
+
+    def __init__(self, gutter: Gutter) -> None:
+        super().__init__("Columns", ())
+        self.there = gutter.there
+        # What this listing has nothing for stays as it was wanted.
+        self.kept = tuple(sorted(set(gutter.wanted) - set(gutter.there)))
+        self.columns = SelectionList[str](*((title(c), c, c in gutter.wanted) for c in self.there))
+        self.columns.border_title = "Columns"
+        self.columns.border_subtitle = "Space chooses, Esc closes"
+        self.options = self.columns
+
+    def action_done(self) -> None:
+        """Answer."""
+        self.dismiss(tuple(c for c in self.there if c in self.columns.selected) + self.kept)
+
+
+LEAVING = (
+    (Choice.STAY, "s", "Stay", "go on reading"),
+    (Choice.LEAVE, "l", "Leave it running", "its output comes here until it ends"),
+    (Choice.END, "e", "End it", "as Ctrl-C does; what it recorded so far is kept"),
+)
+
+
+class Leaving(ChoiceList[Choice]):
+    """Stay, leave it running, end it."""
+
+    BINDINGS: ClassVar = [
+        *(Binding(key, f"choose('{choice.value}')", show=False) for choice, key, *_ in LEAVING),
+        Binding("escape,q,ctrl+q", "choose('stay')", show=False),
+    ]
+
+    def __init__(self) -> None:
+        rows = [
+            Content.assemble((key, "bold $primary"), f"  {title}  ", (what, "$quiet"))
+            for _, key, title, what in LEAVING
+        ]
+        super().__init__("The program is still running", rows)
+
+    @on(OptionList.OptionSelected)
+    def _chosen(self, message: OptionList.OptionSelected) -> None:
+        self.dismiss(LEAVING[message.option_index][0])
+
+    def action_choose(self, value: str) -> None:
+        """One of the choices, by its key."""
+        self.dismiss(Choice(value))

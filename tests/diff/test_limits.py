@@ -8,7 +8,7 @@ import pytest
 
 from inspector.analyse.hints import RULES
 from inspector.base.errors import UsageError
-from inspector.diff.check.limits import Allowance, Limits, Rules, allowance, read
+from inspector.diff.check import Allowance, Limits, Rules, allowance, read
 
 
 def of(text: str) -> Rules:
@@ -88,7 +88,7 @@ def test_every_rule_of_a_hint_can_be_forbidden() -> None:
     import pkgutil
 
     import inspector.analyse.hints as package
-    from inspector.analyse.hints import executed
+    from inspector.analyse.hints import access
 
     named = set()
     for module in pkgutil.iter_modules(package.__path__):
@@ -105,4 +105,4 @@ def test_every_rule_of_a_hint_can_be_forbidden() -> None:
             or value == "spills"
         }
     # The gate reads code, and runs none.
-    assert set(RULES) == named - executed.COUNTED_ALONE
+    assert set(RULES) == named - access.COUNTED_ALONE

@@ -1,0 +1,545 @@
+"""Limits of figures and hints, verdicts on them, and the figures of a recording's variants.
+
+Limits come from options and from ``[tool.ptxview.check]``; an option wins, and of the tables of
+``[[tool.ptxview.check.kernels]]`` the last that fits a kernel. Each limit of each variant is one
+verdict; an unknown figure passes no limit.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import cast
+
+from inspector.analyse.hints.subject import Finding
+from inspector.base.errors import PtxviewError, UsageError
+from inspector.base.model import Kernel, Location, Resources, Stage, Variant
+from inspector.diff import recordings
+from inspector.diff.compare import entries
+from inspector.listing.line import Line
+from inspector.measure.time.stored import StoredTimes
+from inspector.reader.reader import Reader
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure of a variant that can be limited.
+
+    ``least`` where less is worse (occupancy), so that its bound is the least that is allowed; other
+    bounds are the most. ``unit`` stands behind a value; ``title`` before it.
+    """
+
+    name: str
+    title: str
+    unit: str
+    least: bool = False
+
+    @property
+    def option(self) -> str:
+        """The option, and the key in a file, that bounds it."""
+        return f"{'min' if self.least else 'max'}-{self.name}"
+
+
+FIGURES = {
+    figure.name: figure
+    for figure in (
+        Figure("registers", "registers", "a thread"),
+        Figure("spills", "spilled", "bytes a thread"),
+        Figure("stack", "stack", "bytes a thread"),
+        Figure("shared", "shared memory", "bytes a block"),
+        Figure("instructions", "instructions", "of SASS"),
+        Figure("fp64", "fp64 instructions", "of PTX, else SASS"),
+        Figure("occupancy", "occupancy", "% of the warps", least=True),
+        Figure("time", "time", "µs"),
+        Figure("kernels", "kernels", "of a graph"),
+    )
+}
+"""All metrics with limits, in the order of reports."""
+
+PAIRED = ("registers", "spills", "stack", "shared", "instructions", "occupancy", "time")
+"""Metrics compared with a baseline's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """How much worse than the baseline a figure may be: so much, or such a share of it.
+
+    ``implied``: nobody asked for this figure by name; where neither side knows it, it is no limit.
+    """
+
+    amount: float
+    percent: bool = False
+    implied: bool = False
+
+    def worst(self, base: float, least: bool) -> float:
+        """The worst that is still allowed, of a figure that was ``base``."""
+        room = base * self.amount / 100 if self.percent else self.amount
+        return base - room if least else base + room
+
+    def __str__(self) -> str:
+        return f"{self.amount:g}{' %' if self.percent else ''}"
+
+
+NOT_WORSE = {name: Allowance(0, implied=True) for name in ("registers", "spills", "occupancy")}
+"""What a baseline means where nothing else is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one kernel may be. ``bounds`` are by name of the figure, inclusive; ``forbidden`` are
+    rules of hints, ``allowed`` what may be worse than in the baseline."""
+
+    bounds: Mapping[str, float] = field(default_factory=dict)
+    forbidden: frozenset[str] = frozenset()
+    allowed: Mapping[str, Allowance] = field(default_factory=dict)
+
+    def over(self, other: Limits) -> Limits:
+        """These, and of ``other`` what these do not say."""
+        return Limits(
+            {**other.bounds, **self.bounds},
+            self.forbidden | other.forbidden,
+            {**other.allowed, **self.allowed},
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.bounds or self.forbidden or self.allowed)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Limits of all kernels, and those of some, each with its KERNEL selector, in their order."""
+
+    limits: Limits = Limits()
+    kernels: tuple[tuple[str, Limits], ...] = ()
+    baseline: str | None = None
+
+    def of(self, fits: Sequence[bool]) -> Limits:
+        """The limits of a kernel that fits those of ``kernels``; of several, the last counts."""
+        out = self.limits
+        for (_, limits), fit in zip(self.kernels, fits, strict=True):
+            out = limits.over(out) if fit else out
+        return out
+
+
+OPTIONS = {figure.option: name for name, figure in FIGURES.items()}
+"""Options that take a number, by the figure that they bound."""
+SWITCHES = {"no-spills": "spills", "no-fp64": "fp64"}
+"""Options that mean a bound of 0."""
+
+
+def allowance(text: object, where: str) -> Allowance:
+    """Parse ``2`` or ``"5%"``. Raises ``UsageError``."""
+    number = str(text).strip()
+    try:
+        return Allowance(_amount(float(number.removesuffix("%")), where), number.endswith("%"))
+    except ValueError:
+        raise UsageError(
+            f"{where}: {text!r} is neither a number nor a percentage", "Such as 2 or 5%."
+        ) from None
+
+
+def read(table: object, where: str, rules: Sequence[str]) -> Rules:
+    """Parse ``[tool.ptxview.check]``.
+
+    Args:
+        table: the table.
+        where: the file's name.
+        rules: the rules of hints.
+
+    Raises ``UsageError`` for unknown names, with the nearest known one.
+    """
+    settings = dict(_table(table, where))
+    baseline, parts = settings.pop("baseline", None), settings.pop("kernels", [])
+    if baseline is not None and not isinstance(baseline, str):
+        raise UsageError(f"{where}: baseline is not a path")
+    if not isinstance(parts, list):
+        raise UsageError(
+            f"{where}: kernels is not a list of tables", "[[tool.ptxview.check.kernels]]"
+        )
+    kernels: list[tuple[str, Limits]] = []
+    for n, part in enumerate(parts, 1):
+        inner = dict(_table(part, f"{where}, kernels {n}"))
+        selector = inner.pop("select", None)
+        if not isinstance(selector, str):
+            raise UsageError(f"{where}, kernels {n}: select says no kernel", 'select = "matmul*"')
+        if FIGURES["kernels"].option in inner:
+            raise UsageError(
+                f"{where}, {selector}: max-kernels is a limit of graphs, not of kernels"
+            )
+        kernels.append((selector, limits_of(inner, f"{where}, {selector}: ", rules)))
+    return Rules(limits_of(settings, f"{where}: ", rules), tuple(kernels), baseline)
+
+
+def limits_of(settings: Mapping[str, object], prefix: str, rules: Sequence[str]) -> Limits:
+    """Parse limits by option; ``prefix`` precedes an option in errors. Raises ``UsageError``."""
+    bounds: dict[str, float] = {}
+    forbidden: list[object] = []
+    allowed: dict[str, Allowance] = {}
+    for name, value in settings.items():
+        at = f"{prefix}{name}"
+        if name in OPTIONS:
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise UsageError(f"{at} is not a number")
+            bounds[OPTIONS[name]] = _amount(float(value), at)
+        elif name in SWITCHES:
+            if not isinstance(value, bool):
+                raise UsageError(f"{at} is neither true nor false")
+            bounds |= {SWITCHES[name]: 0.0} if value else {}
+        elif name == "forbid":
+            forbidden = list(value) if isinstance(value, list) else [value]
+            for rule in forbidden:
+                if rule not in rules:
+                    nearest = _nearest(str(rule), rules)
+                    raise UsageError(f"{at}: {rule} is not the rule of a hint", nearest)
+        elif name == "allow":
+            for key, amount in _table(value, at).items():
+                if key not in PAIRED:
+                    nearest = _nearest(key, PAIRED)
+                    raise UsageError(f"{at}: {key} is not compared with a baseline", nearest)
+                allowed[key] = allowance(amount, f"{at}.{key}")
+        else:
+            known = (*OPTIONS, *SWITCHES, "forbid", "allow", "baseline", "kernels")
+            raise UsageError(f"{prefix}nothing is called {name}", _nearest(name, known))
+    return Limits(bounds, frozenset(map(str, forbidden)), allowed)
+
+
+def _table(value: object, where: str) -> Mapping[str, object]:
+    if isinstance(value, dict):
+        return cast(Mapping[str, object], value)
+    raise UsageError(f"{where} is not a table")
+
+
+def _amount(value: float, where: str) -> float:
+    if math.isfinite(value) and value >= 0:
+        return value
+    raise UsageError(f"{where}: {value:g} is not an amount")
+
+
+def _nearest(word: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(word, known, 2)
+    return f"Is {' or '.join(near)} meant?" if near else f"There are {', '.join(known)}."
+
+
+class Outcome(StrEnum):
+    """How a limit was kept."""
+
+    KEPT = "kept"
+    BROKEN = "broken"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a limit was broken: a line of a stage and, where it is known, of the user's file."""
+
+    stage: Stage | None = None
+    line: int | None = None
+    source: Location | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The metrics of one variant, by the names of ``FIGURES``; None and missing are not known.
+
+    ``findings`` are the hints on it. ``why`` says why a figure is not known, or why nobody can say
+    whether a rule of hints holds.
+    ``place`` finds the line at which a figure, or a rule of hints, comes about.
+    """
+
+    values: Mapping[str, float | None]
+    findings: tuple[Finding, ...] = ()
+    why: Mapping[str, str] = field(default_factory=dict)
+    place: Callable[[str], Place] = lambda name: Place()
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a verdict is on: a variant of a kernel, or a graph by its name."""
+
+    kernel: Kernel | None = None
+    variant: Variant | None = None
+    graph: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One limit of one subject.
+
+    ``what`` is a figure's name or a hint's rule. ``limit`` is what was allowed, inclusive; of one
+    that follows from a baseline, ``base`` is the baseline's figure and ``allowed`` how much worse
+    it may be. ``value`` and ``limit`` are None of a hint that was forbidden, of which ``said`` is
+    what it says; of what is not known ``said`` is why.
+    """
+
+    subject: Subject
+    what: str
+    outcome: Outcome
+    value: float | None = None
+    limit: float | None = None
+    base: float | None = None
+    allowed: Allowance | None = None
+    said: str = ""
+    place: Place = Place()
+
+    @property
+    def by(self) -> float | None:
+        """How far the limit was passed, in the figure's own unit; None if it was not."""
+        if self.outcome is not Outcome.BROKEN or self.value is None or self.limit is None:
+            return None
+        return abs(self.value - self.limit)
+
+
+def judge(
+    subject: Subject, figures: Figures, limits: Limits, before: Figures | None = None
+) -> Iterator[Verdict]:
+    """Yield a verdict for every limit that applies; ``before`` are the baseline's metrics."""
+    for name in FIGURES:
+        if name == "kernels":
+            continue
+        if name in limits.bounds:
+            yield _judged(subject, figures, name, limits.bounds[name])
+        allowed = limits.allowed.get(name)
+        if before is None or allowed is None:
+            continue
+        value, base = figures.values.get(name), before.values.get(name)
+        if base is not None and value is not None:
+            limit = allowed.worst(base, FIGURES[name].least)
+            yield _judged(subject, figures, name, limit, base, allowed)
+        elif not (allowed.implied and value is base is None):
+            missing = value is None
+            said = _why(figures, name) if missing else f"in the baseline: {_why(before, name)}"
+            yield Verdict(subject, name, Outcome.UNKNOWN, value, None, base, allowed, said)
+    for rule in sorted(limits.forbidden):
+        yield from _hint(subject, figures, rule)
+
+
+def _judged(
+    subject: Subject,
+    figures: Figures,
+    name: str,
+    limit: float,
+    base: float | None = None,
+    allowed: Allowance | None = None,
+) -> Verdict:
+    value = figures.values.get(name)
+    if value is None:
+        return Verdict(subject, name, Outcome.UNKNOWN, None, limit, said=_why(figures, name))
+    broken = value < limit if FIGURES[name].least else value > limit
+    outcome = Outcome.BROKEN if broken else Outcome.KEPT
+    place = figures.place(name) if broken else Place()
+    return Verdict(subject, name, outcome, value, limit, base, allowed, place=place)
+
+
+def _hint(subject: Subject, figures: Figures, rule: str) -> Iterator[Verdict]:
+    found = [finding for finding in figures.findings if finding.rule == rule]
+    for finding in found:
+        place = figures.place(rule)
+        yield Verdict(subject, rule, Outcome.BROKEN, said=finding.text, place=place)
+    if not found and rule in figures.why:
+        yield Verdict(subject, rule, Outcome.UNKNOWN, said=figures.why[rule])
+    elif not found:
+        yield Verdict(subject, rule, Outcome.KEPT)
+
+
+def judge_graph(name: str, kernels: int, limits: Limits) -> Iterator[Verdict]:
+    """Whether a graph has no more kernels than it may."""
+    if "kernels" in limits.bounds:
+        limit = limits.bounds["kernels"]
+        outcome = Outcome.BROKEN if kernels > limit else Outcome.KEPT
+        yield Verdict(Subject(graph=name), "kernels", outcome, kernels, limit)
+
+
+def _why(figures: Figures, name: str) -> str:
+    return figures.why.get(name) or f"{FIGURES[name].title if name in FIGURES else name}: not known"
+
+
+def counts(verdicts: Sequence[Verdict]) -> dict[Outcome, int]:
+    """How many of each outcome there are."""
+    return {o: sum(v.outcome is o for v in verdicts) for o in Outcome}
+
+
+MACHINE = (Stage.SASS, Stage.PTX)
+READ = (Stage.TTGIR, Stage.PTX, Stage.SASS)
+"""Stages that hints read."""
+_MOVES = frozenset(("mov", "ld", "ldu", "st", "selp", "cp", "call", "slct"))
+"""Instructions of PTX that move a double and compute nothing."""
+_DOUBLE = frozenset(("DADD", "DMUL", "DFMA", "DSETP", "DMMA", "DMNMX"))
+_IN_DOUBLE = frozenset(("F64", "64H"))
+"""What the names of SASS's conversions and reciprocals of doubles have in them."""
+_LOCAL = frozenset(("STL", "LDL"))
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A recording that is checked: its reader, and the times that are kept of it."""
+
+    reader: Reader
+    times: StoredTimes
+
+    def figures(self, kernel: Kernel, variant: Variant, limits: Limits) -> Figures:
+        """What of a variant the limits ask for; nothing else is read."""
+        asked = {*limits.bounds, *limits.allowed}
+        resources = self.reader.resources(variant)
+        values: dict[str, float | None] = dict(_taken(resources))
+        why = dict.fromkeys(values, self._lacking(variant))
+        findings: tuple[Finding, ...] = ()
+        if asked & {"shared", "occupancy"}:
+            card = self.reader.card(variant)
+            if card.static_shared_bytes is not None and card.dynamic_shared_bytes is not None:
+                values["shared"] = card.static_shared_bytes + card.dynamic_shared_bytes
+            else:
+                why["shared"] = "what a launch asks for is not known"
+            if card.occupancy is not None:
+                values["occupancy"] = card.occupancy.percent
+            else:
+                why["occupancy"] = "what a launch asks for, or the device, is not known"
+        if "instructions" in asked:
+            made = self.reader.card(variant).of(Stage.SASS)
+            readable = made is not None and made.mix is not None
+            values["instructions"] = made.mix.total if made and made.mix else None
+            why["instructions"] = (
+                "" if readable else self._unreadable(variant) or self._lacking(variant)
+            )
+        if "fp64" in asked:
+            double, why["fp64"] = self._double(variant)
+            values["fp64"] = None if double is None else len(double[1])
+        if "time" in asked:
+            stored = self.times.of(kernel, variant)
+            values["time"] = None if stored is None else stored.median_us
+            why["time"] = "nobody took its time (ptxview time)"
+        if limits.forbidden:
+            findings = self.reader.findings(variant, counted=False)
+            why |= self._not_asked(variant, limits.forbidden)
+        return Figures(values, findings, why, lambda name: self._place(kernel, variant, name))
+
+    def _lacking(self, variant: Variant) -> str:
+        reasons = self.reader.lacking(variant) or tuple(variant.missing.values())
+        return reasons[0] if reasons else "there is no machine code of it to ask"
+
+    def _lines(self, variant: Variant, stage: Stage) -> tuple[tuple[Line, ...] | None, str]:
+        """The kernel's own instructions in a stage; None, with the reason."""
+        try:
+            listing = self.reader.listing(variant, stage)
+        except PtxviewError as error:
+            return None, error.message
+        function = self.reader.function(variant, stage)
+        if function is None:
+            return None, f"its place in the {stage.value} is unknown"
+        lines = listing.between(function.first, function.last)
+        return tuple(line for line in lines if line.opcode is not None), ""
+
+    def _unreadable(self, variant: Variant) -> str:
+        """Why a stage that hints read cannot be read; "" where all that are there can."""
+        there = [stage for stage in READ if stage in variant.stages]
+        if not there:
+            return "there is no code of it to read"
+        return next(filter(None, (self._lines(variant, stage)[1] for stage in there)), "")
+
+    def _not_asked(self, variant: Variant, rules: frozenset[str]) -> dict[str, str]:
+        """Rules of hints that could not be asked, each with the reason: one whose code cannot be
+        read says nothing, as one does that has nothing to say."""
+        if reason := self._unreadable(variant) or next(iter(self.reader.lacking(variant)), ""):
+            return dict.fromkeys(rules, reason)
+        card = self.reader.card(variant)
+        lacking = {
+            "low-occupancy": card.occupancy is None,
+            "small-grid": card.waves is None,
+            "tail-effect": card.waves is None,
+        }
+        said = "what a launch asks for, or the device, is not known"
+        return {rule: said for rule in rules if lacking.get(rule)}
+
+    def _double(self, variant: Variant) -> tuple[tuple[Stage, list[Line]] | None, str]:
+        """Instructions that compute in double precision: of PTX, else of SASS."""
+        lines, why = self._lines(variant, Stage.PTX)
+        if lines is not None:
+            return (Stage.PTX, [line for line in lines if _is_double(line)]), ""
+        machine, _ = self._lines(variant, Stage.SASS)
+        if machine is None:
+            return None, why
+        return (Stage.SASS, [line for line in machine if _is_double_machine(line)]), ""
+
+    # -- where ------------------------------------------------------------------------------
+
+    def _place(self, kernel: Kernel, variant: Variant, name: str) -> Place:
+        """The line at which a figure comes about; else where the kernel begins."""
+        for stage in MACHINE:
+            if stage not in variant.stages:
+                continue
+            try:
+                line = self._line(variant, stage, name)
+            except PtxviewError:
+                continue
+            if line is not None:
+                return Place(stage, line.n, _outermost(line.source) or _beginning(variant))
+        return Place(source=_beginning(variant))
+
+    def _line(self, variant: Variant, stage: Stage, name: str) -> Line | None:
+        listing = self.reader.listing(variant, stage)
+        if name == "fp64":
+            double, _ = self._double(variant)
+            return double[1][0] if double and double[0] is stage and double[1] else None
+        if name in ("spills", "stack") and stage is Stage.SASS:
+            lines_of, _ = self._lines(variant, stage)
+            return next((x for x in lines_of or () if x.base in _LOCAL), None)
+        if name in ("registers", "occupancy"):
+            peaks = self.reader.line_annotations(variant, stage).peaks
+            return listing.lines[peaks[0] - 1] if peaks else None
+        for finding in self.reader.findings(variant, counted=False):
+            if finding.rule == name and finding.lines.get(stage):
+                return listing.lines[finding.lines[stage][0] - 1]
+        return None
+
+
+def _is_double(line: Line) -> bool:
+    return line.base not in _MOVES and "f64" in (line.opcode or "").split(".")
+
+
+def _is_double_machine(line: Line) -> bool:
+    parts = (line.opcode or "").split(".")
+    return parts[0] in _DOUBLE or any(p in _IN_DOUBLE or p.endswith("64H") for p in parts[1:])
+
+
+def _taken(resources: Resources) -> Mapping[str, float | None]:
+    stores, loads = resources.spill_store_bytes, resources.spill_load_bytes
+    return {
+        "registers": resources.registers,
+        "stack": resources.stack_bytes,
+        "spills": None if stores is None or loads is None else stores + loads,
+    }
+
+
+def _outermost(location: Location | None) -> Location | None:
+    """Where the user's own code stands, of what was inlined into it."""
+    return None if location is None else location.frames()[-1]
+
+
+def _beginning(variant: Variant) -> Location | None:
+    source = variant.stages.get(Stage.SOURCE)
+    if source is None or source.origin_path is None:
+        return None
+    return Location(source.origin_path, variant.span[0] if variant.span else 1)
+
+
+def in_use(kernel: Kernel, variant: Variant) -> bool:
+    """Whether a variant is one that a program goes on with: not one that a tuner tried and left.
+
+    Where no winner is known (nothing was timed), every configuration may be the one.
+    """
+    if not any(_won(one) for one in kernel.variants):
+        return variant.failed is None
+    return variant.autotune is None or _won(variant) or bool(variant.launches)
+
+
+def _won(variant: Variant) -> bool:
+    return variant.autotune is not None and variant.autotune["winner"] is True
+
+
+def partners(a: Reader, b: Reader) -> Iterator[tuple[Variant, Variant | None]]:
+    """Every variant of ``b``, with the one of the baseline ``a`` that it belongs to."""
+    for pair in recordings.pair(entries(a), entries(b)):
+        if pair.b is not None:
+            yield pair.b.variant, None if pair.a is None else pair.a.variant

@@ -1,1 +1,0 @@
-"""A gate for CI: what kernels may take, and how much worse than before they may be."""

@@ -1,0 +1,347 @@
+"""The title, the card of the variant that is being read, and what an empty recording shows."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
+from inspector.analyse.card import Card
+from inspector.base.model import LAUNCH, Failure, Recording, Resources, Variant
+from inspector.base.text import ended_by, plural
+from inspector.measure.time.stored import COLD
+from inspector.report.failure import refused
+from inspector.report.ranks import differences
+from inspector.report.tables import shared
+from inspector.report.timings import duration
+from inspector.tui.keys.command_table import command, shown
+from inspector.tui.program.live import Live, ProgramState, ending
+from inspector.tui.tree.rows import time_of
+from inspector.tui.widgets.figures import UNKNOWN, configuration, figure, spilled, spills
+from inspector.tui.widgets.lines import LineWidget, ends, link
+from inspector.tui.widgets.notice import Notice
+from inspector.tui.widgets.recorded_times import RecordingTimes, age
+from inspector.tui.widgets.subject import TreeSubject, told_alike
+from inspector.tui.widgets.threads import in_thread
+from inspector.tui.widgets.visible import cut, label, shorten
+
+if TYPE_CHECKING:
+    from inspector.reader.reader import Reader
+
+_TOLD = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+
+
+class VariantCard(LineWidget):
+    """``square_kernel 3f2a91c0  sm_90a  22 registers  spills 0  shared 0  num_warps 4``."""
+
+    def __init__(self, reads: Reader, times: RecordingTimes) -> None:
+        super().__init__()
+        self.reads = reads
+        self.times = times
+        self.subject = TreeSubject()
+        self.resources: Resources | None = None
+        self.card: Card | None = None
+        self.hints: int | None = None
+
+    def show(self, subject: TreeSubject) -> None:
+        """Show known resources at once, and the rest when it is read."""
+        self.subject, self.resources = subject, None
+        self.card, self.hints = None, None
+        self.refresh()
+        if subject.variant is not None:
+            self._read(subject, subject.variant)
+
+    def renew(self, reads: Reader, before: TreeSubject, now: TreeSubject) -> None:
+        """Follow a growing recording: ``before`` is ``now``; figures stay until read again."""
+        self.reads = reads
+        if now.variant is None or before.variant is None or before.key[0] != now.key[0]:
+            if now != before:
+                self.show(now)
+            return
+        self.subject = now
+        self.refresh()
+        # Of one whose id has grown the answer that a thread is about to give is nobody's.
+        if now != before or not told_alike(before.variant, now.variant):
+            self._read(now, now.variant)
+
+    def _read(self, subject: TreeSubject, variant: Variant) -> None:
+        def resources(found: Resources | Notice) -> None:
+            if subject == self.subject:
+                self.resources = found if isinstance(found, Resources) else None
+                self.refresh()
+
+        def analysed(found: tuple[Card, int] | Notice) -> None:
+            if subject == self.subject:
+                self.card, self.hints = (None, None) if isinstance(found, Notice) else found
+                self.refresh()
+
+        reads = self.reads
+        in_thread(self, lambda: reads.resources(variant), resources, "resources")
+        in_thread(
+            self, lambda: (reads.card(variant), len(reads.findings(variant))), analysed, "card"
+        )
+
+    def _parts(self, short: bool) -> list[tuple[str, str]]:
+        variant, graph = self.subject.variant, self.subject.graph
+        if variant is None:
+            alone = graph is not None and self.subject.kernel is None
+            return self._failure(graph.error, short) if graph is not None and alone else []
+        parts = [(label(variant.target or UNKNOWN), ""), *self._failure(variant.error, short)]
+        if variant.uncompiled:
+            return parts
+        resources = self.resources or variant.known
+        parts.append((f"{figure(resources.registers)} {'regs' if short else 'registers'}", "bold"))
+        if variant.error is not None and short:
+            return parts
+        warned = "bold $warning" if spilled(resources) else ""
+        parts.append((f"spills {spills(resources)}", warned))
+        parts.append((f"shared {shared(resources)}", ""))
+        full = None if self.card is None else self.card.occupancy
+        if full is not None:
+            # Theoretical: how much of an SM's warps fit, not how many were active.
+            percent = f"{full.percent:.0f} %"
+            parts.append((f"occ {percent}" if short else f"occupancy {percent} at most", ""))
+        taken = self.times.latest(self.subject.kernel, variant)
+        if taken is not None:
+            us = f"{duration(taken.us)} µs"
+            if taken.timing.cache != COLD:
+                us += f" {taken.timing.cache} L2"
+            parts.append((f"{us} measured" + ("" if short else f" {age(taken)}"), "bold"))
+        elif (tuned := time_of(variant)) is not None:
+            parts.append((f"{duration(tuned)} µs by the tuner", ""))
+        if self.hints:
+            parts.append((f"◆ {plural(self.hints, 'hint')}", "bold $warning"))
+        if not short:
+            parts.append((f"stack {figure(resources.stack_bytes)}", ""))
+            parts.append((f"barriers {figure(resources.barriers)}", ""))
+        return parts
+
+    def _failure(self, error: Failure | None, short: bool) -> list[tuple[str, str]]:
+        """Why it was not compiled, as much of it as there is room for; what the device has too
+        little of, where it could not be loaded or launched."""
+        variant = self.subject.variant
+        if error is None:
+            return []
+        if variant is None or variant.uncompiled:
+            said = label(f"✗ did not compile: {error.said}")
+            taken = min(len(self.subject.name), 30) + len(" 1a1a1a1a  sm_90a    ") + 4
+            return [(cut(said, max(17, self.size.width - taken)) if short else said, "bold $error")]
+        why, done = refused(error), "launched" if error.stage == LAUNCH else "loaded"
+        return [(f"✗ not {done}: {why}" if why else f"✗ not {done}", "bold $error")]
+
+    def _more(self) -> str:
+        """The configuration, what Triton decides first."""
+        variant = self.subject.variant
+        if variant is None:
+            return ""
+        own = tuple(key for key in _TOLD if key in variant.config)
+        others = tuple(key for key in variant.config if key not in own)
+        if variant.config.get("num_ctas") == 1:  # as good as always
+            own = tuple(key for key in own if key != "num_ctas")
+        return label(configuration(variant.config, own + others))
+
+    def render(self) -> Content:
+        """Figures always; the name gets the room that is left, then the configuration."""
+        width = self.size.width - 2
+        name = label(self.subject.name)
+        ident = f" {self.subject.variant.id}" if self.subject.variant else ""
+        for short in (False, True):
+            parts = self._parts(short)
+            figures = sum(len(text) + 2 for text, _ in parts)
+            if figures + min(len(name), 30) + len(ident) <= width:
+                break
+        else:
+            ident = ""
+        name = shorten(name, max(6, width - figures - len(ident)))
+        used = Content(name).cell_length + len(ident) + figures
+        line: list[tuple[str, str]] = [(" ", ""), (name, "bold $primary"), (ident, "dim")]
+        for text, style in parts:
+            line += [("  ", ""), (text, style)]
+        more = self._more()
+        if more and width - used > 12:
+            line.append(("  " + cut(more, width - used - 2), "dim"))
+        return Content.assemble(*line)
+
+
+_UNNAMED = re.compile(
+    r"\d{4}(?P<month>\d\d)(?P<day>\d\d)-(?P<hour>\d\d)(?P<minute>\d\d)\d\d-"
+    r"(?P<program>.+)-[0-9a-f]{4,}"
+)
+"""What ``run`` calls a recording that it is given no name for."""
+_NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MONTHS = {f"{n:02}": name for n, name in enumerate(_NAMES, 1)}
+
+
+def banner(recording: Recording) -> str:
+    """What must be said on every screen of a recording that no GPU ran; else ""."""
+    if recording.mode != "target":
+        return ""
+    return f"compiled for {label(recording.target or 'a target')}, not run on a GPU"
+
+
+def recording_name(recording: Recording) -> str:
+    """The last part of the path, without the ending of a recording; of several, all names. Of one
+    that nobody gave a name the program's and when it was run: ``train 23 Nov 06:35``."""
+    if recording.machines:
+        return label(" + ".join(recording.machines))
+    name = recording.path.rstrip("/\\").replace("\\", "/").rpartition("/")[2]
+    if (own := _UNNAMED.fullmatch(name)) and own["month"] in _MONTHS:
+        when = f"{int(own['day'])} {_MONTHS[own['month']]} {own['hour']}:{own['minute']}"
+        return label(f"{own['program']} {when}")
+    return label(name.removesuffix(".ptxview") or recording.path)
+
+
+def device_name(recording: Recording) -> str:
+    """``NVIDIA H200 sm_90a``: the device, with the target that most was compiled for."""
+    name = str((recording.device or {}).get("name") or "")
+    targets = {v.target: None for _, v in recording.variants() if v.target}
+    words = [name] if name else []
+    if targets:
+        words.append(", ".join(targets) if len(targets) < 3 else f"{len(targets)} targets")
+    return label(" ".join(words))
+
+
+def counts(recording: Recording) -> str:
+    """``12 kernels, 19 variants, 3 graphs``."""
+    many = {"kernel": len(recording.kernels), "variant": len(recording.variants())}
+    if recording.graphs:
+        many["graph"] = len(recording.graphs)
+    return ", ".join(plural(count, word) for word, count in many.items())
+
+
+class TitleBar(LineWidget):
+    """One line; what matters least is left out first when it gets narrow."""
+
+    def __init__(self, recording: Recording) -> None:
+        super().__init__()
+        self.told = ""
+        """The state of a program that runs."""
+        self.modes: tuple[tuple[str, str], ...] = ()
+        """What is on, in a word or two, each with the command that ends it."""
+        self.renew(recording)
+
+    def renew(self, recording: Recording) -> None:
+        """Show a recording that has grown."""
+        self.recording = recording
+        self._differences = len(differences(recording))
+        self.refresh()
+
+    def render(self) -> Content:
+        """Name, device or banner, counts, and warnings at the right."""
+        recording, width = self.recording, self.size.width - 2
+        keys = getattr(self.app, "keys", {})
+        warnings = [self.told] if self.told else [] if recording.complete else ["unfinished"]
+        if not warnings and recording.exit_status and recording.seconds is not None:
+            warnings.append(ending(recording.exit_status, recording.seconds))
+        if self._differences:
+            key = shown(command("compiles"), keys)
+            warnings.append(f"{key} {plural(self._differences, 'difference')} of ranks")
+        if recording.problems:
+            warnings.append(f"! {plural(len(recording.problems), 'problem')}")
+        warning = " · ".join(warnings)
+        fine = warning.startswith("exit 0 ") and len(warnings) == 1 and not self.modes
+        style = "bold" if fine else "bold $warning"
+        on = [
+            link(
+                f"[{shorten(word, 24)} {shown(command(id_), keys)}]", style, f"screen.run({id_!r})"
+            )
+            for word, id_ in self.modes
+        ]
+        name, banner_text = recording_name(recording), banner(recording)
+        said = [name, banner_text or device_name(recording), counts(recording)]
+        for last in (warning, "!" if warnings else ""):
+            right = Content(" ").join([*on, *([Content.styled(last, style)] if last else [])])
+            for chosen in (said, said[:2], [banner_text or name]):
+                text = " · ".join(part for part in chosen if part)
+                used = len("ptxview  ") + len(text)
+                if used + (right.cell_length + 2 if right else 0) <= width:
+                    left = Content.assemble(" ", ("ptxview", "bold"), f"  {text}")
+                    return ends(left, right, width + 1)
+        if banner_text and len(banner_text) > width:
+            banner_text = f"{label(recording.target or '')}, no GPU"
+        return Content.assemble(" ", (shorten(banner_text or name, width), "bold"))
+
+
+def watched_text(recording: Recording, live: Live) -> Content:
+    """Return the few lines above the output of a program without kernels."""
+    if live.running or live.state is not ProgramState.ENDED:
+        return Content.assemble(
+            ("No kernels here yet.  ", "bold"),
+            (f"Running: {label(' '.join(recording.command or ()))}\n", ""),
+            (
+                "They come here as soon as the program compiles one. Its output is below; if it"
+                " asks for input, it gets the whole terminal.",
+                "$quiet",
+            ),
+        )
+    parts: list[tuple[str, str]] = [("No kernels here.  ", "bold")]
+    status = live.status if live.status is not None else recording.exit_status
+    if live.killed_by is not None:
+        parts.append((f"The program was {live.told}.\n", "bold $warning"))
+    elif status:
+        parts.append((f"The program ended with status {status}.\n", "bold $warning"))
+    else:
+        parts.append(("The program has ended.\n", ""))
+    parts += [(f"! {label(problem)}\n", "$warning") for problem in recording.problems[:3]]
+    if recording.uncaptured:
+        makers = ", ".join(dict.fromkeys(one.by for one in recording.uncaptured))
+        count = plural(len(recording.uncaptured), "kernel")
+        said = f"None was captured of {count} that it made with {label(makers)}."
+    else:
+        said = f"{COMPILED_NOTHING} ptxview doctor lists the tools of this machine."
+    parts.append((said, "$quiet"))
+    return Content.assemble(*parts)
+
+
+COMPILED_NOTHING = (
+    "The program compiled nothing for a GPU. Does it call a Triton kernel, a function of"
+    " torch.compile, or an extension?"
+)
+
+
+def empty_text(recording: Recording) -> Content:
+    """What was looked at, why it may be empty, and what to do next."""
+    yet = "" if recording.complete else " yet"
+    parts: list[tuple[str, str]] = [(f"No kernels here{yet}.\n\n", "bold")]
+    if said := banner(recording):
+        parts.append((f"This recording was {said}.\n\n", "$warning"))
+    parts.append((f"Looked at: {label(recording.path)}\n", "$quiet"))
+    if recording.command:
+        parts.append((f"Command: {label(' '.join(recording.command))}\n", "$quiet"))
+    if recording.exit_status:
+        how = ended_by(recording.exit_status) or f"ended with status {recording.exit_status}"
+        parts.append((f"The program {'was ' if 'by' in how else ''}{how}.\n", "$warning"))
+    if not recording.complete:
+        parts.append(
+            ("The recording is unfinished: the program was killed, or still runs.\n", "$warning")
+        )
+    parts += [(f"! {label(problem)}\n", "$warning") for problem in recording.problems[:5]]
+    parts.append(("\nWhat to do next\n", "bold $primary"))
+    if recording.command:
+        parts.append((f"• {COMPILED_NOTHING}\n", ""))
+    for words, meaning in (
+        ("ptxview run script.py", "run a program and record what it compiles"),
+        ("ptxview open ~/.triton/cache", "read what Triton has already compiled"),
+        ("ptxview doctor", "list the tools of this machine, and missing ones"),
+    ):
+        parts += [("• ", ""), (words, "bold"), (f"  {meaning}\n", "")]
+    parts += [("\nq", "bold"), (" leaves, ", ""), ("?", "bold"), (" shows all keys.", "")]
+    return Content.assemble(*parts)
+
+
+class EmptyState(VerticalScroll, can_focus=True):
+    """A text that says what to do; few words where a program's output is to be seen."""
+
+    def __init__(self, recording: Recording, live: Live | None = None) -> None:
+        """``live`` is of a program that we started, whose output is shown."""
+        self._text = Static()
+        super().__init__(self._text)
+        self.tell(recording, live)
+
+    def tell(self, recording: Recording, live: Live | None) -> None:
+        """Show what there is to be said by now, though no kernel has come."""
+        text = empty_text(recording) if live is None else watched_text(recording, live)
+        self._text.update(text)

@@ -1,0 +1,236 @@
+"""The user's settings, in ``config.toml`` of the configuration folder, and what is remembered.
+
+A file that is damaged, or has entries that mean nothing, costs one warning and never more::
+
+    theme = "light"             # dark, light or auto: as the terminal says, else dark
+
+    [keys]                      # by the id of a command, as the help shows it
+    "stage.next" = "J"          # one key: J, j, /, ctrl+x, alt+enter, f5, space
+    zoom = ["z", "f11"]         # or several; [] for none
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+import platformdirs
+
+from inspector.base.errors import Unreadable
+from inspector.system import files
+from inspector.tui.widgets.visible import label
+
+THEMES = ("dark", "light", "auto")
+MAX_FILE_BYTES = 1 << 20
+MAX_PROBLEMS_SHOWN = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """``keys``: Textual's keys by command id, of those that changed; ``theme``: one of THEMES.
+
+    ``problems`` are sentences for the user, safe to draw.
+    """
+
+    keys: Mapping[str, str] = field(default_factory=dict)
+    theme: str = "auto"
+    problems: tuple[str, ...] = ()
+
+    @property
+    def warning(self) -> str:
+        """All that is wrong in one text, or ""."""
+        more = len(self.problems) - MAX_PROBLEMS_SHOWN
+        lines = [f"• {p}" for p in self.problems[:MAX_PROBLEMS_SHOWN]]
+        return "\n".join([*lines, f"• and {more} more"] if more > 0 else lines)
+
+
+def read_config(path: Path) -> Config:
+    """What the file says; what it says wrongly is in ``problems``. Never raises."""
+    try:
+        data = files.read(path, MAX_FILE_BYTES, raisable=False)
+    except files.Absent:
+        return Config()
+    except Unreadable as error:
+        return Config(problems=(f"it cannot be read: {label(error.message)}",))
+    import tomllib  # who has set nothing does not wait for it, nor for the table of commands
+
+    try:
+        said = tomllib.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        return Config(problems=(f"it is not TOML: {label(str(error))}",))
+    return parse_config(said)
+
+
+def parse_config(said: Mapping[str, object]) -> Config:
+    """The settings of a parsed file."""
+    from inspector.tui.keys.command_table import TABLE, rebind
+
+    problems = [
+        f"there is no setting {label(name)}" for name in said if name not in ("keys", "theme")
+    ]
+    theme = said.get("theme", "auto")
+    if theme not in THEMES:
+        problems.append(f"theme is {label(str(theme))}; it can be {', '.join(THEMES)}")
+        theme = "auto"
+    keys = said.get("keys", {})
+    chosen: dict[str, tuple[str, ...]] = {}
+    if isinstance(keys, dict):
+        ids = {c.id for c in TABLE}
+        for name, value in _flat(keys):
+            if name not in ids:
+                problems.append(_unknown(name, value, ids))
+            elif (bound := _keys(value)) is None:
+                problems.append(f"{name}: {label(str(value))} is not a key")
+            else:
+                chosen[name] = bound
+    else:
+        problems.append("keys is not a table")
+    changed, clashes = rebind(chosen)
+    return Config(changed, str(theme), (*problems, *clashes))
+
+
+def _flat(table: Mapping[str, object], above: str = "") -> Iterator[tuple[str, object]]:
+    """``stage.next = "x"`` without quotes is a table in a table to TOML."""
+    for name, value in table.items():
+        full = f"{above}{name}"
+        if isinstance(value, dict):
+            yield from _flat(value, f"{full}.")
+        else:
+            yield full, value
+
+
+def _unknown(name: str, value: object, ids: Iterable[str]) -> str:
+    """That there is no such command, and which may be meant."""
+    keys = " and ".join(map(str, value)) if isinstance(value, list) else str(value)
+    close = get_close_matches(name, list(ids), 1)
+    help_ = f"is {close[0]} meant?" if close else "? shows the names of all"
+    return f"there is no command {label(name)} to bind {label(keys)} to: {help_}"
+
+
+def _keys(value: object) -> tuple[str, ...] | None:
+    from inspector.tui.keys.command_table import parse_key
+
+    texts = value if isinstance(value, list) else [value]
+    found = [parse_key(t) if isinstance(t, str) and t else None for t in texts]
+    return None if None in found else tuple(k for k in found if k is not None)
+
+
+MAX_RECORDINGS = 200
+"""The one not opened for longest is forgotten first."""
+
+
+Share = Annotated[int, msgspec.Meta(gt=0, le=10_000)]
+TreeCells = Annotated[int, msgspec.Meta(gt=0, lt=1000)]
+
+
+class PaneView(msgspec.Struct, frozen=True):
+    """How a pane was looked at.
+
+    Args:
+        stage: The one that was chosen, or "".
+        folds: The words of what is folded.
+        columns: The names of the columns in its gutter.
+        wrapped: Whether lines are wrapped.
+    """
+
+    stage: str = ""
+    folds: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    wrapped: bool = False
+
+
+class View(msgspec.Struct, frozen=True):
+    """How a recording was last looked at.
+
+    Args:
+        subject: Ids of kernel, variant and graph.
+        panes: The panes that there were.
+        beside: Whether panes are side by side; None if the width decides.
+        tree: Whether the tree is shown.
+        tree_width: Columns of the tree; None for the usual ones.
+        mapped: Whether the map is on.
+        layout: Name of the layout; "" for any other arrangement.
+        widths, heights: Shares of the room; empty where no border was moved.
+    """
+
+    subject: tuple[str, ...] = ()
+    panes: tuple[PaneView, ...] = ()
+    beside: bool | None = None
+    tree: bool = True
+    tree_width: TreeCells | None = None
+    mapped: bool = False
+    layout: str = ""
+    widths: tuple[Share, ...] = ()
+    heights: tuple[Share, ...] = ()
+
+
+class Remembered(msgspec.Struct):
+    """The file's content: the theme that was chosen last, and a view of each recording."""
+
+    theme: Literal["dark", "light"] | None = None
+    recordings: dict[str, msgspec.Raw] = {}
+
+
+class Memory:
+    """What the interface remembers of each recording, in one small file of the user's state folder.
+
+    Read once, written when the interface is left; nothing is written into a recording. Where the
+    file cannot be read or written, nothing is remembered, and no error is shown.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.fresh = not path.exists()
+        """Whether the interface was never left before."""
+        self.theme = self._read().theme
+
+    def _read(self) -> Remembered:
+        try:
+            return msgspec.json.decode(files.read(self.path, MAX_FILE_BYTES), type=Remembered)
+        except (Unreadable, msgspec.MsgspecError, ValueError, RecursionError):
+            return Remembered()
+
+    @staticmethod
+    def _name(recording: str) -> str:
+        return os.path.abspath(recording)  # noqa: PTH100 - Path.resolve would follow links
+
+    def view(self, recording: str) -> View | None:
+        """Return how a recording was last looked at; None if unknown or damaged."""
+        try:
+            return msgspec.json.decode(self._read().recordings[self._name(recording)], type=View)
+        except (KeyError, msgspec.MsgspecError):
+            return None
+
+    def keep(self, recording: str, view: View | None) -> None:
+        """Remember a recording's view, and the theme. What others have written since is kept."""
+        views = self._read().recordings
+        if view is not None:
+            views.pop(self._name(recording), None)
+            views[self._name(recording)] = msgspec.Raw(msgspec.json.encode(view))
+        while len(views) > MAX_RECORDINGS:
+            views.pop(next(iter(views)))
+        part = self.path.with_name(f".{self.path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            part.write_bytes(msgspec.json.encode(Remembered(self.theme, views)))
+            part.replace(self.path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                part.unlink(missing_ok=True)
+
+
+def config_path() -> Path:
+    """Return the file with the user's keys and theme."""
+    return Path(platformdirs.user_config_dir("ptxview", appauthor=False)) / "config.toml"
+
+
+def memory_path() -> Path:
+    """Return the file with the remembered state of each recording."""
+    return Path(platformdirs.user_state_dir("ptxview", appauthor=False)) / "remembered.json"
