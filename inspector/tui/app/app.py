@@ -6,21 +6,23 @@ import gc
 import os
 import threading
 from typing import TYPE_CHECKING
+
 from rich.console import RenderableType
 from rich.text import Text
 from textual.app import App
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState
+
 from inspector.base.text import lines_shown, shown
 from inspector.reader.reader import Reader
 from inspector.system import printing
+from inspector.tui.main.bars import banner
 from inspector.tui.main.main_screen import MainScreen
+from inspector.tui.main.settings import Config, Memory, config_path, memory_path, read_config
 from inspector.tui.program.live import Choice, Live, Opener, ending
 from inspector.tui.widgets.notice import Notice, in_thread
 from inspector.tui.widgets.theme import DARK, LIGHT
-from inspector.tui.main.bars import banner
-from inspector.tui.main.settings import Config, Memory, config_path, memory_path, read_config
 
 if TYPE_CHECKING:
     from inspector.tui.find.finder import Entry

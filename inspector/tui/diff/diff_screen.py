@@ -23,7 +23,7 @@ from inspector.diff.compare import Compared
 from inspector.reader.reader import Reader
 from inspector.report import diff_text
 from inspector.report.naming import differing
-from inspector.tui.code.highlight import highlighter_for
+from inspector.tui.code.highlight import highlighter_for, place
 from inspector.tui.diff.diff_view import (
     DiffOutcome,
     DiffPlace,
@@ -33,9 +33,8 @@ from inspector.tui.diff.diff_view import (
     laid_out,
 )
 from inspector.tui.keys.command_table import SHARED, Where, bindings_of
-from inspector.tui.panes.locations import place
 from inspector.tui.panes.pane import PATIENCE_SECONDS
-from inspector.tui.panes.search import BAD_EXPRESSION, expression
+from inspector.tui.panes.pane_screen import BAD_EXPRESSION, expression
 from inspector.tui.widgets.figures import configuration
 from inspector.tui.widgets.lines import LineWidget, clickable, ends
 from inspector.tui.widgets.notice import Notice, in_thread

@@ -20,9 +20,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from inspector.base.model import Stage
-from inspector.diff.beside import BesideRow, Sign
+from inspector.diff.beside import BesideRow, PassChange, Sign
 from inspector.diff.compare import Compared
-from inspector.diff.passes import PassChange
 from inspector.report.diff_text import SIGNS
 from inspector.tui.code.code_rows import code_strip, cropped, mark_matches, styled
 from inspector.tui.code.highlight import Highlighter, width_of
@@ -239,7 +238,7 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         self.outcome, self.notice = outcome, outcome.notice
         self._lay(outcome.at)
         if outcome.comparison is not None and outcome.at is None:
-            self._sideways_to_mark()
+            self.call_after_refresh(self._sideways_to_mark)  # when scrollbars came or went
         self.post_message(self.Moved())
 
     def show_notice(self, notice: Notice) -> None:

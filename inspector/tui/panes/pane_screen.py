@@ -8,33 +8,34 @@ from __future__ import annotations
 
 import re
 import textwrap
-from bisect import bisect_right, bisect_left
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
+
+from rich.cells import cell_len
 from textual import on
 from textual.content import Content
 from textual.dom import DOMNode
+from textual.widget import Widget
+
 from inspector.analyse.hints.subject import Finding
+from inspector.analyse.line_annotations import NO_WORDS, NOTHING_TOLD, Register, Told, Words
 from inspector.base.model import GRAPH_STAGES, Stage
+from inspector.base.text import plural
 from inspector.listing.line import Line
 from inspector.reader.reader import Reader
+from inspector.tui.code.code_rows import SEVERITY_SIGNS
 from inspector.tui.code.code_view import CodeView
+from inspector.tui.code.highlight import location_of, place
 from inspector.tui.keys.command_table import Where
 from inspector.tui.panes.pane import Pane, matches
 from inspector.tui.panes.panes import Panes
 from inspector.tui.widgets.figures import RecordingTimes
 from inspector.tui.widgets.notice import Notice, in_thread
-from inspector.tui.widgets.tool_screen import Prompt, ResultType, ToolScreen
-from inspector.tui.widgets.visible import label, plain, cut
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from rich.cells import cell_len
-from textual.widget import Widget
-from inspector.analyse.line_annotations import NO_WORDS, NOTHING_TOLD, Register, Told, Words
-from inspector.base.text import plural
-from inspector.tui.code.code_rows import SEVERITY_SIGNS
-from inspector.tui.code.highlight import location_of, place
 from inspector.tui.widgets.subject import TreeSubject
-
+from inspector.tui.widgets.tool_screen import Prompt, ResultType, ToolScreen
+from inspector.tui.widgets.visible import cut, label, plain
 
 BAD_EXPRESSION = (re.error, OverflowError, RecursionError)
 

@@ -31,7 +31,7 @@ from inspector.report.tables import shared
 from inspector.report.timings import duration
 from inspector.tui.diff.diff_screen import DiffScreen
 from inspector.tui.keys.command_table import BARE, Where, bindings, bindings_of
-from inspector.tui.tree.ordering import Measured
+from inspector.tui.tree.rows import Measured
 from inspector.tui.widgets.figures import UNKNOWN, UNREAD, RecordingTimes, age, figure, spills
 from inspector.tui.widgets.lines import SubjectBar
 from inspector.tui.widgets.notice import Notice, in_thread

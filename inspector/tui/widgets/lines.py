@@ -7,8 +7,7 @@ from textual.reactive import Reactive
 from textual.style import Style
 from textual.widget import Widget
 
-from inspector.tui.keys.command_table import Command, Where, command, footer
-from inspector.tui.keys.keymap import shown
+from inspector.tui.keys.command_table import Command, Where, command, footer, shown
 from inspector.tui.widgets.visible import cut, label, shorten
 
 

@@ -32,8 +32,7 @@ from inspector.measure.time.results import CACHES, Session
 from inspector.measure.time.stored import parts
 from inspector.measure.time.take import Ready
 from inspector.reader.reader import Reader
-from inspector.recording.kept import place
-from inspector.recording.layout import kept_cache
+from inspector.recording.layout import kept_cache, place
 from inspector.report import timings
 from inspector.report import trying as report
 from inspector.sources.trying import TryRequest, try_stage

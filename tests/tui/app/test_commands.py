@@ -23,7 +23,6 @@ from inspector.tui.program.output_view import OutputView
 from inspector.tui.step.step_screen import StepScreen
 from inspector.tui.tree.kernel_tree import KernelTree
 from inspector.tui.variants.variants_screen import VariantsScreen, VariantTable
-from inspector.tui.widgets.tool_screen import Overlay
 from inspector.tui.work import passes_screen
 from inspector.tui.work.passes_screen import PassesScreen, PassTable
 from inspector.tui.work.work_screen import TimingScreen, TryScreen

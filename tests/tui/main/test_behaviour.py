@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from inspector.tui.main.bars import EmptyState
 from textual import events
 
 from inspector.base.model import Kernel, Origin, Recording, Stage
 from inspector.listing.line import Kind, Line, Listing
 from inspector.tui.app.app import PtxviewApp
+from inspector.tui.main.bars import EmptyState
 from inspector.tui.widgets.tool_screen import Overlay
 from tests.helpers.sample import (
     ALL,

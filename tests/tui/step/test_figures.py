@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pytest
 from functools import cache
 from pathlib import Path
+
+import numpy as np
+import pytest
+
 from inspector.base.model import Stage
 from inspector.commands.common import open_reader
 from inspector.execute import Facts
@@ -14,10 +16,9 @@ from inspector.execute.calls.tracing import trace_block, trace_launch
 from inspector.measure.recorded_launch import ChosenLaunch, LaunchWish, choose_launch
 from inspector.reader.reader import Reader
 from inspector.reader.selecting import select_one
+from inspector.tui.code.code_rows import CONFLICTS, DIVERGES, LANES, SECTORS, VALUE, WARPS
 from inspector.tui.step.step_figures import SteppedKernel
 from inspector.tui.step.step_panels import lanes_text, register_rows
-from inspector.tui.code.code_rows import CONFLICTS, DIVERGES, LANES, SECTORS, VALUE, WARPS, Gutter
-
 
 LECTURE = Path(__file__).parents[3] / "examples" / "recordings" / "lecture-h200.ptxview"
 WIDTH = 15

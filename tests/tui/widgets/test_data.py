@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import pytest
 from dataclasses import replace
+
+import pytest
 from textual.color import Color
+
 from inspector.base.model import Location, Resources, Stage
-from inspector.tui.tree.rows import TreeKind, rows, whole_tree, Key
+from inspector.tui.code.highlight import place
+from inspector.tui.main.bars import banner, counts, device_name, recording_name
+from inspector.tui.panes.pane import ListingRequest, LoadedListing, load
+from inspector.tui.tree.rows import TreeKind, rows, whole_tree
 from inspector.tui.widgets.figures import spilled, spills
+from inspector.tui.widgets.notice import Notice
 from inspector.tui.widgets.subject import TreeSubject
 from inspector.tui.widgets.theme import DARK, LIGHT, TOKENS
 from inspector.tui.widgets.visible import plain, squeezed, visible
 from tests.helpers.contrast import contrast
 from tests.helpers.sample import reader, recording, target
-from inspector.tui.code.highlight import place
-from inspector.tui.main.bars import banner, counts, device_name, recording_name
-from inspector.tui.panes.pane import ListingRequest, LoadedListing, load
-from inspector.tui.widgets.notice import Notice
-
 
 # Figures
 
