@@ -238,7 +238,7 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         self.outcome, self.notice = outcome, outcome.notice
         self._lay(outcome.at)
         if outcome.comparison is not None and outcome.at is None:
-            self.call_after_refresh(self._sideways_to_mark)  # when scrollbars came or went
+            self._sideways_to_mark()
         self.post_message(self.Moved())
 
     def show_notice(self, notice: Notice) -> None:
@@ -305,7 +305,8 @@ class DiffView(ScrollView, can_focus=True, inherit_bindings=False):
         over = 0
         if self.outcome is not None and self._visible:
             over = max(0, self.outcome.width - self._room())
-        self.virtual_size = Size(width + over, len(self._visible))
+        # A scrollbar may come or go: some cells more than it takes.
+        self.virtual_size = Size(width + over + 2 * (over > 0), len(self._visible))
         self.refresh()
 
     def at(self) -> int:
