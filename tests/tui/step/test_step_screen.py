@@ -146,6 +146,7 @@ async def test_a_key_runs_a_block_and_lines_show_what_they_gave() -> None:
         assert below.split()[1] == "setp.lt.s32"
 
 
+@pytest.mark.nightly
 async def test_leaving_it_restores_the_screen() -> None:
     async with lecture_app.run_test(size=(120, 40)) as ui:
         main = await settle(ui)
@@ -349,7 +350,7 @@ async def test_enter_shows_the_lanes_and_chooses_one() -> None:
         assert screen.stepper.lane == 47 and "lane 47" in text_of(ui)
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", [80, pytest.param(120, marks=pytest.mark.nightly)])
 async def test_registers_are_beside_the_panes_or_over_them(width: int) -> None:
     async with lecture_app.run_test(size=(width, 40)) as ui:
         screen = await begin(ui, SOFTMAX, "n", "n", "n")

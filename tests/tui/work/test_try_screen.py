@@ -109,6 +109,7 @@ async def test_a_changed_text_is_tried_and_the_recording_stays(editor: Editor, p
     assert hashlib.sha256(path.read_bytes()).digest() == before
 
 
+@pytest.mark.nightly
 async def test_an_unchanged_text_is_not_tried(editor: Editor, path: Path) -> None:
     async with reading(path, "6", "E", variant=GELU) as ui:
         assert editor.opened and isinstance(ui.app.screen, MainScreen)
